@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sparse_prefgp.support.public import public
 
 if TYPE_CHECKING:
+    from sparse_prefgp.analysis.ahead import AheadScore as AheadScore
     from sparse_prefgp.analysis.certificates import EvidenceReport as EvidenceReport
     from sparse_prefgp.analysis.challenger import Challenge as Challenge
     from sparse_prefgp.analysis.consistency import Consistency as Consistency
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.initial import AutoInputs as AutoInputs
     from sparse_prefgp.learning.report import OptimisationReport as OptimisationReport
     from sparse_prefgp.learning.report import Progress as Progress
+    from sparse_prefgp.models.filtering import Filtering as Filtering
     from sparse_prefgp.models.posterior import Posterior as Posterior
     from sparse_prefgp.models.streaming import StreamedResult as StreamedResult
     from sparse_prefgp.sampling import PosteriorDraws as PosteriorDraws

@@ -12,8 +12,9 @@ import tensorflow as tf
 from sparse_prefgp.approximations.base import DuelProblem
 from sparse_prefgp.covariances import ItemInTime, ItemsInTime
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
-from sparse_prefgp.covariances.frontier import Plan
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.frontier import Moves, Plan
+from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -75,6 +76,30 @@ class InTime(NamedTuple):
     """Maps rows (N, ...) to the features of which the columns are differences, (N, k)."""
     columns: tf.Tensor
     """X, (t, k)."""
+
+    def left(self, first: tf.Tensor, second: tf.Tensor | None = None) -> FloatArray:
+        """What features leave of the variance of the other terms, (N,): by inducing inputs, or of
+        a judge that is not known.
+
+        :param first: rows (N, D).
+        :param second: rows whose utility is taken off; None for none.
+        """
+        if self.others is None:
+            return np.zeros(first.shape[0])
+        columns = self.features(first)
+        if second is None:
+            whole = self.others(first, full_cov=False)
+        else:
+            columns -= self.features(second)
+            whole = pair_difference_variance(self.others, first, second)
+        return np.maximum(np.asarray(whole - tf.reduce_sum(columns**2, 1)), 0.0)
+
+
+def moves_of(kernel: MarkovKernel, plan: Plan) -> Moves:
+    """A Markov kernel in numbers, over the gaps of a plan."""
+    spans = tf.constant(plan.spans)
+    tensors = kernel.start(), kernel.transitions(spans), kernel.added(spans)
+    return Moves(kernel.observed, *(np.asarray(x) for x in tensors))
 
 
 def over_time(problem: DuelProblem, term: ItemInTime, columns: tf.Tensor) -> ItemsInTime:

@@ -17,6 +17,7 @@ m has a column for each of r shifts, and for each of k coefficients w what one u
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -261,17 +262,24 @@ class Smoothed(NamedTuple):
     """Of the first shift, where asked for."""
 
 
+# Of a slice, its mean (t_s,) and a square root (t_s, m) of its covariance before it is seen: what
+# precision (t_s,) and shift (t_s,) its sites are to have.
+Settle = Callable[[Step, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+
+
 def filtered(
     plan: Plan,
     moves: Moves,
     seen: Seen,
     begin: Frontier | None = None,
     keep: bool = True,
+    settle: Settle | None = None,
 ) -> Filtered:
     """The way forward through all slices.
 
     :param begin: the frontier before the first slice; None for nobody.
     :param keep: what the way back wants.
+    :param settle: finds what the sites of a slice say when it comes, in place of `seen`.
     """
     d, h = len(moves.observed), moves.observed
     r, k = seen.shifts.shape[1], seen.columns.shape[1]
@@ -297,10 +305,14 @@ def filtered(
         here = m[at]
         found = _Kept(own, here, _observed(_observed(own, h)[at].T, h), None, None)
         t, s, x = (values[step.sites] for values in seen)
-        if t.any() or s.any():
+        if settle is not None or t.any() or s.any():
             across = _incidence(step)
             y = across @ _observed(here.T, h).T
             rows = x + y[:, r:]
+            if settle is not None:
+                coming = _coming(across, found.between, y[:, 0], rows, p_w, h_w)
+                t, shift = settle(step, *coming)
+                s = shift[:, None]
             left = -t[:, None] * y
             left[:, :r] += s
             left[:, r:] -= t[:, None] * x  # b - T y
@@ -324,6 +336,25 @@ def filtered(
             stay = _states(step.keep, d)
             c, m = c[np.ix_(stay, stay)], m[stay]
     return Filtered(tuple(kept), Frontier(m, c, p_w, h_w, log_det))
+
+
+def _coming(
+    across: FloatArray,
+    between: FloatArray,
+    y: FloatArray,
+    rows: FloatArray,
+    p_w: FloatArray,
+    h_w: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Mean (t_s,) of the z of a slice before it is seen, and B with covariance B B'."""
+    # Rounding may leave an eigenvalue of a covariance just below 0.
+    values, vectors = np.linalg.eigh(between)
+    features = [across @ (vectors * np.sqrt(np.maximum(values, 0.0)))]
+    if len(p_w):
+        lower = np.linalg.cholesky(p_w)
+        features.append(dtrtrs(lower, rows.T, lower=1)[0].T)
+        y = y + features[1] @ dtrtrs(lower, h_w[:, 0], lower=1)[0]
+    return y, np.hstack(features)
 
 
 def _subtract_square(c: FloatArray, half: FloatArray) -> None:

@@ -34,6 +34,11 @@ class Status(Enum):
         "fewer inducing inputs"
     )
 
+    FILTERED = (
+        "filtered: the sites of later duels are those of one pass, and no fixed point; "
+        "infer(restart=True) finds one"
+    )
+
     def __str__(self) -> str:
         return self.value
 

@@ -34,9 +34,10 @@ from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.joining import joined_duels
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import Dated, check_slices
-from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
+from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
     FullMarginals,
@@ -66,6 +67,7 @@ from sparse_prefgp.models.coefficients import (
     people_parameter,
 )
 from sparse_prefgp.models.describing import described
+from sparse_prefgp.models.filtering import Filtering, edges_of, one_pass
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import (
     BOX,
@@ -409,6 +411,88 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         found = self._inferred().solution.posterior
         assert isinstance(found, TimePosterior)
         return found
+
+    def filter(self, duels: Duels | None = None, slices: Any = None) -> Filtering:
+        """This model and later duels, in one pass: nothing before is done again.
+
+        Each slice is predicted from those before, inference runs within it, and its sites are kept.
+        As good ahead as inference on all duels, at about a millisecond a slice; the past is not
+        redrawn and nothing is learned (docs/time.md).
+
+        :param duels: none before the last one of the model. Items are the same by their ids, or
+            without ids by features and number. None for the duels of the model themselves, from
+            the first on, at its parameters.
+        :param slices: of the later duels, as `ItemInTime` takes them; by default as before.
+        :raises ValueError: utilities that do not move in time, earlier duels, duels without dates,
+            other features, ties that tell only the margin.
+        """
+        self._require_time("A filter")
+        if self.tie_model == MARGIN_ONLY:
+            raise ValueError(
+                f"A filter takes ties as saying that two utilities are close, but the model has "
+                f'tie_model="{MARGIN_ONLY}"; leave the ties out of its duels.'
+            )
+        if slices is not None:
+            slices = check_slices(slices)
+        everything, edges, old = self.duels, slices, 0
+        told = [np.zeros(0), np.zeros(0)]
+        if duels is not None:
+            edges, old = edges_of(self, duels, slices), len(self.duels.rows_given)
+            everything = joined_duels(self.duels, duels)
+            self._inferred()
+            told = [values[self.graph.sites_of_duels] for values in reversed(self.sites())]
+        made = on_other_duels(self, everything, self.engine, slices=edges)
+        keep_ratios(self, made)
+        event, count = made.graph.event_of_duel, made.graph.count_of_duel
+        assert event is not None and count is not None
+
+        def total(values: FloatArray, some: slice) -> FloatArray:
+            each = count[some] * values
+            return np.bincount(event[some], each, made.graph.num_sites).astype(np.float64)
+
+        early, late = slice(0, old), slice(old, None)
+        problem = made._frozen_problem()
+        prior = made.approximation.prior(problem)
+        found = one_pass(
+            problem,
+            prior,
+            made.engine,
+            (total(told[0], early), total(told[1], early)),
+            total(np.ones(old), early) > 0,
+            total(np.ones(len(event) - old), late),
+        )
+        counts, place, graph = made.graph.counts, event[late], made.graph
+        # A tie has its sides in the order of the rows of the graph.
+        first = everything.item[everything.given.sides.reshape(-1, 2)[late, 0]]
+        turned = graph.rows[graph.winners[place], graph.layout.number] != first
+        mean = -(found.mean + np.asarray(prior.offset))[place]
+        made.start_from(found.shift / counts, found.precision / counts)
+        result = InferenceResult(
+            False, found.slices, Status.FILTERED, found.change, 1.0, float(prior.jitter)
+        )
+        solved = Solved(problem, prior, made.engine, made._sites_memory.sites())
+        made._known = Inferred(Fingerprint.of(made), solved, result)
+        return Filtering(
+            made,
+            np.where(turned, -mean, mean),
+            found.variance[place],
+            found.log_probabilities[place],
+            found.log_predictive,
+            found.slices,
+            found.unsettled,
+        )
+
+    def log_evidence(self) -> float:
+        """Log evidence in nats, with the approximation's correction, over all duels.
+
+        :raises ValueError: the sites of a filter, at which it is none.
+        """
+        if self._inferred().result.status is Status.FILTERED:
+            raise ValueError(
+                "The sites are those of a filter, at which the log evidence is none; look at the "
+                "log predictive of the filter, or infer(restart=True) first."
+            )
+        return super().log_evidence()
 
     def _refuse_time(self, what: str, remedy: str) -> None:
         if self._dated is not None:

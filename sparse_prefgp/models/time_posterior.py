@@ -10,18 +10,17 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.approximations.in_time import DatedSites, InTime
+from sparse_prefgp.approximations.in_time import DatedSites, InTime, moves_of
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.frontier import (
     Frontier,
-    Moves,
     Plan,
     Seen,
     Smoothed,
     filtered,
     smoothed,
 )
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import DAYS_A_YEAR
@@ -138,7 +137,7 @@ class TimePosterior(Posterior):
         items, times = self._where(inputs)
         asked = Asked(items, np.full(len(items), -1), times, self._own(inputs))
         mean, variance = self._each(asked)
-        variance += self._left(inputs, None)
+        variance += self._in_time.left(inputs)
         return tf.stack([mean + self._prior_mean(inputs), variance], -1)
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -160,7 +159,7 @@ class TimePosterior(Posterior):
             own = np.diagonal(covariance)
             shared = np.diagonal(covariance[:q, q:]) + np.diagonal(covariance[q:, :q])
             variance[apart] = own[:q] + own[q:] - shared
-        variance += self._left(first, second)
+        variance += self._in_time.left(first, second)
         mean += self._prior_mean(first) - self._prior_mean(second)
         same = tf.reduce_all(first == second, -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
@@ -212,7 +211,9 @@ class TimePosterior(Posterior):
         if len(staying) > _ALL_STAY:
             staying = sites.last >= sites.times[-1] - _STAYING_YEARS
         plan = sites.plan(staying)
-        found = filtered(plan, self._moves(plan), self._in_order(plan, self._seen), keep=False)
+        found = filtered(
+            plan, moves_of(self._markov, plan), self._in_order(plan, self._seen), keep=False
+        )
         return EndFrontier(sites.numbers[plan.frontier], plan.last_times, found.end)
 
     # Inside.
@@ -234,25 +235,6 @@ class TimePosterior(Posterior):
     def _own(self, inputs: tf.Tensor) -> FloatArray:
         """Features of the other terms, (N, k)."""
         return np.asarray(self._in_time.features(inputs))
-
-    def _left(self, first: tf.Tensor, second: tf.Tensor | None) -> FloatArray:
-        """What features leave of the variance of the other terms, (N,): by inducing inputs, or of
-        a judge that is not known."""
-        others = self._in_time.others
-        if others is None:
-            return np.zeros(first.shape[0])
-        columns = self._own(first) - (0.0 if second is None else self._own(second))
-        if second is None:
-            whole = others(first, full_cov=False)
-        else:
-            whole = pair_difference_variance(others, first, second)
-        return np.maximum(np.asarray(whole) - np.sum(columns**2, 1), 0.0)
-
-    def _moves(self, plan: Plan) -> Moves:
-        spans = tf.constant(plan.spans)
-        kernel = self._markov
-        tensors = kernel.start(), kernel.transitions(spans), kernel.added(spans)
-        return Moves(kernel.observed, *(np.asarray(x) for x in tensors))
 
     @staticmethod
     def _in_order(plan: Plan, seen: Seen) -> Seen:
@@ -381,7 +363,7 @@ class TimePosterior(Posterior):
             np.hstack([shift, shifts]),
             np.concatenate([seen.columns, asked.columns]),
         )
-        moves, ordered = self._moves(plan), self._in_order(plan, whole)
+        moves, ordered = moves_of(self._markov, plan), self._in_order(plan, whole)
         found = smoothed(plan, moves, ordered, filtered(plan, moves, ordered))
         where = np.empty(len(losers), np.int64)
         where[plan.order] = np.arange(len(losers))

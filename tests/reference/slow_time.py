@@ -135,3 +135,39 @@ def dense_ep(prior: Array, noise: float, lower: Array, upper: Array) -> DenseEP:
     each = np.log(mass) + psi + 0.5 * np.log1p(v_c * tau)
     evidence = float(each.sum() + 0.5 * nu @ post.mean - post.half_log_det)
     return DenseEP(tau, nu, evidence)
+
+
+class Followed(NamedTuple):
+    precision: Array
+    shift: Array
+    mean: Array
+    variance: Array
+    log_probabilities: Array
+    log_predictive: float
+
+
+def followed(
+    prior: Array,
+    slices: list[Ints],
+    sites: tuple[Array, Array],
+    noise: float,
+    limits: tuple[Array, Array],
+) -> Followed:
+    """One slice after the other: what it is given all before it, and EP within it.
+
+    :param slices: the numbers of the duels of each; those of none have the `sites` given.
+    """
+    tau, nu = (values.copy() for values in sites)
+    mean, variance = np.full(len(tau), np.nan), np.full(len(tau), np.nan)
+    total = 0.0
+    for some in slices:
+        before = conditioned(prior, tau, nu)
+        mean[some] = before.mean[some]
+        inside = before.covariance[np.ix_(some, some)]
+        variance[some] = np.diag(inside)
+        found = dense_ep(inside, noise, *(x[some] - mean[some] for x in limits))
+        tau[some], nu[some] = found.precision, found.shift + found.precision * mean[some]
+        total += found.log_evidence
+    scale = np.sqrt(variance + noise)
+    below, above = (stats.norm.cdf((x - mean) / scale) for x in limits)
+    return Followed(tau, nu, mean, variance, np.log(above - below), total)

@@ -1,0 +1,91 @@
+"""How well later duels are predicted, each before its slice of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.analysis.metrics import score, score_outcomes
+from sparse_prefgp.analysis.prediction import outcomes_of
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.filtering import Filtering
+from sparse_prefgp.models.outcomes import known_labels
+
+
+@dataclass(frozen=True, eq=False)
+class AheadScore:
+    """What `score_ahead` found."""
+
+    nats: float
+    """Mean negative log probability of the winner, given that there is one, of a decided duel."""
+    accuracy: float
+    """Share of the decided duels whose winner had more than half; of one half, half of it."""
+    log_predictive: float
+    """Log probability of all that came, slice after slice, in nats; no evidence of the model."""
+    num_duels: int
+    """How many duels were scored, ties too."""
+    scores: dict[str, float | int]
+    """Of the decided duels, as by `metrics.score`."""
+    outcomes: dict[str, float | int]
+    """Of win, tie and loss, as by `metrics.score_outcomes`; empty for a model without a margin."""
+    filtering: Filtering
+    """The pass itself, with a probability for each duel, and the model of all of them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "nats": self.nats,
+            "accuracy": self.accuracy,
+            "log_predictive": self.log_predictive,
+            "duels": self.num_duels,
+            "slices": self.filtering.slices,
+            "scores": self.scores,
+            "outcomes": self.outcomes,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.nats:.4f} nats, {100.0 * self.accuracy:.1f} % right, each before its slice "
+            f"({self.num_duels:,} duels in {self.filtering.slices:,} slices); log predictive "
+            f"{self.log_predictive:.2f}"
+        )
+
+
+def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = None) -> AheadScore:
+    """Score a model one step ahead: each slice of duels is predicted, and then learned from.
+
+    Hyperparameters stay. (`PreferenceGP.filter`, docs/time.md)
+
+    :param duels: later ones; None for those of the model, from the first on.
+    :param slices: of these, as `ItemInTime` takes them; by default as before.
+    :raises ValueError: what `PreferenceGP.filter` raises; no decided duel.
+    """
+    found = model.filter(duels, slices)
+    everything = found.model.duels.given
+    new = everything.take(np.arange(len(everything) - len(found.mean), len(everything)))
+    groups: npt.NDArray[np.object_] | None = None
+    if new.judge is not None and model.noise_ratio is not None:
+        groups = known_labels(found.model, new.judge.labels)
+    mean, variance = tf.constant(found.mean), tf.constant(found.variance)
+    outcome = outcomes_of(found.model, mean, variance, groups)
+    tied = np.zeros(len(new), bool) if new.ties is None else new.ties
+    if tied.all():
+        raise ValueError("All duels are ties, of which none has a winner to score; give others.")
+    decided = score(counts=new.counts[~tied], log_probabilities=outcome.winner[~tied])
+    three: dict[str, float | int] = {}
+    if model.margin is not None:
+        three = score_outcomes(outcome.all_three, tied, new.counts)
+    return AheadScore(
+        float(decided["nlp_nats"]),
+        float(decided["accuracy"]),
+        found.log_predictive,
+        new.num_events,
+        decided,
+        three,
+        found,
+    )

@@ -1,0 +1,107 @@
+"""Duels and later ones as one set, between the items of both."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+import numpy as np
+
+from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.words import shortened
+
+
+def joined_duels(old: Duels, new: Duels) -> Duels:
+    """The old duels and then the new ones.
+
+    Rows of items are the same by their ids, or where there are none by features and number of the
+    item (`Duels.item`); all others follow the old ones.
+
+    :raises ValueError: other features, or an item with others than before; ids in one of them only;
+        what `Events.followed_by` raises.
+    """
+    if new.num_features != old.num_features or new.feature_names != old.feature_names:
+        raise ValueError(
+            f"The new duels have {new.num_features} features where the old ones have "
+            f"{old.num_features}; give the same columns, by the same names."
+        )
+    if (old.item_ids is None) != (new.item_ids is None):
+        raise ValueError(
+            f"The {'new' if new.item_ids is None else 'old'} duels have no item ids, and the "
+            "others have; give both (Duels(…, item_ids=…)), or neither."
+        )
+    place, item = _by_rows(old, new) if old.item_ids is None else _by_ids(old, new)
+    added = np.flatnonzero(place >= old.num_items)
+    ids: tuple[Hashable, ...] | None = None
+    if old.item_ids is not None and new.item_ids is not None:
+        ids = (*old.item_ids, *(new.item_ids[i] for i in added))
+    later = replace(new.given, sides=place[new.given.sides])
+    return Duels.from_events(
+        np.concatenate([old.items, new.items[added]]),
+        old.given.followed_by(later),
+        item=np.append(old.item, item[added]),
+        item_ids=ids,
+        feature_names=old.feature_names,
+        transform=old.transform,
+        item_rows=_rows(old.item_rows, new.item_rows, added),
+        people_features=old.people_features,
+    )
+
+
+def _by_ids(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
+    """The row of each new row among all, and the number of its item."""
+    assert old.item_ids is not None and new.item_ids is not None
+    known = {name: i for i, name in enumerate(old.item_ids)}
+    place = np.array([known.get(name, -1) for name in new.item_ids])
+    same = np.flatnonzero(place >= 0)
+    other = (old.items[place[same]] != new.items[same]).any(axis=1)
+    for i in same[other][:1]:
+        raise ValueError(
+            f"The item {shortened(new.item_ids[i])} has other features than before; give it those "
+            "that it had, or the row another id and the same number (Duels(…, item=…))."
+        )
+    fresh = np.flatnonzero(place < 0)
+    place[fresh] = old.num_items + np.arange(len(fresh))
+    # Rows of one item share a number: known by another row of it, or by the name of the item.
+    number: dict[Hashable, int] = {}
+    if old.item_rows is not None:
+        number |= {name: int(i) for name, i in zip(old.item_rows.names, old.item, strict=True)}
+    of_new = {int(new.item[i]): int(old.item[place[i]]) for i in same}
+    free, item = 1 + int(old.item.max()), np.empty(len(place), np.int64)
+    item[same] = old.item[place[same]]
+    for i in fresh:
+        mine = int(new.item[i])
+        if mine not in of_new:
+            name = None if new.item_rows is None else new.item_rows.names[i]
+            of_new[mine] = number.get(name, free) if name is not None else free
+            free = max(free, 1 + of_new[mine])
+        item[i] = of_new[mine]
+    return place, item
+
+
+def _by_rows(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
+    """The same where numbers of items are those of before."""
+
+    def keys(duels: Duels) -> list[bytes]:
+        each = np.column_stack([duels.items + 0.0, duels.item])
+        return [row.tobytes() for row in each]
+
+    known = {key: i for i, key in enumerate(keys(old))}
+    place = np.array([known.get(key, -1) for key in keys(new)])
+    fresh = np.flatnonzero(place < 0)
+    place[fresh] = old.num_items + np.arange(len(fresh))
+    return place, new.item
+
+
+def _rows(old: ItemRows | None, new: ItemRows | None, added: IntArray) -> ItemRows | None:
+    if old is None or new is None:
+        return None
+    more = new.select(added)
+    return replace(
+        old,
+        names=(*old.names, *more.names),
+        bases=(*old.bases, *more.bases),
+        values=np.concatenate([old.values, more.values]),
+    )

@@ -1,0 +1,236 @@
+"""Later duels in one pass: utilities in time are followed, and nothing before is done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations.in_time import DatedSites, moves_of
+from sparse_prefgp.covariances import LowRankOverDuels
+from sparse_prefgp.covariances.frontier import Plan, Seen, Step, filtered
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.slices import slice_numbers
+from sparse_prefgp.engines import Engine
+from sparse_prefgp.factors.sites import Factors, Sites
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.preference_gp import PreferenceGP
+
+
+@dataclass(frozen=True, eq=False)
+class Filtering:
+    """What a pass over t later duels found, in the order in which they were given."""
+
+    model: PreferenceGP
+    """Of all duels, old and new, whose sites are those of the pass."""
+    mean: FloatArray
+    """(t,) of the winner's utility less the loser's, before the slice of each duel; of a tie in the
+    order of `model.duels.given`, lower row first."""
+    variance: FloatArray
+    """(t,) of it."""
+    log_probabilities: FloatArray
+    """(t,) log probability of what came, before the slice of each duel, in nats."""
+    log_predictive: float
+    """Sum over the slices of the log probability of all their duels, given those before, in nats,
+    by expectation propagation (or what the engine is) within each. It is no evidence of the model.
+    """
+    slices: int
+    """How many slices the pass went through."""
+    unsettled: int
+    """In how many of them inference did not converge."""
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """(t,) probability of what came, before the slice of each duel."""
+        return np.asarray(np.exp(self.log_probabilities))
+
+
+def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
+    """The slices of the duels of a model and of later ones together.
+
+    :param slices: of the later ones; None for those of the model.
+    :raises ValueError: duels without dates, or before the last one of the model.
+    """
+    before, after = model.duels.times, duels.times
+    assert before is not None
+    if after is None:
+        raise ValueError("The new duels have no dates; give them (Duels(…, times=…)).")
+    for i in np.flatnonzero(after < before.max())[:1]:
+        raise ValueError(
+            f"Duel {i} is of day {after[i]:g}, before the last one of the model on day "
+            f"{before.max():g}, and a filter does not go back; make a model of all of them."
+        )
+    named = isinstance(model.slices, str | float) and isinstance(slices, str | float)
+    if slices is None or (named and slices == model.slices):
+        return model.slices
+    starts = [
+        [days[number == each].min() for each in np.unique(number)]
+        for days, number in (
+            (before, slice_numbers(before, model.slices)),
+            (after, slice_numbers(after, slices)),
+        )
+    ]
+    return np.unique(np.concatenate(starts))[1:]
+
+
+class Passed(NamedTuple):
+    """What a pass found, (t,) of all sites of the problem, and of those without new duels NaN."""
+
+    precision: FloatArray
+    """c tau of old and new duels."""
+    shift: FloatArray
+    """c nu of old and new duels."""
+    mean: FloatArray
+    """E z before the slice of each."""
+    variance: FloatArray
+    """V z, with what the features of other terms leave, before the slice of each."""
+    log_probabilities: FloatArray
+    """Of its outcome then."""
+    log_predictive: float
+    slices: int
+    unsettled: int
+    change: float
+    """The largest that one more sweep within a slice would make."""
+
+
+def one_pass(
+    problem: DuelProblem,
+    prior: DuelPrior,
+    engine: Engine,
+    told: tuple[FloatArray, FloatArray],
+    old: BoolArray,
+    counts: FloatArray,
+) -> Passed:
+    """Through the slices of the new duels, from what the old ones say of the items.
+
+    :param told: c tau and c nu of the old duels at each site, (t,) each.
+    :param old: (t,) which sites have old duels.
+    :param counts: (t,) how many new duels each site has.
+    """
+    in_time, t = prior.in_time, len(counts)
+    assert in_time is not None
+    sites, columns = DatedSites.once(problem.graph), np.asarray(in_time.columns)
+    kernel, new = in_time.term.kernel, np.flatnonzero(counts > 0)
+    begin, first = None, None
+    if old.any():
+        earlier = np.flatnonzero(old)
+        coming = np.zeros(len(sites.numbers), bool)
+        coming[sites.losers[new]] = coming[sites.winners[new]] = True
+        first = _plan(sites, earlier, coming, None)
+        at = earlier[first.order]
+        seen = Seen(told[0][at], told[1][at, None], columns[at])
+        begin = filtered(first, moves_of(kernel, first), seen, keep=False).end
+    plan = _plan(sites, new, None, first)
+    at = new[plan.order]
+    factors = _taken(prior.factors, at)._replace(counts=as_float(counts[at]))
+    within = _WithinSlices(engine, factors)
+    nothing = np.zeros(len(at))
+    seen = Seen(nothing, nothing[:, None], columns[at])
+    filtered(plan, moves_of(kernel, plan), seen, begin, keep=False, settle=within)
+    mean, variance, log_probabilities = (np.full(t, np.nan) for _ in range(3))
+    graph = problem.graph
+    ends = (as_float(graph.rows[side[at]]) for side in (graph.losers, graph.winners))
+    mean[at], variance[at] = within.mean, within.variance + in_time.left(*ends)
+    noise = np.asarray(problem.noise)[at]
+    z = as_float(mean[at]), as_float(variance[at])
+    log_probabilities[at] = engine.link_function.log_probability(
+        *z, as_float(noise), factors.lower, factors.upper
+    )
+    precision, shift = (values.copy() for values in told)
+    precision[at] += within.precision
+    shift[at] += within.shift
+    return Passed(
+        precision,
+        shift,
+        mean,
+        variance,
+        log_probabilities,
+        within.log_predictive,
+        len(plan.steps),
+        within.unsettled,
+        within.change,
+    )
+
+
+def _plan(sites: DatedSites, some: IntArray, staying: BoolArray | None, after: Plan | None) -> Plan:
+    """Of some of the sites."""
+    slices, place = np.unique(sites.slices[some], return_inverse=True)
+    ends = sites.losers[some], sites.winners[some]
+    return Plan.of(sites.times[slices], place.reshape(-1), *ends, staying, after)
+
+
+def _taken(factors: Factors, which: Any) -> Factors:
+    return Factors(*(None if x is None else tf.gather(x, which) for x in factors))
+
+
+class _WithinSlices:
+    """Inference within one slice after the other, given all that came before."""
+
+    def __init__(self, engine: Engine, factors: Factors) -> None:
+        t = int(factors.upper.shape[0])
+        self._factors = Factors(*(None if x is None else x.numpy() for x in factors))
+        there = (x is not None for x in (factors.lower, factors.inside, factors.portions))
+        hashable: Any = engine
+        self._run = _compiled(hashable, *there)
+        self._tolerance = engine.tolerance
+        self.precision, self.shift = np.zeros(t), np.zeros(t)
+        self.mean, self.variance = np.zeros(t), np.zeros(t)
+        self.log_predictive, self.unsettled, self.change = 0.0, 0, 0.0
+
+    def __call__(
+        self, step: Step, mean: FloatArray, features: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Precision and shift of the sites of a slice, whose z are N(mean, features features')."""
+        at = step.sites
+        every = self._factors
+        # z less its mean, which is taken off the limits.
+        given = [every.counts[at], every.noise[at], every.upper[at] - mean]
+        if every.lower is not None:
+            given.append(every.lower[at] - mean)
+        given += [x[at] for x in (every.inside, every.portions) if x is not None]
+        found = self._run(*map(tf.constant, (features, *given)))
+        nu, tau, log_z, change = (np.asarray(x) for x in found)
+        self.mean[at], self.variance[at] = mean, np.sum(features**2, 1)
+        self.precision[at] = given[0] * tau
+        self.shift[at] = given[0] * (nu + tau * mean)
+        self.log_predictive += float(log_z)
+        self.unsettled += not change <= self._tolerance
+        self.change = max(self.change, float(change))
+        return self.precision[at], self.shift[at]
+
+
+@lru_cache(maxsize=8)
+def _compiled(engine: Any, lower: bool, inside: bool, portions: bool) -> Callable[..., Any]:
+    """Inference of an engine from nothing, traced once for slices of all sizes.
+
+    Takes features, counts, noise and upper limits, and of the others those that are there.
+    """
+    there = lower, inside, portions
+    values = tf.TensorSpec([None], tf.float64)
+    every = [tf.TensorSpec([None, None], tf.float64), *[values] * (3 + sum(there))]
+
+    @tf.function(autograph=False, input_signature=every)
+    def run(
+        features: tf.Tensor,
+        counts: tf.Tensor,
+        noise: tf.Tensor,
+        upper: tf.Tensor,
+        *given: tf.Tensor,
+    ) -> tuple[tf.Tensor, ...]:
+        rest = iter(given)
+        low, within, parts = (next(rest) if one else None for one in there)
+        factors = Factors(counts, noise, low, upper, within, parts)
+        start = Sites(tf.zeros_like(noise), tf.zeros_like(noise))
+        point = engine.run(LowRankOverDuels(features), factors, start)
+        return point.sites.nu, point.sites.tau, point.log_z, point.found.change
+
+    found: Callable[..., Any] = run
+    return found

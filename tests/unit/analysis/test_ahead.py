@@ -1,0 +1,66 @@
+"""Scores one step ahead, from what a pass in time found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.metrics import score, score_outcomes
+from tests.tolerances import IDENTITY
+
+RNG = np.random.default_rng(2)
+DAYS = np.sort(RNG.integers(0, 900, 40)).astype(float)
+PAIRS = np.array([RNG.permutation(5)[:2] for _ in DAYS])
+TIED = np.arange(40) % 6 == 2
+
+
+def duels(some: slice, ties: bool) -> spg.Duels:
+    tied = TIED[some] if ties else None
+    names = [str(i) for i in np.arange(40)[some] % 3]
+    ends = PAIRS[some].T
+    return spg.Duels(np.zeros((5, 0)), *ends, times=DAYS[some], ties=tied, groups=names)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
+    model = spg.PreferenceGP(
+        duels(slice(0, 30), ties),
+        spg.ItemInTime(spg.markov.Wiener(1.0, 0.5), "month"),
+        margin=0.3 if ties else None,
+        noise_by_group=True,
+    )
+    later = duels(slice(30, None), ties)
+    found = spg.score_ahead(model, later, slices="day")
+    pass_by = found.filtering
+    tied = later.given.ties if ties else np.zeros(10, bool)
+    assert found.num_duels == 10
+    assert found.log_predictive == pass_by.log_predictive
+    groups = np.array(later.group_names)[later.given.judge.numbers]
+    logs = [
+        np.asarray(f)
+        for f in (
+            model.log_win(pass_by.mean, pass_by.variance, groups),
+            model.log_tie(pass_by.mean, pass_by.variance, groups),
+            model.log_win(-pass_by.mean, pass_by.variance, groups),
+        )
+    ]
+    came = np.where(tied, logs[1], logs[0])
+    np.testing.assert_allclose(came, pass_by.log_probabilities, rtol=0, atol=IDENTITY)
+    winner = logs[0] - (np.logaddexp(logs[0], logs[2]) if ties else 0.0)
+    assert found.scores == pytest.approx(score(log_probabilities=winner[~tied]))
+    assert (found.nats, found.accuracy) == (found.scores["nlp_nats"], found.scores["accuracy"])
+    if ties:
+        assert found.outcomes == pytest.approx(score_outcomes(np.stack(logs, 1), tied))
+    assert ("10 duels in" in str(found)) and found.to_dict()["duels"] == 10
+    whole = spg.score_ahead(model)
+    assert whole.num_duels == 30 and whole.log_predictive > 30 * np.log(0.2)
+
+
+def test_without_a_winner_there_is_nothing_to_score() -> None:
+    model = spg.PreferenceGP(
+        duels(slice(0, 30), True), spg.ItemInTime(spg.markov.Wiener(), "month"), margin=0.3
+    )
+    later = spg.Duels(np.zeros((5, 0)), [0], [1], times=[1000.0], ties=[True], groups=["0"])
+    with pytest.raises(ValueError, match="All duels are ties"):
+        spg.score_ahead(model, later)
