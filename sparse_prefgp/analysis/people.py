@@ -9,21 +9,17 @@ normal in their logs about the optimum, with the curvature of the evidence there
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.analysis.items import ItemSet, known_items, resolve_items
+from sparse_prefgp.analysis.items import ItemSet, resolve_items
 from sparse_prefgp.covariances.coefficients import on_rows
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import pair_difference_variance
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io.judgements import load_duels
-from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -62,60 +58,6 @@ def person_column_in(model: Predicts, columns: Any) -> str | None:
     """The column that the model's people were read from, where a table has it too."""
     column = model.duels.person_column
     return column if model.people and column is not None and column in columns else None
-
-
-def meet(model: Any, duels: Any = None, items: Any = None, people: Any = None) -> Any:
-    """The model whose utility is that of a new person, of whom duels or features are known.
-
-    Nothing is learned again: inference runs for the duels of the new person alone, in milliseconds.
-
-    :param model: a `PreferenceGP` with tastes.
-    :param duels: path or data frame with the columns `winner` and `loser`, which hold ids, and
-        perhaps `count` and `tie`; all of one person. None where only features are known.
-    :param items: raw items, as `resolve_items` takes them; by default the model's own.
-    :param people: path or data frame of one row, the features of the person as in the table of
-        people that the model was fitted with; None where they are not known.
-    :return: a view of the model: whatever takes a model takes it, and speaks of this person.
-    :raises ValueError: a model without tastes, or with contexts; duels of several people; features
-        of none or of several, or for a model without them; what the readers raise.
-    """
-    features = None if people is None else _features_of_one(model, people)
-    if duels is None:
-        return model.meet(None, features)
-    if model.duels.item_rows is not None:
-        raise ValueError(
-            "The model has items in contexts, in which nobody new can be met; fit it again with "
-            "the duels of the person."
-        )
-    known = resolve_items(model) if items is None else known_items(model, items)
-    table = load_duels(duels)
-    said = known.read_duels(
-        table,
-        covariates=model.duels.covariate_names,
-        person=person_column_in(model, table.frame.columns),
-    )
-    own, new = model.duels.items, np.flatnonzero(known.numbers < 0)
-    place = known.numbers.copy()
-    place[new] = len(own) + np.arange(len(new))
-    rows = np.concatenate([own, known.inputs[new, : own.shape[1]]])
-    events = replace(said.events, sides=place[said.events.sides])
-    return model.meet(Duels.from_events(rows, events), features)
-
-
-def _features_of_one(model: Any, people: Any) -> FloatArray:
-    known = model.duels.people_features
-    if known is None or known.transform is None:
-        raise ValueError(
-            "A table of people was given, but the model records no features of its people; leave "
-            "it out (people=, --people)."
-        )
-    found = people_like(people, known.transform)
-    if len(found.names) != 1:
-        raise ValueError(
-            f"The table of people has {len(found.names):,} rows, but one person is met at a time; "
-            "give the row of that one."
-        )
-    return found.values[0]
 
 
 def taste_share(

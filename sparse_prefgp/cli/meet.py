@@ -1,4 +1,4 @@
-"""`sparse-prefgp meet`: a new person, known from some duels, without fitting again."""
+"""`sparse-prefgp meet`: a new person, known from some answers, without fitting again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from sparse_prefgp.cli.rank import ranking_table
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
+ANSWERS = ("duels", "choices", "rankings", "best_worst")
 EXAMPLE = "Example: sparse-prefgp meet --model fitted --duels ann.csv --ask 10"
 
 
@@ -30,6 +32,11 @@ class MeetOptions:
     duels: Path | None = option(
         "Duels of the new person: columns winner and loser hold item ids.", default=None
     )
+    choices: Path | None = same_as(Sources, "choices")
+    rankings: Path | None = same_as(Sources, "rankings")
+    best_worst: Path | None = same_as(Sources, "best_worst")
+    at_once: bool = same_as(Sources, "at_once")
+    unranked_last: bool = same_as(Sources, "unranked_last")
     people: Path | None = option(
         "A row with the features of the new person, for a model fitted with --people.", default=None
     )
@@ -49,16 +56,19 @@ class MeetOptions:
 
 @command()
 def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
-    """What a new person prefers, from some duels, for a model with tastes (fit --person)."""
-    check_file(options.out, options.overwrite, *saved.files, options.duels, options.people)
+    """What a new person prefers, from some duels, choices or rankings, for a model with tastes (fit
+    --person)."""
+    answers = {name: getattr(options, name) for name in ANSWERS}
+    check_file(options.out, options.overwrite, *saved.files, *answers.values(), options.people)
+    flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
-    from sparse_prefgp.analysis.people import meet as meet_person
+    from sparse_prefgp.analysis.meeting import meet as meet_person
     from sparse_prefgp.analysis.ranking import rank as rank_items
     from sparse_prefgp.analysis.suggestion import suggest
 
     items = saved.items_of(fitted)
     with console.status("Meeting the person …"):
-        person = meet_person(fitted, options.duels, items, options.people)
+        person = meet_person(fitted, items=items, people=options.people, **answers, **flags)
     with counting_bar(console, "Ranking") as progress:
         ranking = rank_items(
             person, items, level=options.level, rng=seeded(options.seed), progress=progress
@@ -76,5 +86,5 @@ def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
         columns = {name: [str(x) for x in pairs[name]] for name in ("first", "second")}
         console.print(cells_table("To ask next", columns, left=("first", "second")))
         figures["ask"] = pairs[["first", "second"]].to_dict("records")
-    console.print(Text("The model stays as it is; fit again to keep the person among its people."))
+    console.print(Text("The model stays as it is; update keeps the person among its people."))
     console.finish({**figures, "ranking": ranking.frame.to_dict("records")}, options.out)

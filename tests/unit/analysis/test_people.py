@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.people import _curvature, meet, people, seen_by, taste_share
+from sparse_prefgp.analysis.meeting import meet
+from sparse_prefgp.analysis.people import _curvature, people, seen_by, taste_share
 from sparse_prefgp.learning.tastes import begin_tastes
 from sparse_prefgp.workflow.fit_report import people_lines
 from tests.tolerances import IDENTITY
@@ -161,6 +162,18 @@ def test_meeting_somebody_from_a_table(
     assert after > before  # the new item has won
     with pytest.raises(ValueError, match="one is met at a time"):
         meet(model, tables[1])
+    ranked = pd.DataFrame(
+        {"ranking": [0, 0, 1, 1], "item_id": ["i3", "i1", "i0", "i4"], "rank": [1, 2, 1, 2]}
+    )
+    pairs = pd.DataFrame({"winner": ["i3", "i0"], "loser": ["i1", "i4"]})
+    for found, expected in zip(
+        meet(model, rankings=ranked).predict_f(x), meet(model, pairs).predict_f(x), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=IDENTITY)
+    with pytest.raises(ValueError, match="duels and rankings were given"):
+        meet(model, pairs, rankings=ranked)
+    with pytest.raises(ValueError, match="none was given"):
+        meet(model)
 
 
 def test_pictures_of_people(model: spg.PreferenceGP) -> None:

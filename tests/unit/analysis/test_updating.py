@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.people import meet
+from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.updating import continued_sites, update
 from sparse_prefgp.io import read_table
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER

@@ -1,0 +1,101 @@
+"""A new person, known from some answers or features, without fitting again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.alternatives import only_one, read_sets, refuse_options
+from sparse_prefgp.analysis.items import ItemSet, known_items, resolve_items
+from sparse_prefgp.analysis.people import person_column_in
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Events
+from sparse_prefgp.io.judgements import load_duels
+from sparse_prefgp.io.people import people_like
+from sparse_prefgp.support.arrays import FloatArray
+
+
+def meet(
+    model: Any,
+    duels: Any = None,
+    items: Any = None,
+    people: Any = None,
+    *,
+    choices: Any = None,
+    rankings: Any = None,
+    best_worst: Any = None,
+    **options: Any,
+) -> Any:
+    """The model whose utility is that of a new person, of whom answers or features are known.
+
+    Nothing is learned again: inference runs for the answers of the new person alone, in
+    milliseconds.
+
+    :param model: a `PreferenceGP` with tastes.
+    :param duels: path or data frame with the columns `winner` and `loser`, which hold ids, and
+        perhaps `count` and `tie`; all of one person.
+    :param items: raw items, as `resolve_items` takes them; by default the model's own.
+    :param people: path or data frame of one row, the features of the person as in the table of
+        people that the model was fitted with; None where they are not known.
+    :param choices: in place of duels, choices from sets, as `read_choices` takes them; without item
+        ids, alternatives with the features of an item that is known are that item.
+    :param rankings: the same, as `read_rankings` takes them.
+    :param best_worst: the same, as `read_best_worst` takes them.
+    :param options: of these readers, such as `at_once=True`.
+    :return: a view of the model: whatever takes a model takes it, and speaks of this person.
+    :raises ValueError: a model without tastes, or with contexts; answers of several people, or of
+        several kinds; features of none or of several, or for a model without them; nothing at all;
+        what the readers raise.
+    """
+    features = None if people is None else _features_of_one(model, people)
+    sources = {"duels": duels, "choices": choices, "rankings": rankings, "best_worst": best_worst}
+    if features is not None and all(source is None for source in sources.values()):
+        return model.meet(None, features)
+    kind, source = only_one(**sources)
+    rows = model.duels.item_rows
+    if rows is not None and (rows.columns or kind == "duels"):
+        raise ValueError(
+            "The model has items in contexts, in which nobody new can be met; fit it again with "
+            "the duels of the person."
+        )
+    if kind == "duels":
+        refuse_options(options)
+        known, events = _duels(model, source, items)
+    else:
+        read = read_sets(model, kind, source, items, **options)
+        known, events = read.items, read.events
+    own, new = model.duels.items, np.flatnonzero(known.numbers < 0)
+    place = known.numbers.copy()
+    place[new] = len(own) + np.arange(len(new))
+    inputs = np.concatenate([own, known.inputs[new, : own.shape[1]]])
+    events = replace(events, sides=place[events.sides])
+    return model.meet(Duels.from_events(inputs, events), features)
+
+
+def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Events]:
+    known = resolve_items(model) if items is None else known_items(model, items)
+    table = load_duels(source)
+    said = known.read_duels(
+        table,
+        covariates=model.duels.covariate_names,
+        person=person_column_in(model, table.frame.columns),
+    )
+    return known, said.events
+
+
+def _features_of_one(model: Any, people: Any) -> FloatArray:
+    known = model.duels.people_features
+    if known is None or known.transform is None:
+        raise ValueError(
+            "A table of people was given, but the model records no features of its people; leave "
+            "it out (people=, --people)."
+        )
+    found = people_like(people, known.transform)
+    if len(found.names) != 1:
+        raise ValueError(
+            f"The table of people has {len(found.names):,} rows, but one person is met at a time; "
+            "give the row of that one."
+        )
+    return found.values[0]
