@@ -41,7 +41,28 @@ class Board:
     columns that both sides of a duel share, so that items of different ones never meet."""
 
 
-def board_of(model: Predicts, items: Any, at: At) -> Board:
+def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
+    """The model whose utilities are those of the date in `at`, and what else it says; the model
+    itself for places, as of utilities that do not move in time."""
+    words = isinstance(at, str) and ("=" in at or at in (EACH, LAST))
+    several = isinstance(at, Mapping | list | tuple)
+    if words or several or not model.row_layout.dated:
+        return model, at
+    return model.at_date(at), ()
+
+
+def _active(model: Any, found: ItemSet, within: float) -> tuple[ItemSet, str]:
+    """Of the items of a model in time those that are active at its date, and this in words."""
+    number = np.append(model.duels.item, -1)[found.numbers]
+    found = found.select(np.isin(number, model.active_items(within=within)))
+    day = np.datetime64(int(np.floor(model.date)), "D")
+    return found, (
+        f"Utilities are those of {day}, of items with a duel before and not more than "
+        f"{within:g} years since the last one."
+    )
+
+
+def board_of(model: Predicts, items: Any, at: At, active_within: float = 2.0) -> Board:
     """Items by the rows that they are ranked at, see `rank`.
 
     :raises ValueError: contexts asked of a model without; what `contexts_at` and `resolve_items`
@@ -52,7 +73,7 @@ def board_of(model: Predicts, items: Any, at: At) -> Board:
     if word is not None and len(places) > 1:
         raise ValueError(f"{word!r} was asked for along with other places; give it alone (--at).")
     if not has_contexts(model, items):
-        return _without_contexts(model, items, places)
+        return _without_contexts(model, items, places, active_within)
     named = [] if word is not None else places
     contexts, bases = contexts_at(model, named), candidates_of(model, items)
     base = last_rows(bases.names)  # of an item with a row for each date, the last one
@@ -97,8 +118,12 @@ def _over(contexts: Contexts, named: bool) -> str:
     )
 
 
-def _without_contexts(model: Predicts, items: Any, places: list[Any]) -> Board:
-    found = resolve_items(model, items)
+def _without_contexts(
+    model: Predicts, items: Any, places: list[Any], active_within: float
+) -> Board:
+    found, when = resolve_items(model, items), ""
+    if items is None and model.row_layout.dated:
+        found, when = _active(model, found, active_within)
     if places and places[0] not in (EACH, LAST):
         contexts_at(model, places)  # refused, if only for items that stand in their contexts
         raise ValueError(
@@ -106,7 +131,7 @@ def _without_contexts(model: Predicts, items: Any, places: list[Any]) -> Board:
             "it stands; leave the columns or the place out (--at)."
         )
     if not _has_states(model) or found.rows is None or places == [EACH]:
-        return _as_they_are(model, found)
+        return replace(_as_they_are(model, found), averaged=when)
     names = found.rows.names
     if places == [LAST]:
         return _by_name(model, found.select(last_rows(names)))

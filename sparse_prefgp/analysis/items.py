@@ -406,7 +406,8 @@ def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
         item = np.unique([id_text(name) for name in items.rows.names], return_inverse=True)[1]
     numbers = items.inputs[:, -1]
     own = np.where(numbers < 0, -1.0 - item.reshape(-1), numbers)
-    return np.column_stack([items.inputs[:, :-1], own])
+    found = np.column_stack([items.inputs[:, :-1], own])
+    return model.with_dates(found) if model.row_layout.dated else found
 
 
 def features_in_units_of(

@@ -12,7 +12,7 @@ with bars for averages over the reference: exact, and computed in chunks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import special
 
-from sparse_prefgp.analysis.boards import board_of
+from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
@@ -209,7 +209,8 @@ def rank(
     candidates: int = 1000,
     samples: int = 10_000,
     rng: np.random.Generator | None = None,
-    at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
+    at: Any = (),
+    active_within: float = 2.0,
     person: Hashable | list[Hashable] | None = None,
     progress: Report | None = None,
 ) -> Ranking:
@@ -244,7 +245,10 @@ def rank(
         as a mapping, or several of these: averaged over the contexts seen that agree with any of
         them. "each": every item in every context seen is ranked on its own, by how far it is above
         the average of those that it can meet there. "last": at the last row
-        of each item, in the order of the table of items.
+        of each item, in the order of the table of items. Where utilities move in time, a date, as
+        `Duels(times=)` has them; by default that of the last duel.
+    :param active_within: where utilities move in time, for how many years after its last duel an
+        item counts as active: of the model's own items those are ranked that are active then.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default what all share.
     :param progress: called with how much is done and the total, now and then.
@@ -260,8 +264,8 @@ def rank(
     candidates = whole_number("candidates", candidates, 1)
     samples = whole_number("samples", samples, MIN_SAMPLES)
     seed = seed_of(rng)
-    model = seen_by(model, person)
-    board = board_of(model, items, at)
+    model, at = at_a_date(seen_by(model, person), at)
+    board = board_of(model, items, at, active_within)
     found, inputs = board.items, board.inputs
     rows, row_of_item, multiplicity = distinct_rows(inputs)
     given = len(found)

@@ -17,7 +17,7 @@ m has a column for each of r shifts, and for each of k coefficients w what one u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -260,6 +260,9 @@ class Smoothed(NamedTuple):
     half_log_det: float
     slopes: Slopes | None
     """Of the first shift, where asked for."""
+    joint: dict[int, FloatArray]
+    """Of steps that were asked for, by number: covariance (t_s, t_s) of their z given w, in the
+    order of the sites of the step."""
 
 
 # Of a slice, its mean (t_s,) and a square root (t_s, m) of its covariance before it is seen: what
@@ -392,7 +395,12 @@ def _conditioned(
 
 
 def smoothed(
-    plan: Plan, moves: Moves, seen: Seen, forward: Filtered, slopes: bool = False
+    plan: Plan,
+    moves: Moves,
+    seen: Seen,
+    forward: Filtered,
+    slopes: bool = False,
+    joint: Collection[int] = (),
 ) -> Smoothed:
     """The way back, from the last slice to the first.
 
@@ -406,6 +414,7 @@ def smoothed(
 
     :param forward: not from a frontier of others.
     :param slopes: whether these are wanted.
+    :param joint: numbers of steps of which the covariance of all their z is wanted.
     """
     d, h, end = len(moves.observed), moves.observed, forward.end
     t, r = seen.shifts.shape
@@ -420,7 +429,9 @@ def smoothed(
     informed = False
     start = np.zeros((d, d))
     of_gaps = np.zeros((2, len(plan.spans), d, d))
-    for step, kept in zip(reversed(plan.steps), reversed(forward.kept), strict=True):
+    together: dict[int, FloatArray] = {}
+    for number in reversed(range(len(plan.steps))):
+        step, kept = plan.steps[number], forward.kept[number]
         n = step.size * d
         if step.keep is not None:
             stay = _states(step.keep, d)
@@ -469,6 +480,8 @@ def smoothed(
             lam[at] += _spread((change if by_items else across.T @ change).T, h).T
             informed = informed or kept.root is not None
         z[step.sites], variance[step.sites] = _of_sites(step, across, y, cov)
+        if number in joint:
+            together[number] = across @ cov @ across.T if by_items else cov
         if slopes:
             g, b = _slopes(kept, lam, own, at, weights[:, 0], cov_w, d)
             new = np.ones(len(step.places), bool)
@@ -487,7 +500,7 @@ def smoothed(
     if slopes:
         g, b = of_gaps
         found = Slopes(start, g, b - g @ moves.added)
-    return Smoothed(z, variance, rows, weights, cov_w, half_log_det, found)
+    return Smoothed(z, variance, rows, weights, cov_w, half_log_det, found, together)
 
 
 def _slopes(

@@ -87,6 +87,12 @@ class Dated(NamedTuple):
     last: FloatArray
     """Of each item by its number: the day of its last duel; NaN where it takes part in none."""
 
+    @property
+    def from_when(self) -> FloatArray:
+        """Of each item by its number: the day of its first duel, or of the slice of that if later;
+        NaN where it takes part in none."""
+        return np.maximum(self.begin, self.first)
+
     @classmethod
     def of(cls, duels: Duels, slices: Any) -> Dated:
         """Those of duels with dates.

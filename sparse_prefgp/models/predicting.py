@@ -42,8 +42,9 @@ class DuelPredictions:
     tie_share: gpflow.Parameter | None = None
     # Of what each person prefers besides what all do; None where all are one.
     taste: gpflow.kernels.Kernel | None = None
-    # When duels were, where utilities move in time.
+    # When duels were, where utilities move in time, and the date that a view is of.
     _dated: Dated | None = None
+    _date: float | None = None
 
     @property
     def last_date(self) -> float:
@@ -55,6 +56,17 @@ class DuelPredictions:
         if times is None:
             raise ValueError("The duels have no dates; give them (Duels(…, times=…)).")
         return float(times.max())
+
+    @property
+    def date(self) -> float:
+        """Of utilities that are asked for without one: the last of the duels, or that of a view
+        (`PreferenceGP.at_date`)."""
+        return self.last_date if self._date is None else self._date
+
+    def with_dates(self, rows: FloatArray) -> FloatArray:
+        """Rows (N, D + 1) of items with their numbers, as rows (N, D + 3) at `date`."""
+        inputs = self._inputs(rows).numpy()
+        return np.asarray(inputs[:, : self.row_layout.first_covariate])
 
     @property
     def people(self) -> tuple[Hashable, ...]:
@@ -515,7 +527,7 @@ class DuelPredictions:
         if inputs.shape[-1] > self.row_layout.date:
             date = inputs[:, self.row_layout.date].numpy()
         else:
-            date = np.full(inputs.shape[0], self.last_date)
+            date = np.full(inputs.shape[0], self.date)
         number = numbers[:, 0].numpy().astype(np.int64)
         old = (number >= 0) & (number < len(known.first))
         place = np.where(old, number, 0)

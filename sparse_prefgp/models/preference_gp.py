@@ -36,7 +36,7 @@ from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.data.slices import Dated, check_slices
+from sparse_prefgp.data.slices import DAYS_A_YEAR, Dated, check_slices, days_of
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
@@ -90,9 +90,10 @@ from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.models.tastes import KnownPeople, Strangers
 from sparse_prefgp.models.time_posterior import TimePosterior
+from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
 from sparse_prefgp.sampling.people import by_person
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import id_text, shortened
 
@@ -408,9 +409,63 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: utilities that do not move in time.
         """
         self._require_time("A posterior in time")
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "Predictions of utilities in time cannot be compiled, as their filter is NumPy; "
+                "call them outside of tf.function."
+            )
         found = self._inferred().solution.posterior
         assert isinstance(found, TimePosterior)
+        return found.with_date(self.date)
+
+    def at_date(self, date: Any) -> PreferenceGP:
+        """This model, its utilities being those of a date.
+
+        A view: parameters and what inference found are those of this model, and all that asks for a
+        utility, a prediction or a posterior without a date gets that of this one.
+
+        :param date: as `Duels(times=)` has them.
+        :raises ValueError: utilities that do not move in time; a date that is none.
+        """
+        self._require_time("A date")
+        found = copy.copy(self)
+        found._date = float(days_of(np.asarray([date]), 1)[0])
         return found
+
+    def active_items(self, at: Any = None, within: float = 2.0) -> IntArray:
+        """Numbers of the items that are active at a date: from the first duel of each on, until so
+        many years after its last one.
+
+        :param at: the date; by default `date`.
+        :param within: years.
+        :raises ValueError: utilities that do not move in time; a date that is none, or of nobody.
+        """
+        self._require_time("Who is active")
+        known, date = self._dated, self.date
+        assert known is not None
+        if at is not None:
+            date = float(days_of(np.asarray([at]), 1)[0])
+        there = (known.from_when <= date) & (date <= known.last + within * DAYS_A_YEAR)
+        if not there.any():
+            raise ValueError(
+                f"No item is active on day {date:g}, from its first duel on until {within:g} years "
+                f"after its last one; give a date from {np.nanmin(known.first):g} on, or more "
+                "years (active_within=)."
+            )
+        return np.flatnonzero(there)
+
+    def trajectories(self, items: Any, dates: Any, active_within: float = 2.0) -> Trajectories:
+        """How utilities of items moved, less the average of the items active at each date.
+
+        Levels alone are not known: only differences are, and their bands are of these.
+
+        :param items: (n,) rows of `duels.items`.
+        :param dates: (d,) as `Duels(times=)` has them, ascending.
+        :param active_within: years after its last duel for which an item counts as active.
+        :raises ValueError: utilities that do not move in time; dates that are none, or of nobody.
+        """
+        self._require_time("A trajectory")
+        return trajectories_of(self, np.asarray(items), dates, active_within)
 
     def filter(self, duels: Duels | None = None, slices: Any = None) -> Filtering:
         """This model and later duels, in one pass: nothing before is done again.
@@ -634,6 +689,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         if self._view is not None:
             return self._view(self)
+        if self._dated is not None:
+            return self.posterior_in_time()
         if tf.executing_eagerly():
             return self._inferred().solution.posterior
         return self._traced().posterior

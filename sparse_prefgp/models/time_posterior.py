@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -82,13 +83,24 @@ class JointInTime(NamedTuple):
         return self.mean + columns @ self.weights, covariance
 
 
+class _Swept(NamedTuple):
+    """A sweep over all sites and q that say nothing."""
+
+    plan: Plan
+    found: Smoothed
+    at: IntArray
+    """(q,) where these are in the order of the plan."""
+    steps: IntArray
+    """(q,) in which of its steps."""
+
+
 class TimePosterior(Posterior):
     """q(f) of items at dates.
 
     Dates after the last slice of an item follow from the frontier at the end, all others from a
     sweep in which the question is a site that says nothing. With w the coefficients of the other
     terms and h the utility in time, f = a w + h, and what inducing inputs leave of the other terms
-    is added. `features` and `terms` are those at the last date (see `at`).
+    is added. `features` and `terms` are those at the last slice, or `with_date`.
 
     :param problem: with dated rows.
     :param prior: of it.
@@ -98,6 +110,8 @@ class TimePosterior(Posterior):
 
     in_one: ClassVar[bool] = True
 
+    _date: float
+    _origin: TimePosterior | None
     _layout: RowLayout
     _in_time: InTime
     _sites: DatedSites
@@ -111,6 +125,8 @@ class TimePosterior(Posterior):
         values: dict[str, object] = {
             "kernel": problem.kernel,
             "mean_function": problem.mean_function,
+            "_date": DAYS_A_YEAR * float(DatedSites.once(problem.graph).times[-1]),
+            "_origin": None,
             "_layout": problem.graph.layout,
             "_in_time": prior.in_time,
             "_sites": DatedSites.once(problem.graph),
@@ -128,7 +144,7 @@ class TimePosterior(Posterior):
 
     @cached_property
     def _now(self) -> Posterior:
-        return self.at(DAYS_A_YEAR * float(self._sites.times[-1]))
+        return self.at(self._date)
 
     # What is asked of a posterior.
 
@@ -169,10 +185,42 @@ class TimePosterior(Posterior):
         items, times = self._where(inputs)
         columns = self._own(inputs)
         mean, covariance = self.utilities(items, times).with_columns(columns)
-        if self._in_time.others is not None:
-            others = np.asarray(kernel_matrix(self._in_time.others, inputs))
-            covariance += others - columns @ columns.T
+        covariance += self._beyond(inputs, columns)
         return tf.constant(mean + self._prior_mean(inputs)), tf.constant(covariance)
+
+    def joint_at_each(self, inputs: Sequence[tf.Tensor]) -> list[tuple[FloatArray, FloatArray]]:
+        """Mean (N,) and covariance (N, N) for several sets of rows (N, D), in one sweep.
+
+        :param inputs: the rows of a set are of one date.
+        """
+        every = tf.concat(inputs, 0)
+        items, times = self._where(every)
+        columns = self._own(every)
+        asked = Asked(items, np.full(len(items), -1), times, np.zeros_like(columns))
+        swept = self._swept(asked, joint=True)
+        found, start, result = swept.found, 0, []
+        for rows in inputs:
+            some = slice(start, start + len(rows))
+            start = some.stop
+            at, step = swept.at[some], int(swept.steps[some.start])
+            inside = at - swept.plan.steps[step].sites.start
+            given, of_w = found.rows[at], found.covariance
+            covariance = found.joint[step][np.ix_(inside, inside)] + given @ of_w @ given.T
+            together = JointInTime(found.mean[at, 0], covariance, given, found.weights[:, 0], of_w)
+            mean, covariance = together.with_columns(columns[some])
+            mean += np.asarray(self._prior_mean(rows))
+            result.append((mean, covariance + self._beyond(rows, columns[some])))
+        return result
+
+    def with_date(self, date: float) -> TimePosterior:
+        """The same, whose `features` and `terms` are those at this date.
+
+        :param date: in days since 1970.
+        """
+        found = copy.copy(self)
+        found.__dict__.pop("_now", None)
+        found.__dict__.update(_date=date, _origin=self)
+        return found
 
     def at(self, date: float) -> Posterior:
         """q(f) at one date, by the features of the other terms and one of each item.
@@ -206,6 +254,8 @@ class TimePosterior(Posterior):
     def end(self) -> EndFrontier:
         """The frontier at the end, of all items, or of more than 1,500 of those that dueled in the
         last three years."""
+        if self._origin is not None:
+            return self._origin.end
         sites = self._sites
         staying = np.ones(len(sites.numbers), bool)
         if len(staying) > _ALL_STAY:
@@ -236,6 +286,13 @@ class TimePosterior(Posterior):
         """Features of the other terms, (N, k)."""
         return np.asarray(self._in_time.features(inputs))
 
+    def _beyond(self, inputs: tf.Tensor, columns: FloatArray) -> FloatArray:
+        """What features (N, k) leave of the covariance of the other terms, (N, N)."""
+        others = self._in_time.others
+        if others is None:
+            return np.zeros((len(columns), len(columns)))
+        return np.asarray(kernel_matrix(others, inputs)) - columns @ columns.T
+
     @staticmethod
     def _in_order(plan: Plan, seen: Seen) -> Seen:
         return Seen(*(values[plan.order] for values in seen))
@@ -262,7 +319,8 @@ class TimePosterior(Posterior):
             return self._joint_from_end(items, times)
         q, t, k = len(items), *self._seen.columns.shape
         asked = Asked(items, np.full(q, -1), times, np.zeros((q, k)))
-        found, at = self._swept(asked, np.concatenate([np.zeros((t, q)), np.eye(q)]))
+        swept = self._swept(asked, np.concatenate([np.zeros((t, q)), np.eye(q)]))
+        found, at = swept.found, swept.at
         mean, weights = found.mean[at], found.weights[:, 0]
         return JointInTime(mean[:, 0], mean[:, 1:], found.rows[at], weights, found.covariance)
 
@@ -341,14 +399,14 @@ class TimePosterior(Posterior):
     # By a sweep.
 
     def _each_by_a_sweep(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
-        t = len(self._seen.columns)
-        found, at = self._swept(asked, np.zeros((t + len(asked.items), 0)))
-        return found.mean[at, 0], found.variance[at]
+        swept = self._swept(asked)
+        return swept.found.mean[swept.at, 0], swept.found.variance[swept.at]
 
-    def _swept(self, asked: Asked, shifts: FloatArray) -> tuple[Smoothed, IntArray]:
-        """All sites and those asked for, which say nothing, and where the latter are.
+    def _swept(self, asked: Asked, shifts: FloatArray | None = None, joint: bool = False) -> _Swept:
+        """All sites and those asked for, which say nothing.
 
         :param shifts: (t + q, r) more of them, next to those of the sites.
+        :param joint: whether the covariances within the slices of what is asked are wanted.
         """
         sites, seen, q = self._sites, self._seen, len(asked.items)
         times, place = np.unique(
@@ -356,15 +414,18 @@ class TimePosterior(Posterior):
         )
         losers = np.concatenate([sites.losers, asked.items])
         winners = np.concatenate([sites.winners, asked.others])
-        plan = Plan.of(times, place.reshape(-1), losers, winners)
+        steps = place.reshape(-1)
+        plan = Plan.of(times, steps, losers, winners)
         shift = np.concatenate([seen.shifts, np.zeros((q, 1))])
         whole = Seen(
             np.append(seen.precision, np.zeros(q)),
-            np.hstack([shift, shifts]),
+            shift if shifts is None else np.hstack([shift, shifts]),
             np.concatenate([seen.columns, asked.columns]),
         )
         moves, ordered = moves_of(self._markov, plan), self._in_order(plan, whole)
-        found = smoothed(plan, moves, ordered, filtered(plan, moves, ordered))
+        late = slice(len(sites.losers), None)
+        together = {*steps[late].tolist()} if joint else ()
+        found = smoothed(plan, moves, ordered, filtered(plan, moves, ordered), joint=together)
         where = np.empty(len(losers), np.int64)
         where[plan.order] = np.arange(len(losers))
-        return found, where[len(sites.losers) :]
+        return _Swept(plan, found, where[late], steps[late])

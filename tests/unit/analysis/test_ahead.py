@@ -64,3 +64,23 @@ def test_without_a_winner_there_is_nothing_to_score() -> None:
     later = spg.Duels(np.zeros((5, 0)), [0], [1], times=[1000.0], ties=[True], groups=["0"])
     with pytest.raises(ValueError, match="All duels are ties"):
         spg.score_ahead(model, later)
+
+
+def test_rankings_are_of_a_date() -> None:
+    model = spg.PreferenceGP(
+        duels(slice(0, 40), False), spg.ItemInTime(spg.markov.Wiener(1.0, 0.5), "month")
+    )
+    for at in (None, DAYS[20]):
+        more = {} if at is None else {"at": at}
+        found = spg.rank(model, samples=100, **more).frame.set_index("item_id")
+        active = model.active_items(at)
+        assert sorted(found.index) == sorted(active)
+        rows = model.item_inputs(active, at=DAYS[-1] if at is None else at)
+        mean, covariance = (np.asarray(x) for x in model.predict_f(rows, full_cov=True))
+        centre = np.eye(len(active)) - 1.0 / len(active)
+        utility, sd = found.loc[active, "utility"], found.loc[active, "sd"]
+        np.testing.assert_allclose(utility, centre @ mean[:, 0], rtol=0, atol=IDENTITY)
+        variance = np.diag(centre @ covariance[0] @ centre)
+        np.testing.assert_allclose(sd**2, variance, rtol=0, atol=IDENTITY)
+    early = spg.rank(model.at_date(DAYS[20]), samples=100, top_k=1)
+    assert early.averaged.startswith("Utilities are those of 19")

@@ -432,3 +432,49 @@ def test_a_sweep_that_memory_does_not_hold_is_refused(monkeypatch: pytest.Monkey
         ValueError, match=r"(?s)take coarser slices.* by year 6 and .* by day 6 and"
     ):
         spg.PreferenceGP(duels_of(False), _time())
+
+
+def test_a_view_of_a_date() -> None:
+    model = model_of("wiener")
+    day = model.last_date - 500.0
+    then = model.at_date(np.datetime64(int(day), "D"))
+    assert (then.date, model.date) == (np.floor(day), model.last_date)
+    one = then.predict_f(then.item_inputs([1, 2]), full_cov=True)
+    two = model.predict_f(model.item_inputs([1, 2], at=np.floor(day)), full_cov=True)
+    for found, expected in zip(one, two, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    # As features and terms, which rankings take.
+    rows = then._inputs(then.item_inputs([1, 2]))
+    a, posterior = np.asarray(then.posterior().features(rows)), then.posterior()
+    weights = np.asarray(posterior.terms.weights)
+    np.testing.assert_allclose(a @ weights, one[0][:, 0], rtol=0, atol=IDENTITY)
+    prior = np.asarray(posterior.kernel(rows))
+    spread = prior - a @ np.asarray(posterior.terms.reduction) @ a.T
+    np.testing.assert_allclose(spread, one[1][0], rtol=0, atol=IDENTITY)
+
+
+def test_trajectories_are_relative_to_the_items_active_then() -> None:
+    model, dense = model_of("constant and matern32"), Dense("constant and matern32")
+    days = np.array([model.last_date - 900.0, model.last_date - 400.0, model.last_date + 100.0])
+    found = model.trajectories([2, 6], days)
+    first = M["days"][np.flatnonzero((M["winners"] == 6) | (M["losers"] == 6))[0]]
+    for j, day in enumerate(days):
+        active = model.active_items(day)
+        assert found.active[j] == len(active)
+        items = np.append([2, 6], active)
+        mean, spread = dense.at(items, np.full(len(items), day / DAYS_A_YEAR))
+        for i in range(2):
+            step = np.zeros(len(items))
+            step[2:], step[i] = -1.0 / len(active), 1.0
+            if i == 1 and day < first:
+                assert np.isnan(found.mean[i, j])
+                continue
+            assert found.mean[i, j] == pytest.approx(float(step @ mean), abs=IDENTITY)
+            assert found.sd[i, j] ** 2 == pytest.approx(float(step @ spread @ step), abs=IDENTITY)
+    assert 0 not in model.active_items() and 0 in model.active_items(within=20.0)
+    with pytest.raises(ValueError, match="No item is active on day 100,"):
+        model.trajectories([2], [100.0])
+    with pytest.raises(ValueError, match="in no ascending order"):
+        model.trajectories([2], days[::-1])
+    with pytest.raises(ValueError, match="items has 9, which is no row"):
+        model.trajectories([9], days)
