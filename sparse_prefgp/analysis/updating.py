@@ -35,7 +35,7 @@ from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in
-from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
+from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.outcomes import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
@@ -500,6 +500,7 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
         known = {id_text(name): name for name in old.people_names}
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
         added = replace(added, person=Codes.of(who, old.person_column))
+        warn_of_spellings(tuple(dict.fromkeys([*old.people_names, *who])), "people")
     if old.group_names is not None and new.groups is not None:
         known = {id_text(name): name for name in old.group_names}
         labels = [known.get(id_text(label), label) for label in new.groups.tolist()]

@@ -191,12 +191,12 @@ def check_rows(buckets: Sequence[Bucket]) -> None:
 
 
 def _fewer_rows(buckets: Sequence[Bucket], width: int) -> bool:
-    """Whether the rows that people compare cost less than their duels."""
+    """Whether the rows that people compare cost less than their duels, or these are too many."""
     cost = [0, 0]
     for bucket in buckets:
         for k, size in enumerate((bucket.rows.shape[1], bucket.sites.shape[1])):
             cost[k] += len(bucket.numbers) * size**2 * (size + width)
-    return cost[0] < cost[1]
+    return cost[0] < cost[1] or max(bucket.sites.shape[1] for bucket in buckets) > MAX_BLOCK
 
 
 def _spread(values: tf.Tensor, buckets: Sequence[Bucket]) -> list[tf.Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -25,6 +26,7 @@ from sparse_prefgp.covariances.item_in_time import ItemInTime, time_term
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
+from sparse_prefgp.covariances.residual import MAX_BLOCK
 from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
@@ -180,6 +182,32 @@ def check_taste(taste: Any, kernel: gpflow.kernels.Kernel, people: Any) -> None:
             "Effects of pairs and tastes of people have no form together; leave PairEffect out, or "
             "taste."
         )
+
+
+def check_size_of_people(graph: DuelGraph, names: tuple[Hashable, ...]) -> None:
+    """Refuse a person whose taste would take too large a matrix: of duels, or of the items in them.
+
+    :param names: of the people.
+    :raises ValueError: more than 5,000 of either; next to answers about sets, of rows of answers.
+    """
+    assert graph.people is not None
+    duels = np.bincount(graph.people, minlength=len(names))
+    if duels.max() <= MAX_BLOCK:
+        return
+    ends = np.stack([graph.winners, graph.losers]) + graph.num_rows * graph.people
+    items = np.bincount(np.unique(ends) // graph.num_rows, minlength=len(names))
+    smaller = duels if graph.noises is not None else np.minimum(duels, items)
+    u = int(np.argmax(smaller))
+    if smaller[u] <= MAX_BLOCK:
+        return
+    count, noun = int(duels[u]), "rows of answers" if graph.noises is not None else "distinct duels"
+    gibibytes = 8.0 * float(smaller[u]) ** 2 / 2**30
+    raise ValueError(
+        f"The person {shortened(names[u])} has {count:,} {noun} between {int(items[u]):,} items, "
+        f"and a taste takes matrices of {int(smaller[u]):,} rows and columns, {gibibytes:.1f} GiB "
+        f"each, where {MAX_BLOCK:,} are the most; keep fewer of these, or learn one utility for "
+        "all."
+    )
 
 
 def check_sets(graph: DuelGraph, engine: Any, margin: Any) -> None:

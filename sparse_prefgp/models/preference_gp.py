@@ -53,6 +53,7 @@ from sparse_prefgp.models.checks import (
     check_pair_effects,
     check_parts,
     check_sets,
+    check_size_of_people,
     check_taste,
     check_time,
     check_time_memory,
@@ -269,6 +270,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.cut_scale = scale_parameter(duels, cuts_by_group, noise_by_group)
         self._check_link(engine or ParallelEP())
         check_sets(full, engine or ParallelEP(), self.margin)
+        if taste is not None:
+            check_size_of_people(full, duels.people_names or ())
         check_effects(kernel, approximation, full)
         if pairs is not None:
             check_pair_effects(full, approximation)

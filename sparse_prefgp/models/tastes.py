@@ -52,6 +52,8 @@ from sparse_prefgp.support.words import shortened
 
 # Numbers in one temporary array: about 16 MB.
 _AT_ONCE = 2_000_000
+# Pairs times rows of a person from which each person is done alone, without copies for each pair.
+_WORTH_EACH = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,35 +307,64 @@ class KnownPeople:
         :param numbers: (N,) of the people.
         """
         found = np.empty((len(numbers), 2))
+        for start in range(0, len(numbers), 10 * CHUNK):
+            some = slice(start, start + 10 * CHUNK)
+            found[some] = self._differences(pairs[some], numbers[some])
+        return found
+
+    def _differences(self, ends: tf.Tensor, numbers: IntArray) -> FloatArray:
+        found, pairs = np.empty((len(numbers), 2)), self._before(ends, numbers)
         for i, here in self._by_bucket(numbers):
             layout = self.covariance.buckets[i]
             b, p = layout.sites.shape[1], layout.rows.shape[1] + 2
+            here = here[np.argsort(numbers[here], kind="stable")]
+            people, first = np.unique(numbers[here], return_index=True)
+            if p * len(here) > _WORTH_EACH * len(people):
+                for u, some in zip(people, np.split(here, first[1:]), strict=True):
+                    told = self._of_rows(i, np.array([u]))
+                    found[some] = self._given(pairs.take(some), told).numpy()
+                continue
             size = max(1, _AT_ONCE // (p * p + b * (p + self.kept.u.mean.shape[0])))
             for start in range(0, len(here), size):
                 some = here[start : start + size]
                 told = self._of_rows(i, numbers[some])
-                of = numbers[some]
-                found[some] = self._differences(tf.gather(pairs, some), told, of).numpy()
+                found[some] = self._given(pairs.take(some), told).numpy()
         return found
 
-    def _differences(self, pairs: tf.Tensor, told: _OfRows, numbers: IntArray) -> tf.Tensor:
-        u, first, second = self.kept.u, pairs[:, 0], pairs[:, 1]
+    def _before(self, ends: tf.Tensor, numbers: IntArray) -> _Pairs:
+        """Pairs (N, 2, D), and what is known of each but by the person's own duels."""
+        problem, parts = self.problem, []
+        for start in range(0, len(numbers), CHUNK):
+            some = slice(start, start + CHUNK)
+            first, second = ends[some, 0], ends[some, 1]
+            a = shared = self._shared(first) - self._shared(second)
+            if problem.by_features is not None:  # of which the features leave nothing
+                a = tf.concat([a, problem.by_features.of(numbers[some], first - second)], -1)
+            mean = tf.linalg.matvec(a, self.kept.u.mean[:, 0])
+            if problem.mean_function is not None:
+                mean += (problem.mean_function(first) - problem.mean_function(second))[:, 0]
+            left = pair_difference_variance(self.kernel, first, second)
+            left -= tf.reduce_sum(shared**2, -1)
+            white = tf.matmul(a, self.kept.u.inverse, transpose_b=True)
+            parts.append(_Pairs(ends[some], white, mean, left))
+        return _Pairs(*(tf.concat(each, 0) for each in zip(*parts, strict=True)))
+
+    def _given(self, pairs: _Pairs, told: _OfRows) -> tf.Tensor:
         rows = tf.gather(as_float(self.problem.graph.rows), told.rows)
-        between = stacked_covariance(self.taste, tf.concat([pairs, rows], 1))
-        r = between[:, 0, 2:] - between[:, 1, 2:]
-        a = shared = self._shared(first) - self._shared(second)
-        if self.problem.by_features is not None:  # of which the features leave nothing
-            a = tf.concat([a, self.problem.by_features.of(numbers, first - second)], -1)
-        mean = tf.linalg.matvec(a, u.mean[:, 0]) + tf.reduce_sum(r * told.weights, -1)
-        if self.problem.mean_function is not None:
-            ahead, behind = (self.problem.mean_function(x)[:, 0] for x in (first, second))
-            mean += ahead - behind
-        white = tf.matmul(a, u.inverse, transpose_b=True)
-        white -= tf.linalg.matvec(told.scaled, r, transpose_a=True)
-        variance = tf.reduce_sum(white**2, -1) - tf.reduce_sum(shared**2, -1)
-        variance -= tf.reduce_sum(tf.linalg.matvec(told.told, r) * r, -1)
-        variance += pair_difference_variance(self.kernel, first, second)
-        same = tf.reduce_all(first == second, -1)
+        if len(told.rows) == 1:  # of one person, whose pairs all are
+            ends = tf.reshape(pairs.ends, [-1, pairs.ends.shape[-1]])
+            both = tf.reshape(kernel_matrix(self.taste, ends, rows[0]), [-1, 2, rows.shape[1]])
+            r = both[:, 0] - both[:, 1]
+            known, of_u = r @ told.told[0], r @ told.scaled[0]
+        else:
+            between = stacked_covariance(self.taste, tf.concat([pairs.ends, rows], 1))
+            r = between[:, 0, 2:] - between[:, 1, 2:]
+            known = tf.linalg.matvec(told.told, r)
+            of_u = tf.linalg.matvec(told.scaled, r, transpose_a=True)
+        mean = pairs.mean + tf.reduce_sum(r * told.weights, -1)
+        variance = tf.reduce_sum((pairs.white - of_u) ** 2, -1) + pairs.left
+        variance -= tf.reduce_sum(known * r, -1)
+        same = tf.reduce_all(pairs.ends[:, 0] == pairs.ends[:, 1], -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
     def tastes(self, inputs: tf.Tensor) -> FloatArray:
@@ -354,6 +385,22 @@ class KnownPeople:
             told = tf.linalg.matvec(one, self.kept.u.mean[-by_features.columns :, 0])
             found += by_features.people[numbers] @ told.numpy()
         return found
+
+
+class _Pairs(NamedTuple):
+    """Pairs of items for people, before these people's own duels."""
+
+    ends: tf.Tensor
+    """(k, 2, D)."""
+    white: tf.Tensor
+    """(k, m) a chol(P)⁻ᵀ, a the features of the difference."""
+    mean: tf.Tensor
+    """(k,) a E u, with that of the mean function."""
+    left: tf.Tensor
+    """(k,) k_0 + k_1 of the difference, less what the features of k_0 have of it."""
+
+    def take(self, which: IntArray) -> _Pairs:
+        return _Pairs(*(tf.gather(each, which) for each in self))
 
 
 class _OfRows(NamedTuple):

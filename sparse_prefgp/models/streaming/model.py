@@ -24,7 +24,7 @@ from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
-from sparse_prefgp.covariances.residual import BLOCKS, joined
+from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
@@ -66,6 +66,7 @@ from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.tastes import KnownPeople, Strangers
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
+from sparse_prefgp.support.words import shortened
 
 # Rows that the default inducing inputs are placed by.
 _PLACED_BY = 20_000
@@ -604,7 +605,7 @@ def _by_people(
     """The stream with a block for each person; the rows are read once for that.
 
     :raises ValueError: a stream of nobody, or whose rows are not sorted by person; blocks already;
-        effects of items in the taste.
+        effects of items in the taste; a person with more than 5,000 rows, unless items are fewer.
     """
     check_taste(taste, kernel, duels.scan.people)
     if item_effects(taste):
@@ -621,6 +622,14 @@ def _by_people(
     for chunk in duels.chunks(READ_ROWS):
         assert chunk.events.person is not None
         numbers[chunk.start : chunk.start + len(chunk.events)] = chunk.events.person.numbers
+    each, items = np.bincount(numbers), duels.items
+    if each.max() > MAX_BLOCK and (items is None or items.num_items > MAX_BLOCK):
+        u = int(np.argmax(each))
+        raise ValueError(
+            f"The person {shortened(names[u])} has {int(each[u]):,} rows of duels between more "
+            f"than {MAX_BLOCK:,} items, and in a stream a taste is learned of at most "
+            f"{MAX_BLOCK:,}; keep fewer of these, or read the duels into memory."
+        )
     return duels.in_blocks([names[i] for i in numbers], "person")
 
 

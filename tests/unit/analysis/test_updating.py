@@ -405,6 +405,9 @@ def test_people_need_their_column_and_features() -> None:
     np.testing.assert_allclose(found.of(["cy"]), [[2.0, 1.0, 0.0]])
     with pytest.raises(ValueError, match="nobody's, but the column 'who' was to say"):
         update(build(spg.Exact()), more, NEW_ITEMS, person="who")
+    capital = MORE.head(1).assign(who="Ann")
+    with pytest.warns(UserWarning, match="people 'ann' and 'Ann' differ in case alone"):
+        update(of_people(spg.Exact(), table), capital, NEW_ITEMS)
     # Somebody is met by features from such a table.
     items = old.item_inputs()
     for found, wanted in zip(

@@ -315,6 +315,16 @@ def test_what_makes_no_sense_of_people():
         model.lower_bound()
     with pytest.warns(UserWarning, match=r"'Ann' is unknown .*1 of 1 pairs"):
         model.predict_duel(NEW[:1], NEW[1:2], people="Ann")
+    many = np.arange(5001)
+    large = (
+        spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5000 + ["Bo"]),
+        spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5001),
+    )
+    assert spg.PreferenceGP(large[0], se(1.0), taste=se(1.0)).people == ("Ann", "Bo")
+    with pytest.raises(
+        ValueError, match=r"'Ann' has 5,001 distinct duels between 5,002 items.*GiB"
+    ):
+        spg.PreferenceGP(large[1], se(1.0), taste=se(1.0))
     tight = spg.PreferenceGP(
         duels, se(1.0), taste=se(1.0), margin=0.3, approximation=spg.TightVFE()
     )

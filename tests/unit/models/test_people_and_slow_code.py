@@ -114,11 +114,14 @@ def test_tastes_are_those_of_dense_matrices(row, featured, over_rows, monkeypatc
     # Many at once are what they are one by one.
     who = ["bo", None, "di" if featured else None, "cy"]
     pairs = ITEMS[:4], ITEMS[2:]
-    found = model.predict_difference(*pairs, people=who)
-    for k, person in enumerate(who):
-        one = model.of_person(person).predict_difference(pairs[0][[k]], pairs[1][[k]])
-        for mine, theirs in zip(found, one, strict=True):
-            assert float(mine[k]) == pytest.approx(float(theirs[0]), abs=FIXED_POINT)
+    one_by_one = [
+        np.ravel(model.of_person(person).predict_difference(pairs[0][[k]], pairs[1][[k]]))
+        for k, person in enumerate(who)
+    ]
+    for worth in (0, 1000):  # each person alone, or copies of what is known for each pair
+        monkeypatch.setattr("sparse_prefgp.models.tastes._WORTH_EACH", worth)
+        found = model.predict_difference(*pairs, people=who)
+        np.testing.assert_allclose(np.transpose(found), one_by_one, atol=FIXED_POINT)
     # Somebody new, known from duels: with features, or without.
     met = model.meet(spg.Duels(ITEMS, *NEW))
     unknown = type(wanted)(0.0, nobody.mean[at[2]], nobody.covariance[at[2], at[2]])
