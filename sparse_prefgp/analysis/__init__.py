@@ -7,6 +7,7 @@ from sparse_prefgp.support.public import public
 if TYPE_CHECKING:
     from sparse_prefgp.analysis import answers as answers
     from sparse_prefgp.analysis import conditional_logit as conditional_logit
+    from sparse_prefgp.analysis import forecasts as forecasts
     from sparse_prefgp.analysis import people as people
     from sparse_prefgp.analysis import projection as projection
     from sparse_prefgp.analysis import ranking as ranking

@@ -65,6 +65,8 @@ class ScoredRows(NamedTuple):
     covariate_names: tuple[str, ...] = ()
     people: npt.NDArray[np.object_] | None = None
     """(k,) labels of whose preference each is; None where nobody has a taste."""
+    dates: FloatArray | None = None
+    """(k,) in days since 1970; None where they are not known."""
 
 
 def rows_between(
@@ -113,6 +115,7 @@ def _behind_doors(
         None if said is None else said[doors.event],
         events.covariate_names,
         people,
+        None if events.time is None else events.time[doors.event],
     )
 
 
@@ -181,6 +184,24 @@ class HeldOut:
         (first, logs), *rest = self.log_probabilities.items()
         more = {first: logs, name: other.log_probabilities[MODEL], **dict(rest)}
         return replace(self, log_probabilities=more)
+
+    def with_forecasts(
+        self, name: str, log_three: FloatArray, ties: BoolArray, counts: npt.NDArray[Any]
+    ) -> HeldOut:
+        """With what another predictor gave to the same duels, tied ones among them, at the end.
+
+        :param log_three: (k, 3) log probabilities that the winner wins, of a tie, and that the
+            winner loses.
+        :param ties: (k,) which were tied.
+        :param counts: (k,) how often each was seen.
+        """
+        decided = log_three[~ties]
+        winner = decided[:, 0] - np.logaddexp(decided[:, 0], decided[:, 2])
+        found = replace(self, log_probabilities={**self.log_probabilities, name: winner})
+        if not self.outcomes:
+            return found
+        all_three = score_outcomes(log_three, ties, counts)
+        return replace(found, outcomes={**self.outcomes, name: all_three})
 
     def part_scores(self) -> dict[str, Scores]:
         """Scores of each part that has rows."""
@@ -308,6 +329,8 @@ def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
     """Mean and variance of each difference of utilities, (k,), from the blocks that are known,
     with what the covariates of the model add."""
     won, lost, names = rows.won, rows.lost, model.duels.covariate_names
+    if rows.dates is not None and model.row_layout.dated:
+        won, lost = model.dated(won, rows.dates), model.dated(lost, rows.dates)
     said = _covariates_of(rows, names)
     if said is not None:
         who = rows.groups if model.row_layout.judged else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import ONE_UTILITY, PREDICTOR_NAMES
+from sparse_prefgp.analysis.metrics import AHEAD, ELO_AHEAD, ONE_UTILITY, PREDICTOR_NAMES
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
@@ -35,7 +35,7 @@ from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 from sparse_prefgp.workflow.workflow import FitResult
 
 NAMES_SHOWN = 10
-NO_ARTICLE = ("equal_shares", ONE_UTILITY)
+NO_ARTICLE = ("equal_shares", ONE_UTILITY, ELO_AHEAD)
 
 
 class Printer:
@@ -303,6 +303,8 @@ def _print_scores(
     if scores:
         features = holdout.streamed or holdout.train.num_features > 0
         _print_verdict(console, scores, "linear_probit" if features else "coin")
+        if AHEAD in scores:
+            _print_verdict(console, scores, ELO_AHEAD, who=AHEAD)
     _print_people(console, figures)
 
 
@@ -325,13 +327,19 @@ def _print_people(console: Output, figures: Mapping[str, Any]) -> None:
 
 
 def _print_verdict(
-    console: Output, scores: Mapping[str, Any], other: str, unit: str = "duel"
+    console: Output,
+    scores: Mapping[str, Any],
+    other: str,
+    unit: str = "duel",
+    who: str = "model",
 ) -> None:
-    gain = scores[other]["nlp_nats"] - scores["model"]["nlp_nats"]
+    gain = scores[other]["nlp_nats"] - scores[who]["nlp_nats"]
     word = "better" if gain >= 0 else "worse"
+    comma = "," if "," in PREDICTOR_NAMES[who] else ""
     console.print(
         Text(
-            f"The model is {word} than {'' if other in NO_ARTICLE else 'the '}"
-            f"{PREDICTOR_NAMES[other]} by {abs(gain):.4f} nats per {unit}."
+            f"The {PREDICTOR_NAMES[who]}{comma} is {word} than "
+            f"{'' if other in NO_ARTICLE else 'the '}{PREDICTOR_NAMES[other]}"
+            f"{',' if ',' in PREDICTOR_NAMES[other] else ''} by {abs(gain):.4f} nats per {unit}."
         )
     )

@@ -153,7 +153,7 @@ def _works_on_distances(kernel: gpflow.kernels.Kernel) -> bool:
 def variance_of(kernel: gpflow.kernels.Kernel) -> tuple[float, float]:
     """Mean and sum of the variances of a kernel, one or one for each feature; in a product, the
     products of those of its factors, and of effects of items, those of their kernel."""
-    if isinstance(kernel, gpflow.kernels.Combination):
+    if hasattr(kernel, "kernels"):
         over = math.prod if isinstance(kernel, gpflow.kernels.Product) else sum
         each = [variance_of(part) for part in kernel.kernels]
         return float(over(mean for mean, _ in each)), float(over(total for _, total in each))

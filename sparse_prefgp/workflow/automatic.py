@@ -175,7 +175,7 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
 
     :param table: what `Sources.read` gives, a table or a stream.
     """
-    if settings.kernel is not None:
+    if settings.kernel is not None or settings.dated:
         return settings
     if not isinstance(table, DuelTable):
         return replace(settings, kernel=MANY_DEFAULT) if table.num_features > FEW else settings

@@ -192,6 +192,12 @@ class Sources:
         needs="person",
     )
     """As `read_table` takes them."""
+    time: str | None = option(
+        "Column of the duels with their dates, such as 2024-01-31: the utility of each item moves "
+        "in time, and the last dates are held out.",
+        default=None,
+    )
+    """Column of the dates."""
 
     @property
     def lean(self) -> tuple[str, str] | None:
@@ -289,6 +295,7 @@ class Sources:
             "grades": self.grades,
             "covariates": self.covariate or None,
             "none": self.none,
+            "time": self.time,
         }
         flags = ("as_duels", "at_once", "unranked_last")
         told |= {flag: True for flag in flags if getattr(self, flag)}
@@ -319,6 +326,7 @@ class Sources:
         for problem, there in (
             ("A table of ties was", self.ties is not None),
             ("Grades were", self.grade is not None or self.grades is not None),
+            ("Dates (--time, time=) were", self.time is not None),
         ):
             if there and given != ["duels"]:
                 raise ValueError(f"{problem} given with {word}; they go with duels alone.")
@@ -346,6 +354,11 @@ class Sources:
             raise ValueError(
                 "A table of ties was given, but ties of streamed files are rows with 1 in a column "
                 "tie; write them there."
+            )
+        if self.time is not None:
+            raise ValueError(
+                f"Dates were given (--time {self.time}), but utilities in time need all duels in "
+                "memory; leave it out, or leave out stream and give one table."
             )
         if isinstance(self.duels, io.StreamedDuels):
             self._refuse_columns()
@@ -396,6 +409,7 @@ class Sources:
             "item",
             "grade",
             "grades",
+            "time",
         )
         for name in names:
             value = getattr(self, name)

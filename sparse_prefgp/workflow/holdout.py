@@ -560,6 +560,10 @@ def predict_held_out(
     if consensus is not None:
         plain = scoring.score_rows(consensus, {}, holdout.test_rows(consensus))
         scored = scored.with_model(plain, ONE_UTILITY)
+    if model.row_layout.dated:
+        transform, rows = holdout.train.transform, holdout.split.test_rows
+        test = holdout.table.to_duels(rows, transform=transform)
+        scored = analysis.forecasts.with_forecasts(scored, model, test)
     decided = holdout.table.events.take(holdout.decided_rows)
     return replace(scored, parts=_people_parts(decided, model))
 
@@ -602,6 +606,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     _check_groups(settings, table.events.covariate_names, table.groups is not None)
     settings = settings.of(table)
     _check_people(settings, table.events.person)
+    _check_time(settings, table.events)
     _warn_of_idle_context(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     if split is None:
@@ -612,6 +617,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         if settings.tastes and settings.split == "duels":
             split = holding_out_people(table, split, settings.test_fraction / 2.0, rng)
     settings = _with_tastes_told(settings, table, split)
+    _check_order(settings, table.events, split)
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform, people_features=train.people_features)
     if not train.decided.any():
@@ -699,6 +705,51 @@ def _check_people(settings: FitSettings, person: Codes | None) -> None:
         raise ValueError(
             "Tastes of people were asked for, but nobody knows whose preference each duel is; name "
             "the column that says so (--person, person=)."
+        )
+
+
+def _check_time(settings: FitSettings, events: Events) -> None:
+    """Refuse utilities in time of duels without dates, and what they have no form for.
+
+    :raises ValueError: see above; answers about sets; tastes; ties that tell only the margin.
+    """
+    if not settings.kernel_choice.in_time:
+        return
+    kernel = settings.kernel_choice
+    if events.time is None:
+        raise ValueError(
+            f"The kernel {kernel} moves in time, but nobody knows when the duels were; name the "
+            "column of their dates (--time, time=)."
+        )
+    if settings.tastes:
+        raise ValueError(
+            f"The kernel {kernel} moves in time, and tastes of people were asked for, which do not "
+            "go together; leave out the dates (--time) or the people (--person)."
+        )
+    if settings.tie_model != "box":
+        raise ValueError(
+            f"tie_model={settings.tie_model!r} (--tie-model) keeps ties from the utilities, but a "
+            "filter in time takes them as saying that two items are close; leave it out, or the "
+            "dates (--time)."
+        )
+
+
+def _check_order(settings: FitSettings, events: Events, split: Split) -> None:
+    """Refuse to let later duels tell of utilities at an earlier date.
+
+    :raises ValueError: a held-out duel before the last training one.
+    """
+    rows, time = split.test_rows, events.time
+    if not settings.kernel_choice.in_time or time is None or not len(rows):
+        return
+    last = time[split.train_rows].max()
+    early = rows[time[rows] < last]
+    if early.size:
+        dates = np.floor([time[early].min(), last]).astype("datetime64[D]")
+        raise ValueError(
+            f"The split {settings.split!r} holds out {len(early):,} duels before the last training "
+            f"one, the first of {dates[0]} before {dates[1]}, of which later results would tell; "
+            "hold out the last dates (--split time:COLUMN), or nothing (--test-fraction 0)."
         )
 
 

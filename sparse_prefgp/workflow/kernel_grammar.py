@@ -5,7 +5,9 @@
     factor   (sum), a kernel, a column, or "a column" in quotes
     kernel   linear, se, matern32, matern52, item, pair, additive-se, …
              kernel(column, column), iso(kernel),
-             projected(kernel, directions), projected(kernel, directions, leading)
+             projected(kernel, directions), projected(kernel, directions, leading),
+             item-in-time(in time), item-in-time(in time, slices)
+    in time  wiener, matern12, matern32, constant, or in time + in time
 
 Nothing here knows of GPflow; `kernel_names.py` makes kernels of trees.
 """
@@ -18,6 +20,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
+from sparse_prefgp.data.slices import AUTO, SLICES
+
 # By name, the class of GPflow.
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
 ADDITIVE = "additive-"
@@ -25,8 +29,20 @@ ADDITIVE_KERNELS = tuple(f"{ADDITIVE}{name}" for name in STATIONARY_KERNELS)
 KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item", "pair", *ADDITIVE_KERNELS)
 # What can have columns in brackets.
 OF_COLUMNS = (*STATIONARY_KERNELS, "linear")
-_WITH_BRACKETS = ("iso", "projected", "item-in-time")
-_NOT_YET = ("item-in-time",)
+IN_TIME = "item-in-time"
+# By name, the class of `spg.markov`.
+MARKOV_KERNELS = {
+    "wiener": "Wiener",
+    "matern12": "Matern12",
+    "matern32": "Matern32",
+    "constant": "Constant",
+}
+_WITH_BRACKETS = ("iso", "projected", IN_TIME)
+_EXAMPLES = {
+    "iso": "iso(matern52)",
+    "projected": "projected(matern52, 4)",
+    IN_TIME: f"{IN_TIME}(wiener)",
+}
 # What a projection has where its number of directions is left out.
 DIRECTIONS = 4
 _TOKEN = re.compile(
@@ -68,6 +84,20 @@ class ColumnTerm:
 
 
 @dataclass(frozen=True)
+class InTime:
+    """A utility of each item that moves in time."""
+
+    kernels: tuple[str, ...]
+    """Names of Markov kernels, which are added."""
+    slices: str = AUTO
+    """Of time in which duels are taken together."""
+
+    def __str__(self) -> str:
+        slices = "" if self.slices == AUTO else f", {self.slices}"
+        return f"{IN_TIME}({'+'.join(self.kernels)}{slices})"
+
+
+@dataclass(frozen=True)
 class Product:
     """Of two factors or more; an item comes first."""
 
@@ -87,7 +117,7 @@ class Sum:
         return "+".join(map(str, self.terms))
 
 
-Term = Plain | ColumnTerm | Product | Sum
+Term = Plain | ColumnTerm | InTime | Product | Sum
 ITEM = Plain("item")
 PAIR = Plain("pair")
 
@@ -107,6 +137,13 @@ def parsed(text: str) -> tuple[Term, ...]:
         _check(term, text)
         if terms.count(term) > 1:
             raise ValueError(f"The kernel {text!r} has {term} twice; once is enough.")
+    moving = [term for term in terms if isinstance(term, InTime)]
+    if len(moving) > 1 or (moving and ITEM in terms):
+        other = moving[1] if len(moving) > 1 else ITEM
+        raise ValueError(
+            f"The kernel {text!r} has {moving[0]} and {other}, of which duels see only the sum; "
+            f"keep one of them, or add them up in brackets, as {IN_TIME}(constant+matern12)."
+        )
     return terms
 
 
@@ -116,6 +153,8 @@ def columns_of(term: Term) -> tuple[str, ...]:
         return tuple(dict.fromkeys(term.columns))
     if isinstance(term, ColumnTerm):
         return (term.name,)
+    if isinstance(term, InTime):
+        return ()
     inner = term.factors if isinstance(term, Product) else term.terms
     return tuple(dict.fromkeys(name for one in inner for name in columns_of(one)))
 
@@ -220,14 +259,12 @@ class _Reader:
         name, bracket = token.text.lower(), self._peek()
         if bracket is None or bracket.text != "(" or bracket.kind != "mark":
             if name in _WITH_BRACKETS:
-                self._refuse(token.place, f"{name} needs a kernel in brackets, as iso(matern52)")
+                example = _EXAMPLES[name]
+                self._refuse(token.place, f"{name} needs a kernel in brackets, as {example}")
             return Plain(name) if name in KERNEL_NAMES else ColumnTerm(token.text)
         self._next += 1
-        if name in _NOT_YET:
-            raise ValueError(
-                f"The kernel {self._text!r} asks for {name}(…), which there is not yet; choose "
-                f"from {', '.join(KERNEL_NAMES)}, or iso(matern52)."
-            )
+        if name == IN_TIME:
+            return self._in_time(bracket)
         if name in ("iso", "projected"):
             inner = self._factor()
             number = leading = 0
@@ -248,6 +285,37 @@ class _Reader:
         if name not in KERNEL_NAMES:
             _unknown(token.text, self._text)
         return Plain(name, self._columns(bracket))
+
+    def _in_time(self, bracket: _Token) -> InTime:
+        found: list[str] = []
+        while True:
+            token = self._taken("a kernel in time")
+            name = token.text.lower()
+            if token.kind != "word" or name not in MARKOV_KERNELS:
+                near = nearest(name, MARKOV_KERNELS).removesuffix(" Otherwise ")
+                self._refuse(
+                    token.place,
+                    f"{IN_TIME} takes {', '.join(MARKOV_KERNELS)} or sums of these, not "
+                    f"{token.text!r}{'; ' + near if near else ''}",
+                )
+            if name in found:
+                self._refuse(token.place, f"{name} is there twice")
+            found.append(name)
+            if not self._takes("+"):
+                break
+        if found == ["constant"] or {"constant", "wiener"} <= {*found}:
+            why = "does not move" if found == ["constant"] else "begins at a level of its own"
+            self._refuse(bracket.place, f"{'+'.join(found)} {why}; write item, or wiener alone")
+        slices = AUTO
+        if self._takes(","):
+            token = self._taken("slices of time")
+            slices = token.text.lower()
+            if slices not in (AUTO, *SLICES):
+                self._refuse(
+                    token.place, f"slices are {', '.join((AUTO, *SLICES))}, not {token.text!r}"
+                )
+        self._closes(bracket)
+        return InTime(tuple(found), slices)
 
     def _number(self, of: str, default: int) -> int:
         if not self._takes(","):
@@ -329,6 +397,12 @@ def _check(term: Term, text: str, top: bool = True, of_item: bool = False) -> No
             raise ValueError(
                 f"The kernel {text!r} has item in brackets; write it as a term, or "
                 "item*surface for effects in a context."
+            )
+    elif isinstance(term, InTime):
+        if not top:
+            raise ValueError(
+                f"The kernel {text!r} has {term} inside a product; write it as a term, as in "
+                f"linear+{term}."
             )
     elif isinstance(term, Product):
         with_item = term.factors[0] == ITEM

@@ -20,9 +20,11 @@ from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE,
     ITEM,
     KERNEL_NAMES,
+    MARKOV_KERNELS,
     PAIR,
     STATIONARY_KERNELS,
     ColumnTerm,
+    InTime,
     Plain,
     Sum,
     Term,
@@ -74,6 +76,7 @@ class KernelChoice:
         items on the duels between them. In a product with `item`, a
         column of categories is an effect of each item at each of its levels, and a column of
         numbers a slope of each item; a kernel is a function of its columns for each item.
+        `item-in-time(wiener)` and its like are a utility of each item that moves in time.
 
         :raises ValueError: what cannot be read, an unknown name (the message has the nearest one),
             or a term twice.
@@ -98,10 +101,10 @@ class KernelChoice:
         size of a typical distance between items. That of `iso(…)` starts at the median distance of
         the items, and directions of `projected(…)` where `initial_projection` has them. The linear
         term has one variance per feature, at first 1 / D, and above 16 features one for all. Item
-        effects have variance 1. D counts the features that a term sees. An
-        additive kernel is a sum over `groups`, which are by default the single columns; each term
-        sees the columns of its group alone, with lengthscales as above for so many features, and
-        the G terms share a variance of 1.
+        effects have variance 1, and utilities in time begin as `spg.markov` has them. D counts the
+        features that a term sees. An additive kernel is a sum over `groups`, which are by default
+        the single columns; each term sees the columns of its group alone, with lengthscales as
+        above for so many features, and the G terms share a variance of 1.
 
         A product has one variance: that of its linear factors, which stand for themselves, or of
         its first. Those of the other factors are 1 and stay so.
@@ -188,7 +191,11 @@ class KernelChoice:
     def taste(self) -> KernelChoice:
         """That of a person's own taste, by default: the terms that are neither linear nor effects,
         or the linear ones where there are none, and an effect of each item."""
-        plain = [term for term in self.terms if term != PAIR and not has_item(term)]
+        plain = [
+            term
+            for term in self.terms
+            if term != PAIR and not (has_item(term) or isinstance(term, InTime))
+        ]
         linear = [term for term in plain if isinstance(term, Plain) and term.name == "linear"]
         own = [term for term in plain if term not in linear] or linear
         return KernelChoice((*map(str, own), str(ITEM)))
@@ -205,8 +212,21 @@ class KernelChoice:
 
     @property
     def has_items(self) -> bool:
-        """Whether items have effects, of themselves or in a context."""
-        return any(map(has_item, self.terms))
+        """Whether items have effects, of themselves, in a context or in time."""
+        return self.in_time or any(map(has_item, self.terms))
+
+    @property
+    def in_time(self) -> bool:
+        """Whether utilities move in time."""
+        return any(isinstance(term, InTime) for term in self.terms)
+
+    @property
+    def finite_in_time(self) -> bool:
+        """Whether utilities move in time and all other terms have finitely many features, so that
+        nothing need be approximated."""
+        others = [term for term in self.terms if not isinstance(term, InTime)]
+        linear = [isinstance(term, Plain) and term.name == "linear" for term in others]
+        return len(others) < len(self.terms) and all(linear)
 
     @property
     def is_projected(self) -> bool:
@@ -216,7 +236,9 @@ class KernelChoice:
     @property
     def only_items(self) -> bool:
         """Whether there is nothing else, so that inducing inputs have nothing to explain."""
-        return all(has_item(term) or term == PAIR for term in self.terms)
+        return all(
+            has_item(term) or term == PAIR or isinstance(term, InTime) for term in self.terms
+        )
 
     @property
     def plain(self) -> bool:
@@ -232,8 +254,11 @@ class KernelChoice:
     def cancels_shared(self) -> bool:
         """Whether features that both sides share change nothing."""
         return all(
-            isinstance(term, Plain)
-            and (term.name in ("linear", "item", "pair") or _of_groups(term))
+            isinstance(term, InTime)
+            or (
+                isinstance(term, Plain)
+                and (term.name in ("linear", "item", "pair") or _of_groups(term))
+            )
             for term in self.terms
         )
 
@@ -299,6 +324,10 @@ class _Maker:
             return self._plain(term)
         if isinstance(term, ColumnTerm):
             return self._column(term.name)
+        if isinstance(term, InTime):
+            made = [getattr(covariances.markov, MARKOV_KERNELS[name])() for name in term.kernels]
+            in_time = made[0] if len(made) == 1 else covariances.markov.MarkovSum(made)
+            return covariances.ItemInTime(in_time, slices=term.slices)
         if isinstance(term, Sum):
             return gpflow.kernels.Sum([self.kernel(one) for one in term.terms])
         if term.factors[0] == ITEM:

@@ -22,6 +22,9 @@ from sparse_prefgp.workflow.kernel_names import KernelChoice
 
 DEFAULT_APPROXIMATION = "vfe"
 DEFAULT_KERNEL = "linear+matern52"
+# Where duels have dates, of items with features and without.
+ITEM_IN_TIME = "item-in-time(wiener)"
+DEFAULT_IN_TIME = f"linear+{ITEM_IN_TIME}"
 DEFAULT_POWER = 0.5
 DEFAULT_ENGINE = "ep"
 # What is to be chosen: a kernel, an approximation, or a number of inducing inputs.

@@ -28,7 +28,9 @@ from sparse_prefgp.workflow.model_names import (
     AUTO,
     DEFAULT_APPROXIMATION,
     DEFAULT_ENGINE,
+    DEFAULT_IN_TIME,
     DEFAULT_KERNEL,
+    ITEM_IN_TIME,
     PLAIN_APPROXIMATIONS,
     SUMMED,
     ApproximationChoice,
@@ -37,6 +39,7 @@ from sparse_prefgp.workflow.model_names import (
 )
 
 DEFAULT_ITERATIONS = 100
+DEFAULT_SPLIT = "duels"
 # What is held out of a fit, and in how many folds of a comparison, unless somebody says.
 DEFAULT_SHARE, DEFAULT_FOLDS = 0.2, 5
 # For each fit of a comparison.
@@ -77,8 +80,8 @@ class FitSettings:
 
     split: str = option(
         "What to hold out: duels, items, group:COLUMN, time:COLUMN or given:COLUMN (what has 1 "
-        "there, and not what has 0).",
-        default="duels",
+        "there, and not what has 0). With --time the last dates.",
+        default=DEFAULT_SPLIT,
     )
     """What is held out: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or `given:COLUMN` (what has
     1 there, and not what has 0).
@@ -101,11 +104,13 @@ class FitSettings:
     kernel: str | None = option(
         "se, matern32, matern52, linear, item (an independent effect of each item), additive-se "
         "and its like (a sum over the columns), with columns in brackets, as linear(price, age), "
-        "with one lengthscale, as iso(se), of learned directions, as projected(matern52, 4), or "
-        "sums and products of these, such as linear+se or item+item*surface (an effect of each "
+        "with one lengthscale, as iso(se), of learned directions, as projected(matern52, 4), "
+        "item-in-time(wiener) and its like (a utility of each item that moves in time), or sums "
+        "and products of these, such as linear+se or item+item*surface (an effect of each "
         "item, and one in each context); auto compares some on the training duels. By default "
         "linear+matern52, above 16 features linear+iso(matern52), above 64 and for vectors auto, "
-        "or item for items without features.",
+        "or item for items without features; with --time linear+item-in-time(wiener), or "
+        "item-in-time(wiener).",
         default=None,
     )
     """By name; None is `linear+matern52`, above 16 features `linear+iso(matern52)`, for features
@@ -195,6 +200,8 @@ class FitSettings:
     """Kernel of a taste by name; None is the stationary part of `kernel`, or the linear one, and
     `item`.
     """
+    dated: bool = option(None, default=False, flag="time", excludes="stream")
+    """Let the utilities of items move in time, unless the kernel says otherwise."""
     engine: str = option(
         "ep, laplace, laplace-logit (logistic noise), variational or power-ep:P; a comparison by "
         "auto is by ep.",
@@ -329,9 +336,15 @@ class FitSettings:
                 f"Noise by group was asked for, but the engine {engine} has logistic noise, the "
                 "same for all; leave it out, or use the engine laplace."
             )
-        kernel = KernelChoice.parse(_named(self.kernel) or DEFAULT_KERNEL)
+        usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
+        if self.dated and self.is_automatic:
+            raise ValueError(
+                "Dates were given (--time), but auto compares kernels of which none moves in time; "
+                "leave auto out, or the dates."
+            )
+        kernel = KernelChoice.parse(_named(self.kernel) or usual)
         alone = kernel.only_items
-        default = "exact" if alone else DEFAULT_APPROXIMATION
+        default = "exact" if alone or kernel.finite_in_time else DEFAULT_APPROXIMATION
         approximation = ApproximationChoice.parse(_named(self.approximation) or default)
         if alone and (approximation.needs_inducing or self.inducing is not None):
             raise ValueError(
@@ -374,12 +387,15 @@ class FitSettings:
             )
         if table.has_features:
             return self
+        alone = self.kernel_choice.in_time and self.kernel_choice.only_items
+        if _named(self.kernel) is not None and alone:
+            return self
         if _named(self.kernel) is not None and self.kernel_choice.parts != ("item",):
             raise ValueError(
                 f"The kernel {self.kernel_choice} looks at features, but the items have none; "
                 "leave it out, for an effect of each item, or give items with features."
             )
-        return replace(self, kernel="item")
+        return replace(self, kernel=ITEM_IN_TIME if self.dated and not self.kernel else "item")
 
     @property
     def is_automatic(self) -> bool:

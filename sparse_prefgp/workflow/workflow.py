@@ -50,7 +50,12 @@ from sparse_prefgp.workflow.reporting import (
     Reporter,
     SilentReporter,
 )
-from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never, settings_from
+from sparse_prefgp.workflow.settings import (
+    DEFAULT_SPLIT,
+    FitSettings,
+    in_chunks_never,
+    settings_from,
+)
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
 
 # What `fit` takes by name along with settings.
@@ -392,9 +397,12 @@ def settings_of(
         "stream": sources.must_stream,
         "noise_by_group": sources.noise_by is not None,
         "tastes": sources.person is not None,
+        "dated": sources.time is not None,
         "lean_by_group": leaning,
     }
     found = settings_from(FitSettings, settings, options, "a fit", usual, also=SOURCES)
+    if sources.time is not None and found.split == DEFAULT_SPLIT:
+        found = replace(found, split=f"time:{sources.time}")
     if leaning is not None and found.lean_by_group is None:
         found = replace(found, lean_by_group=leaning)
     return replace(found, stream=True) if sources.must_stream else found

@@ -87,6 +87,18 @@ def parts(**late: list[Any]) -> Callable[[Path], Any]:
     return made
 
 
+def dated(days: str) -> Callable[[Path], Any]:
+    """Duels with a column `day` of these, again and again; a comma stands for none."""
+
+    def made(folder: Path) -> None:
+        head, *rows = (folder / "duels.csv").read_text().split()
+        each = [day.replace(",", "") for day in days.split()]
+        lines = [f"{row},{each[i % len(each)]}" for i, row in enumerate(rows)]
+        (folder / "duels.csv").write_text("\n".join([f"{head},day", *lines]) + "\n")
+
+    return made
+
+
 PARTS = "fit --out {}/new --items {}/items.csv --duels {}/parts --stream --max-iterations 2"
 FIT = "fit --out {}/new --max-iterations 2 --items {}/items.csv --duels {}/duels.csv"
 CHOICES = "fit --out {}/new --max-iterations 2 --items {}/items.csv --choices {}/choices.csv"
@@ -762,7 +774,31 @@ CASES: dict[str, Case] = {
     "no number of directions": Case(
         FIT + " --kernel projected(matern52,many)", ("'many'", "number of directions")
     ),
-    "kernel in time that is not yet": Case(FIT + " --kernel item-in-time(wiener)", ("not yet",)),
+    "kernel in time without dates": Case(
+        FIT + " --kernel item-in-time(wiener)", ("nobody knows when", "--time")
+    ),
+    "dates that are not there": Case(FIT + " --time when", ("no column 'when'",)),
+    "dates in another form": Case(
+        FIT + " --time day", ("'31/01/2020' in row 3", "2024-01-31"), dated("2020-01-30 31/01/2020")
+    ),
+    "a date that is missing": Case(
+        FIT + " --time day", ("The date (column 'day') is missing in row 3",), dated("2020-01-30 ,")
+    ),
+    "dates with and without a zone": Case(
+        FIT + " --time day",
+        ("'2020-01-31T10:00Z' with a time zone in row 3", "without one in row 2"),
+        dated("2020-01-30 2020-01-31T10:00Z"),
+    ),
+    "dates of choices": Case(CHOICES + " --time day", ("they go with duels alone",)),
+    "dates of a stream": Case(PARTS + " --time day", ("option time needs all duels",), parts()),
+    "dates with tastes": Case(
+        FIT + " --time day --person winner", ("leave out the dates",), dated("2020-01-30")
+    ),
+    "a random split in time": Case(
+        FIT + " --time day --split group:day",
+        ("before the last training one", "--split time:COLUMN"),
+        dated("2020-01-30 2020-01-31 2020-02-01 2020-02-02 2020-02-03"),
+    ),
     "kernel with iso of another": Case(FIT + " --kernel iso(linear)", ("iso takes one of",)),
     "kernel that is a column": Case(
         FIT + " --kernel height+linear", ("'height' in 'height+linear' is unknown", "in brackets")

@@ -52,6 +52,20 @@ class Starts:
         return np.ones((5 if columns is None else len(columns), directions))
 
 
+def test_utilities_in_time() -> None:
+    choice = KernelChoice.parse("linear + Item-in-time( Constant + matern12 , month)")
+    assert choice.parts == ("linear", "item-in-time(constant+matern12, month)")
+    assert KernelChoice.parse("+".join(choice.parts)) == choice
+    assert choice.in_time and choice.finite_in_time and choice.has_items and not choice.only_items
+    assert choice.taste.parts == ("linear", "item") and choice.cancels_shared
+    term: Any = choice.build(3).kernels[1]
+    assert isinstance(term, spg.ItemInTime) and term.slices == "month"
+    assert [type(part).__name__ for part in term.kernel.kernels] == ["Constant", "Matern12"]
+    alone = KernelChoice.parse("item-in-time(wiener)")
+    assert alone.only_items and alone.build(0).slices == "auto"
+    assert not KernelChoice.parse("se+item-in-time(wiener)").finite_in_time
+
+
 def test_projections_and_distances_start_where_the_duels_say() -> None:
     choice = KernelChoice.parse("Projected(matern52) + item")
     assert choice.parts == ("projected(matern52, 4)", "item") and choice.is_projected
@@ -199,7 +213,16 @@ def test_lists_are_parted_outside_brackets_and_quotes() -> None:
         ("projected(se, 2", "a bracket is not closed"),
         ("projected(se(price), 2, 3)", "not both"),
         ("projected(se, 2, x)", "no number of leading features"),
-        ("item-in-time(wiener)", "not yet"),
+        ("item-in-time", r"needs a kernel in brackets, as item-in-time\(wiener\)"),
+        ("item-in-time(se)", "takes wiener, matern12, matern32, constant or sums of these"),
+        ("item-in-time(wienr)", "'wienr'; did you mean wiener"),
+        ("item-in-time(wiener, fortnight)", "slices are auto, year, .* not 'fortnight'"),
+        ("item-in-time(constant)", "does not move"),
+        ("item-in-time(constant+wiener)", "begins at a level of its own"),
+        ("item-in-time(wiener+wiener)", "wiener is there twice"),
+        ("item-in-time(wiener)+item-in-time(matern12)", "of which duels see only the sum"),
+        ("item+item-in-time(wiener)", "of which duels see only the sum"),
+        ("se*item-in-time(wiener)", "inside a product"),
         ("surface*se", "'surface' in 'surface\\*se' is unknown"),
         ("item*item", "item twice in a product"),
         ("se*(item+linear)", "item in brackets"),

@@ -1,0 +1,89 @@
+"""Forecasts of later duels, each from the results of all days before its own, next to Elo's."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparse_prefgp.analysis.elo import Elo, Matches
+from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD
+from sparse_prefgp.analysis.prediction import outcomes_of
+from sparse_prefgp.analysis.scoring import HeldOut
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Events
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+# A filter follows results day by day, whatever slices its constants were learned on.
+FOLLOWED_BY = "day"
+
+
+class InOrder(NamedTuple):
+    """Duels as matches in the order of their dates."""
+
+    matches: Matches
+    order: IntArray
+    """(t,) the place of each among the duels."""
+
+    @classmethod
+    def of(cls, events: Events, item: IntArray) -> InOrder:
+        """Those of duels with dates.
+
+        :param item: (n,) number of the item of each row.
+        """
+        events = events.in_order()
+        doors, times = events.pair_doors(), events.time
+        assert times is not None
+        order = np.argsort(times, kind="stable")
+        won, lost = item[doors.features[order]].T
+        said = events.covariate_differences
+        matches = Matches(
+            won,
+            lost,
+            np.floor(times[order]),
+            ~doors.decided[order],
+            None if said is None else said[order],
+            events.totals[order],
+        )
+        return cls(matches, order)
+
+    def back(self, values: FloatArray) -> FloatArray:
+        """Rows of the matches in the order of the duels."""
+        found = np.empty_like(values)
+        found[self.order] = values
+        return found
+
+
+def with_forecasts(held_out: HeldOut, model: PreferenceGP, test: Duels) -> HeldOut:
+    """What a model that learns as it goes gives to held-out duels, and Elo, frozen and learning.
+
+    Elo's constants are those that forecast best over the later half of the training duels, one day
+    ahead of each.
+
+    :param held_out: of the same duels, in the same order.
+    :param model: with utilities in time, of the training duels.
+    :param test: the held-out ones, between items of the model by their ids, none before the last
+        training duel.
+    :raises ValueError: what `PreferenceGP.filter` raises.
+    """
+    given = test.given.in_order()
+    ties = ~given.pair_doors().decided
+    passed = model.filter(test, slices=FOLLOWED_BY)
+    labels = None
+    if model.noise_ratio is not None and given.judge is not None:
+        labels = known_labels(model, given.judge.labels)
+    ahead = outcomes_of(model, passed.mean, passed.variance, labels).all_three
+    found = held_out.with_forecasts(AHEAD, ahead, ties, given.counts)
+    known, later = InOrder.of(model.duels.events, model.duels.item), InOrder.of(given, test.item)
+    elo = Elo.learned(known.matches, 1 + int(max(model.duels.item.max(), test.item.max())))
+    for name, three in (
+        (ELO, elo.frozen(later.matches)),
+        (ELO_AHEAD, elo.ahead(later.matches)[0]),
+    ):
+        # Without ties in training Elo knows of none, and gives them no probability.
+        with np.errstate(divide="ignore"):
+            logs = np.log(later.back(three))
+        found = found.with_forecasts(name, logs, ties, given.counts)
+    return found
