@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from sparse_prefgp.analysis.elo import Elo, Matches
 from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD
 from sparse_prefgp.analysis.prediction import outcomes_of
-from sparse_prefgp.analysis.scoring import HeldOut
+from sparse_prefgp.analysis.scoring import MODEL, HeldOut
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.models import PreferenceGP
@@ -74,7 +76,8 @@ def with_forecasts(held_out: HeldOut, model: PreferenceGP, test: Duels) -> HeldO
     labels = None
     if model.noise_ratio is not None and given.judge is not None:
         labels = known_labels(model, given.judge.labels)
-    ahead = outcomes_of(model, passed.mean, passed.variance, labels).all_three
+    mean, variance = tf.constant(passed.mean), tf.constant(passed.variance)
+    ahead = outcomes_of(model, mean, variance, labels).all_three
     found = held_out.with_forecasts(AHEAD, ahead, ties, given.counts)
     known, later = InOrder.of(model.duels.events, model.duels.item), InOrder.of(given, test.item)
     elo = Elo.learned(known.matches, 1 + int(max(model.duels.item.max(), test.item.max())))
@@ -86,4 +89,6 @@ def with_forecasts(held_out: HeldOut, model: PreferenceGP, test: Duels) -> HeldO
         with np.errstate(divide="ignore"):
             logs = np.log(later.back(three))
         found = found.with_forecasts(name, logs, ties, given.counts)
-    return found
+    own = (MODEL, AHEAD, ELO, ELO_AHEAD)
+    order = (*own, *(name for name in found.log_probabilities if name not in own))
+    return replace(found, log_probabilities={name: found.log_probabilities[name] for name in order})

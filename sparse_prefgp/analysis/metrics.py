@@ -16,14 +16,14 @@ stats = late("scipy.stats")
 
 # As tables for people call them.
 ONE_UTILITY = "one_utility"  # the same model without tastes of one's own
-# Of utilities in time, the same from the results of all days before each one.
+# Of utilities in time: from the results of all days before each one, next to frozen ones.
 AHEAD, ELO, ELO_AHEAD = "model_ahead", "elo", "elo_ahead"
 PREDICTOR_NAMES = {
     "model": "model",
     ONE_UTILITY: "one utility for all",
-    AHEAD: "model, learning as it goes",
+    AHEAD: "model, updating",
     ELO: "Elo",
-    ELO_AHEAD: "Elo, learning as it goes",
+    ELO_AHEAD: "Elo, updating",
     "linear_probit": "linear probit",
     "coin": "coin",
     "constant_shares": "constant shares",

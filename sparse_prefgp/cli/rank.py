@@ -53,7 +53,8 @@ class RankOptions:
     at: Sequence[str] = option(
         "Where items are ranked, for a model with contexts: surface=clay or surface=clay,home=1, "
         "repeatable, averaged over those seen that agree; each: every item in every context. last: "
-        "at the last row of each item (--item of fit). By default averaged over all seen.",
+        "at the last row of each item (--item of fit). By default averaged over all seen. For "
+        "utilities in time the date, as date=2014-07-13, by default that of the last duel.",
         default=(),
         kind=list[str],
         parse=tuple,

@@ -781,7 +781,7 @@ CASES: dict[str, Case] = {
     "dates in another form": Case(
         FIT + " --time day", ("'31/01/2020' in row 3", "2024-01-31"), dated("2020-01-30 31/01/2020")
     ),
-    "a date that is missing": Case(
+    "a duel without its date": Case(
         FIT + " --time day", ("The date (column 'day') is missing in row 3",), dated("2020-01-30 ,")
     ),
     "dates with and without a zone": Case(

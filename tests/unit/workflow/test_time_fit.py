@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gpflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,3 +107,62 @@ def test_what_has_no_form_in_time(
     table = spg.io.read_table(tables[0], tables[1].assign(who="x"), person="who", **time)
     with pytest.raises(ValueError, match=words):
         prepare(table, settings_of(Sources(None, None, **time), None, options))
+
+
+@pytest.fixture(scope="module")
+def moving(tables: tuple[pd.DataFrame, pd.DataFrame]) -> Any:
+    items, duels = tables
+    duels = duels.iloc[:300].drop(columns=["tie", "home"])
+    duels = duels[~((duels["day"] < "2012-01-01") & duels.isin(["t7"]).any(axis=1))]
+    duels = duels[~((duels["day"] > "2010-06-01") & duels.isin(["t8"]).any(axis=1))]
+    read = spg.read_duels(items, duels, time="day")
+    kernel = gpflow.kernels.Linear() + spg.ItemInTime(spg.markov.Wiener(1.0, 0.3), "quarter")
+    return spg.PreferenceGP(read, kernel)
+
+
+@pytest.mark.parametrize("date", ["2011-03-05", "2014-09-01"])
+def test_a_view_at_a_date_answers_as_predictions_at_the_date(moving: Any, date: str) -> None:
+    view, rows = moving.at(date), np.array([0, 3, 5])
+    assert view.date == np.datetime64(date).astype(int) and moving.date == moving.last_date
+    first, second = moving.item_inputs(rows), moving.item_inputs(rows + 1)
+    for one, other in zip(
+        view.predict_difference(first, second),
+        moving.predict_difference(first, second, at=date),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
+    mean, covariance = view.predict_f(first, full_cov=True)
+    at = moving.predict_f(first, full_cov=True, at=date)
+    np.testing.assert_allclose(mean, at[0], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(covariance, at[1], rtol=1e-8, atol=1e-10)
+
+
+def test_a_ranking_at_a_date_is_of_those_who_are_about(moving: Any) -> None:
+    early = spg.rank(moving, at="date=2011-03-05")
+    assert "t7" not in set(early.frame["item_id"]) and "t8" in set(early.frame["item_id"])
+    now = spg.rank(moving)
+    assert {"t7"} <= set(now.frame["item_id"]) and "t8" not in set(now.frame["item_id"])
+    assert len(now.frame) == N - 1
+    assert any("on 2011-03-05, of the 11 items about then" in note for note in early.notes())
+    # Centred utilities, from the joint posterior of those ranked.
+    rows = np.array([moving.duels.item_ids.index(name) for name in early.frame["item_id"]])
+    mean, covariance = moving.predict_f(moving.item_inputs(rows, at="2011-03-05"), full_cov=True)
+    centre = np.eye(len(rows)) - 1.0 / len(rows)
+    np.testing.assert_allclose(early.frame["utility"], centre @ mean.numpy()[:, 0], atol=1e-8)
+    sd = np.sqrt(np.diag(centre @ covariance.numpy()[0] @ centre))
+    half = (early.frame["upper"] - early.frame["lower"]) / 2
+    np.testing.assert_allclose(half, 1.959964 * sd, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ("date=1990-01-01", "No item is about on 1990-01-01: the duels go from 2010"),
+        ("date=yesterday", "'yesterday' .* no date"),
+        (["date=2011-01-01", "date=2012-01-01"], "Several dates"),
+        ("surface=clay", "ranked at a date alone .'surface=clay'."),
+    ],
+)
+def test_dates_that_cannot_be_ranked_at(moving: Any, at: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        spg.rank(moving, at=at)
