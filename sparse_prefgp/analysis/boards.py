@@ -17,7 +17,7 @@ from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
-EACH, LAST = "each", "last"
+EACH, LAST, DATE = "each", "last", "date"
 # An average is over so many rows of an item at least, where it has them, and over so many rows of
 # all items together where that allows more of each: time goes by the square of their number.
 ROWS_OF_EACH, ROWS_OF_ALL = 10, 10_000
@@ -42,13 +42,35 @@ class Board:
 
 
 def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
-    """The model whose utilities are those of the date in `at`, and what else it says; the model
-    itself for places, as of utilities that do not move in time."""
-    words = isinstance(at, str) and ("=" in at or at in (EACH, LAST))
-    several = isinstance(at, Mapping | list | tuple)
-    if words or several or not model.row_layout.dated:
+    """The model whose utilities are those of the date in `at`, itself or as `date=2014-07-13` among
+    places, and what else it says; the model itself where they do not move in time.
+
+    :raises ValueError: two dates, or one that is none.
+    """
+    if not model.row_layout.dated:
         return model, at
-    return model.at_date(at), ()
+    places = list(at) if isinstance(at, list | tuple) else [at]
+    rest: list[Any] = []
+    dates: list[Any] = []
+    for place in places:
+        if isinstance(place, Mapping):
+            stated = {key: value for key, value in place.items() if key != DATE}
+            dates += [place[DATE]] if DATE in place else []
+            rest += [stated] if stated else []
+        elif isinstance(place, str) and ("=" in place or place in (EACH, LAST)):
+            parts = [part.strip() for part in place.split(",")]
+            told = [part for part in parts if part.startswith(f"{DATE}=")]
+            dates += [part.removeprefix(f"{DATE}=") for part in told]
+            others = ",".join(part for part in parts if part not in told)
+            rest += [others] if others else []
+        else:
+            dates.append(place)
+    if len(dates) > 1:
+        raise ValueError(
+            f"Several dates were asked for, {dates[0]} and {dates[1]}; give one at a time (at=, "
+            "--at)."
+        )
+    return (model.at_date(dates[0]) if dates else model), rest
 
 
 def _active(model: Any, found: ItemSet, within: float) -> tuple[ItemSet, str]:

@@ -246,7 +246,7 @@ def rank(
         them. "each": every item in every context seen is ranked on its own, by how far it is above
         the average of those that it can meet there. "last": at the last row
         of each item, in the order of the table of items. Where utilities move in time, a date, as
-        `Duels(times=)` has them; by default that of the last duel.
+        `Duels(times=)` has them or as `date=2014-07-13`; by default that of the last duel.
     :param active_within: where utilities move in time, for how many years after its last duel an
         item counts as active: of the model's own items those are ranked that are active then.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what

@@ -137,11 +137,6 @@ def days_of(times: Any, t: int) -> FloatArray:
     return days
 
 
-def day_text(day: float) -> str:
-    """A day since 1970 as text such as 2026-06-11."""
-    return str(np.datetime64(int(np.floor(day)), "D"))
-
-
 def _date_of(value: Any, i: int) -> np.datetime64:
     try:
         if isinstance(value, str | datetime.date | np.datetime64):
