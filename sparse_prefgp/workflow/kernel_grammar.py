@@ -84,7 +84,7 @@ class ColumnTerm:
 
 
 @dataclass(frozen=True)
-class InTime:
+class Moving:
     """A utility of each item that moves in time."""
 
     kernels: tuple[str, ...]
@@ -117,7 +117,7 @@ class Sum:
         return "+".join(map(str, self.terms))
 
 
-Term = Plain | ColumnTerm | InTime | Product | Sum
+Term = Plain | ColumnTerm | Moving | Product | Sum
 ITEM = Plain("item")
 PAIR = Plain("pair")
 
@@ -137,7 +137,7 @@ def parsed(text: str) -> tuple[Term, ...]:
         _check(term, text)
         if terms.count(term) > 1:
             raise ValueError(f"The kernel {text!r} has {term} twice; once is enough.")
-    moving = [term for term in terms if isinstance(term, InTime)]
+    moving = [term for term in terms if isinstance(term, Moving)]
     if len(moving) > 1 or (moving and ITEM in terms):
         other = moving[1] if len(moving) > 1 else ITEM
         raise ValueError(
@@ -153,7 +153,7 @@ def columns_of(term: Term) -> tuple[str, ...]:
         return tuple(dict.fromkeys(term.columns))
     if isinstance(term, ColumnTerm):
         return (term.name,)
-    if isinstance(term, InTime):
+    if isinstance(term, Moving):
         return ()
     inner = term.factors if isinstance(term, Product) else term.terms
     return tuple(dict.fromkeys(name for one in inner for name in columns_of(one)))
@@ -286,7 +286,7 @@ class _Reader:
             _unknown(token.text, self._text)
         return Plain(name, self._columns(bracket))
 
-    def _in_time(self, bracket: _Token) -> InTime:
+    def _in_time(self, bracket: _Token) -> Moving:
         found: list[str] = []
         while True:
             token = self._taken("a kernel in time")
@@ -315,7 +315,7 @@ class _Reader:
                     token.place, f"slices are {', '.join((AUTO, *SLICES))}, not {token.text!r}"
                 )
         self._closes(bracket)
-        return InTime(tuple(found), slices)
+        return Moving(tuple(found), slices)
 
     def _number(self, of: str, default: int) -> int:
         if not self._takes(","):
@@ -398,7 +398,7 @@ def _check(term: Term, text: str, top: bool = True, of_item: bool = False) -> No
                 f"The kernel {text!r} has item in brackets; write it as a term, or "
                 "item*surface for effects in a context."
             )
-    elif isinstance(term, InTime):
+    elif isinstance(term, Moving):
         if not top:
             raise ValueError(
                 f"The kernel {text!r} has {term} inside a product; write it as a term, as in "

@@ -24,7 +24,7 @@ from sparse_prefgp.workflow.kernel_grammar import (
     PAIR,
     STATIONARY_KERNELS,
     ColumnTerm,
-    InTime,
+    Moving,
     Plain,
     Sum,
     Term,
@@ -194,7 +194,7 @@ class KernelChoice:
         plain = [
             term
             for term in self.terms
-            if term != PAIR and not (has_item(term) or isinstance(term, InTime))
+            if term != PAIR and not (has_item(term) or isinstance(term, Moving))
         ]
         linear = [term for term in plain if isinstance(term, Plain) and term.name == "linear"]
         own = [term for term in plain if term not in linear] or linear
@@ -218,13 +218,13 @@ class KernelChoice:
     @property
     def in_time(self) -> bool:
         """Whether utilities move in time."""
-        return any(isinstance(term, InTime) for term in self.terms)
+        return any(isinstance(term, Moving) for term in self.terms)
 
     @property
     def finite_in_time(self) -> bool:
         """Whether utilities move in time and all other terms have finitely many features, so that
         nothing need be approximated."""
-        others = [term for term in self.terms if not isinstance(term, InTime)]
+        others = [term for term in self.terms if not isinstance(term, Moving)]
         linear = [isinstance(term, Plain) and term.name == "linear" for term in others]
         return len(others) < len(self.terms) and all(linear)
 
@@ -237,7 +237,7 @@ class KernelChoice:
     def only_items(self) -> bool:
         """Whether there is nothing else, so that inducing inputs have nothing to explain."""
         return all(
-            has_item(term) or term == PAIR or isinstance(term, InTime) for term in self.terms
+            has_item(term) or term == PAIR or isinstance(term, Moving) for term in self.terms
         )
 
     @property
@@ -254,7 +254,7 @@ class KernelChoice:
     def cancels_shared(self) -> bool:
         """Whether features that both sides share change nothing."""
         return all(
-            isinstance(term, InTime)
+            isinstance(term, Moving)
             or (
                 isinstance(term, Plain)
                 and (term.name in ("linear", "item", "pair") or _of_groups(term))
@@ -324,7 +324,7 @@ class _Maker:
             return self._plain(term)
         if isinstance(term, ColumnTerm):
             return self._column(term.name)
-        if isinstance(term, InTime):
+        if isinstance(term, Moving):
             made = [getattr(covariances.markov, MARKOV_KERNELS[name])() for name in term.kernels]
             in_time = made[0] if len(made) == 1 else covariances.markov.MarkovSum(made)
             return covariances.ItemInTime(in_time, slices=term.slices)
