@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -34,6 +35,7 @@ NUMERIC = ["oiliness", "eaten", "price", "sold"]
 PAIRS = np.array(list(combinations(range(10), 2)))  # places in a ranking, winner first
 MET = (0, 5, 10)
 ASKED = 20
+MODELS = TASTES, FEATURES, ALIKE = "tastes", "tastes and features of people", "one utility"
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,16 @@ class Rankings:
     """(n, D)."""
     orders: np.ndarray
     """(people, 10) rows of `x`, best first."""
+    people: np.ndarray
+    """(people, S) gender, age and regions: 29 columns, or their six leading directions."""
 
     @classmethod
     def of(cls, sushi: spg.datasets.Sushi, which: str) -> Rankings:
         """Those of set `a` or `b`, features standardised over its kinds."""
         orders = sushi.orders[which]
         kinds, place = np.unique(orders, return_inverse=True)
-        return cls(features_of(sushi.items.iloc[kinds]), place.reshape(orders.shape))
+        people = people_features(sushi.people, None if which == "a" else 6)
+        return cls(features_of(sushi.items.iloc[kinds]), place.reshape(orders.shape), people)
 
     def permuted(self, people: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The 45 pairs (winner, loser) of each of these people in random order, (p, 45, 2)."""
@@ -74,6 +79,18 @@ def features_of(items: pd.DataFrame) -> np.ndarray:
     raw = np.column_stack([*two, groups, items[NUMERIC]]).astype(float)
     raw = raw[:, raw.std(0) > 0.0]
     return np.asarray((raw - raw.mean(0)) / raw.std(0))
+
+
+def people_features(people: pd.DataFrame, directions: int | None) -> np.ndarray:
+    """(people, S), standardised."""
+    ages, *places = (pd.get_dummies(people[name]) for name in ("age", "grew_up", "lives"))
+    raw = np.column_stack([people["gender"] == "male", ages, *places]).astype(float)
+    found = (raw - raw.mean(0)) / raw.std(0)
+    if directions is not None:
+        left, size, _ = np.linalg.svd(found, full_matrices=False)
+        found = left[:, :directions] * size[:directions]
+        found /= found.std(0)
+    return np.asarray(found)
 
 
 def votes(pairs: np.ndarray, first: int, last: int) -> Votes:
@@ -90,10 +107,15 @@ def kernel(x: np.ndarray) -> gpflow.kernels.Kernel:
     return squared + spg.ItemEffect()
 
 
-def fitted(x: np.ndarray, train: Votes, tastes: bool) -> tuple[spg.PreferenceGP, float]:
-    """The model at the largest evidence, and seconds."""
+def fitted(
+    x: np.ndarray, train: Votes, tastes: bool, people: np.ndarray | None = None
+) -> tuple[spg.PreferenceGP, float]:
+    """The model at the largest evidence, and seconds.
+
+    :param people: (people, S) features of them; None without.
+    """
     began = time.perf_counter()
-    duels = spg.Duels.from_rows(x, *train.pairs.T, people=train.person)
+    duels = spg.Duels.from_rows(x, *train.pairs.T, people=train.person, people_features=people)
     model = spg.PreferenceGP(
         duels, kernel(x), taste=kernel(x) if tastes else None, approximation=spg.Exact()
     )
@@ -128,14 +150,21 @@ def scored(log_probabilities: np.ndarray) -> dict[str, float]:
 
 
 def known_people(
-    rankings: Rankings, people: np.ndarray, rng: np.random.Generator, train: int, test: int
+    rankings: Rankings,
+    people: np.ndarray,
+    rng: np.random.Generator,
+    train: int,
+    test: int,
+    names: Sequence[str],
 ) -> dict[str, dict[str, float]]:
     """Tastes and one utility for all on held-out pairs of the same people."""
     pairs = rankings.permuted(people, rng)
     first, held = votes(pairs, 0, train), votes(pairs, train, train + test)
     found = {}
-    for name, tastes in (("tastes", True), ("one utility", False)):
-        model, seconds = fitted(rankings.x, first, tastes)
+    for name in names:
+        tastes = name != ALIKE
+        known = rankings.people[people] if name == FEATURES else None
+        model, seconds = fitted(rankings.x, first, tastes, known)
         logs = chances(model, held, held.person if tastes else None)
         per_duel = model.log_evidence() / len(first.person)
         tau = taus(model, rankings.orders[people])
@@ -152,27 +181,31 @@ def averaged(name: str, draws: list[dict[str, dict[str, float]]]) -> None:
         print(f"{name:8} {model:12} {shown} (± {error:.4f} nats, {len(draws)} draws)", flush=True)
 
 
-def new_people(rankings: Rankings) -> None:
+def new_people(rankings: Rankings, name: str) -> None:
     """Known and new people of B, the new ones after some pairs."""
     rng = np.random.default_rng(0)
     people = rng.permutation(len(rankings.orders))[:2000]
     pairs = rankings.permuted(people, rng)
     known, new = pairs[:1500], pairs[1500:]
     first, held = votes(known, 0, 10), votes(known, 10, 11)
-    model, seconds = fitted(rankings.x, first, True)
+    of_people = rankings.people[people] if name == FEATURES else None
+    model, seconds = fitted(
+        rankings.x, first, True, None if of_people is None else of_people[:1500]
+    )
     found = scored(chances(model, held, held.person))
-    print(f"known people: {_shown(found)}, {seconds:.0f} s")
+    print(f"{name}, known people: {_shown(found)}, {seconds:.0f} s")
     plain, _ = fitted(rankings.x, first, False)
     asked = votes(new, max(MET), max(MET) + ASKED)
     print(f"one utility for all, of new people: {_shown(scored(chances(plain, asked, None)))}")
     for number in MET:
         began = time.perf_counter()
-        if number:
+        if number or of_people is not None:
             logs = []
-            for some in new:
-                duels = spg.Duels.from_rows(rankings.x, *some[:number].T)
+            for place, some in enumerate(new):
+                duels = spg.Duels.from_rows(rankings.x, *some[:number].T) if number else None
+                own = None if of_people is None else of_people[1500 + place]
                 about = Votes(np.zeros(ASKED), some[max(MET) : max(MET) + ASKED])
-                logs.append(chances(model.meet(duels), about, None))
+                logs.append(chances(model.meet(duels, own), about, None))
             found = scored(np.concatenate(logs))
         else:
             found = scored(chances(model, asked, None))
@@ -188,6 +221,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--parts", nargs="+", default=["a-small", "a", "b", "new"])
     parser.add_argument("--draws", type=int, default=25)
+    parser.add_argument("--models", nargs="+", default=[TASTES, ALIKE], choices=MODELS)
     given = parser.parse_args()
     sushi = spg.datasets.sushi(given.folder)
     a, b = (Rankings.of(sushi, which) for which in "ab")
@@ -196,13 +230,17 @@ def main() -> None:
             draws = []
             for d in range(given.draws):
                 chosen = np.random.default_rng(100 + d).choice(len(a.orders), 100, replace=False)
-                draws.append(known_people(a, chosen, np.random.default_rng(d), train, 25))
+                draws.append(
+                    known_people(a, chosen, np.random.default_rng(d), train, 25, given.models)
+                )
             averaged(name, draws)
     if "b" in given.parts:
         every = np.arange(len(b.orders))
-        averaged("b", [known_people(b, every, np.random.default_rng(0), 10, 1)])
+        averaged("b", [known_people(b, every, np.random.default_rng(0), 10, 1, given.models)])
     if "new" in given.parts:
-        new_people(b)
+        for name in given.models:
+            if name != ALIKE:
+                new_people(b, name)
 
 
 if __name__ == "__main__":
