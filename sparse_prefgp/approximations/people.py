@@ -168,7 +168,11 @@ def features_of_sites(problem: DuelProblem, bucket: Bucket, items: tf.Tensor) ->
     :param items: (n, m) features of what all share, of the rows of the graph.
     """
     graph, by_features = problem.graph, problem.by_features
-    shared = ends_apart(tf.gather(items, bucket.rows), bucket)
+    # Of the rows of each person there are more than of sites, m numbers each.
+    winners, losers = (
+        tf.gather(items, np.append(side, 0)[bucket.sites]) for side in (graph.winners, graph.losers)
+    )
+    shared = losers - winners
     if by_features is None or graph.people is None:
         return shared
     step = ends_apart(tf.gather(as_float(graph.rows), bucket.rows), bucket)

@@ -26,6 +26,7 @@ from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_metho
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.tastes import KnownPeople, Strangers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.machine import free_memory
 from sparse_prefgp.support.words import shortened
 
 
@@ -230,14 +231,23 @@ class DuelGP(
         """Expected own utility of each person, beyond what all share: (P, N).
 
         :param Xnew: (N, D) as for `predict_f`; the items of the model by default.
-        :raises ValueError: a model without tastes, or of streamed duels.
+        :raises ValueError: a model without tastes, or of streamed duels; more numbers than there is
+            memory for.
         """
         self._require_tastes()
         known = self._known_people()
         items = self.duels.items
         if self.has_item_effect:
             items = np.column_stack([items, self.duels.item])
-        return known.tastes(self._inputs(items if Xnew is None else Xnew))
+        inputs = self._inputs(items if Xnew is None else Xnew)
+        needed, free = 8 * len(self.people) * len(inputs), free_memory()
+        if free is not None and needed > free:
+            raise ValueError(
+                f"Tastes of {len(self.people):,} people for {len(inputs):,} items take "
+                f"{needed / 2**30:.1f} GiB, where {free / 2**30:.1f} GiB are free; give fewer "
+                "items."
+            )
+        return known.tastes(inputs)
 
     def _known_people(self) -> KnownPeople:
         """The people whose duels the model keeps."""

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import gpflow
 import numpy as np
 import tensorflow as tf
+from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.people import FeaturesOfItems, over_people
@@ -278,10 +279,7 @@ class KnownPeople:
         some = Bucket(*(values[slot] for values in layout))
         said = [tf.gather(values, slot) for values in self._told(i)]
         if not self.covariance.over_rows:
-            people = self.problem.graph.people
-            assert people is not None
-            own = np.append(people, -1)[some.sites] == numbers[:, None]
-            apart = ends_of_rows(some, said[0].dtype) * as_float(own[..., None])
+            apart = self._own_ends(some, numbers, said[0].dtype)
             weights, explained, scaled = said
             said = [
                 tf.matmul(apart, weights, transpose_a=True),
@@ -291,6 +289,23 @@ class KnownPeople:
         weights, explained, scaled = said
         told = explained + tf.matmul(scaled, scaled, transpose_b=True)
         return _OfRows(some.rows, weights[..., 0], told, scaled)
+
+    def _weights_of_rows(self, i: int, numbers: IntArray) -> tf.Tensor:
+        """(k, p) A'alpha of k people with blocks in one bucket."""
+        slot = self._block_of[1][numbers]
+        weights = tf.gather(self._told(i).weights, slot)
+        if not self.covariance.over_rows:
+            some = Bucket(*(values[slot] for values in self.covariance.buckets[i]))
+            apart = self._own_ends(some, numbers, weights.dtype)
+            weights = tf.matmul(apart, weights, transpose_a=True)
+        return weights[..., 0]
+
+    def _own_ends(self, some: Bucket, numbers: IntArray, dtype: tf.DType) -> tf.Tensor:
+        """A of k people, (k, b, p), without the sites of others in their blocks."""
+        people = self.problem.graph.people
+        assert people is not None
+        own = np.append(people, -1)[some.sites] == numbers[:, None]
+        return ends_of_rows(some, dtype) * as_float(own[..., None])
 
     def _told(self, i: int) -> Told:
         if i not in self._held:
@@ -372,12 +387,16 @@ class KnownPeople:
         graph = self.problem.graph
         assert graph.people is not None
         numbers = np.arange(int(graph.people.max()) + 1)
-        of_rows = np.zeros((graph.num_rows, len(numbers)))
+        related = kernel_matrix(self.taste, inputs, as_float(graph.rows)).numpy()
+        found = np.empty((len(numbers), len(inputs)))
         for i, here in self._by_bucket(numbers):
-            told = self._of_rows(i, here)
-            np.add.at(of_rows, (told.rows, here[:, None]), told.weights.numpy())
-        related = kernel_matrix(self.taste, inputs, as_float(graph.rows))
-        found = np.asarray(tf.matmul(related, of_rows).numpy().T)
+            slot = self._block_of[1][numbers[here]]
+            rows = self.covariance.buckets[i].rows[slot]
+            weights = self._weights_of_rows(i, numbers[here]).numpy()
+            places = np.repeat(np.arange(len(here)), rows.shape[1])
+            size = len(here), graph.num_rows
+            of_rows = sparse.csr_matrix((weights.reshape(-1), (places, rows.reshape(-1))), size)
+            found[here] = of_rows @ related.T
         by_features = self.problem.by_features
         if by_features is not None:
             # A step of one in each feature of a person, at each input.

@@ -241,6 +241,7 @@ def people_figures(model: models.PreferenceGP) -> dict[str, Any]:
     return {
         "column": model.duels.person_column,
         "number": len(frame),
+        "variances": _taste_variances(model),
         "duels_each": {"min": int(each.min()), "mean": float(each.mean()), "max": int(each.max())},
         "share": {
             "of_squares": found.share,
@@ -253,6 +254,15 @@ def people_figures(model: models.PreferenceGP) -> dict[str, Any]:
             for row in frame.head(FURTHEST).to_dict("records")
         ],
     }
+
+
+def _taste_variances(model: models.PreferenceGP) -> dict[str, float]:
+    """Of the terms of a taste, by their kinds, and of what features of people say."""
+    terms = covariances.finite.parts_of(model.taste)
+    found = {type(term).__name__: covariances.kernels.variance_of(term)[0] for term in terms}
+    if model.people_variance is not None:
+        found["features of people"] = float(model.people_variance.numpy())
+    return found
 
 
 def _or_none(value: float) -> float | None:

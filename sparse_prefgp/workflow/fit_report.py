@@ -245,7 +245,12 @@ def people_lines(people: Mapping[str, Any] | None) -> list[str]:
         else f"{one['person']} (agreement {one['agreement']:.2f})"
         for one in people["furthest"]
     )
-    return [f"{line}; {asked}.", f"Furthest from what all prefer: {far}."]
+    terms = ", ".join(f"{name} {value:.3g}" for name, value in people["variances"].items())
+    return [
+        f"{line}; {asked}.",
+        f"Variances of tastes: {terms}.",
+        f"Furthest from what all prefer: {far}.",
+    ]
 
 
 def _candidates(figures: Mapping[str, Any]) -> list[dict[str, Any]]:

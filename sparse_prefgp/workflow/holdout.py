@@ -18,7 +18,7 @@ from sparse_prefgp import analysis, approximations, covariances, engines, learni
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.events import WIN, Codes, Events
 from sparse_prefgp.data.splits import Split, holding_out_people, last_rows, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.choices import PERSON
@@ -771,9 +771,32 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
     else:
         if settings.noise_by_group and table.events.judge is not None:
             _warn_of_noise(table.events.judge, person)
+        _warn_of_contradictions(table.events)
         return settings
     warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
     return replace(settings, tastes=False, taste=None)
+
+
+def _warn_of_contradictions(events: Events) -> None:
+    """Of people who won each pair as often as they lost it, and tell of no taste."""
+    if events.has_sets or events.person is None:
+        return
+    plain = events.without_grades()
+    ends, who = plain.sides.reshape(-1, 2), events.person.numbers
+    won = np.where(plain.kind == WIN, plain.totals, 0.0)
+    keys = np.stack([who, ends.min(1), ends.max(1)])
+    pairs, number = np.unique(keys, axis=1, return_inverse=True)
+    net = np.bincount(number.reshape(-1), np.where(ends[:, 0] < ends[:, 1], won, -won))
+    people = len(events.person.names)
+    decided = np.bincount(pairs[0], net != 0.0, minlength=people) > 0
+    idle = np.flatnonzero((np.bincount(who, won, minlength=people) > 0.0) & ~decided)
+    if len(idle):
+        warnings.warn(
+            f"{len(idle):,} of {people:,} people, {shortened(events.person.names[idle[0]])} among "
+            "them, preferred either side of each of their pairs equally often, which tells of no "
+            "taste; look whether winners and losers are in the right columns.",
+            stacklevel=4,
+        )
 
 
 def _warn_of_noise(judge: Codes, person: Codes) -> None:

@@ -254,12 +254,25 @@ RANK_VECTORS = "rank --model {}/with_vectors --items {}/items.csv"
 IDS = [f"i{i}" for i in range(N)]
 
 
-def many_items(folder: Path) -> None:
-    """6,000 items, each of which meets the next."""
-    items = "".join(f"i{i},{i % 7}\n" for i in range(6000))
-    duels = "".join(f"i{i},i{i + 1}\n" for i in range(5999))
+def many_items(folder: Path, number: int = 6000) -> None:
+    """So many items, each of which meets the next."""
+    items = "".join(f"i{i},{i % 7}\n" for i in range(number))
+    duels = "".join(f"i{i},i{i + 1}\n" for i in range(number - 1))
     (folder / "items.csv").write_text("item_id,height\n" + items, encoding="utf-8")
     (folder / "duels.csv").write_text("winner,loser\n" + duels, encoding="utf-8")
+
+
+def of_people(*names: str, about: str = "") -> Callable[[Path], Any]:
+    """Duels of these people by turns, and a table of people with these rows."""
+
+    def made(folder: Path) -> None:
+        header, *rows = (folder / "duels.csv").read_text(encoding="utf-8").splitlines()
+        said = [f"{row},{names[k % len(names)]}" for k, row in enumerate(rows)]
+        text = "\n".join([header + ",who", *said]) + "\n"
+        (folder / "duels.csv").write_text(text, encoding="utf-8")
+        (folder / "people.csv").write_text("person_id,age\n" + about, encoding="utf-8")
+
+    return made
 
 
 CASES: dict[str, Case] = {
@@ -1163,6 +1176,45 @@ CASES: dict[str, Case] = {
     ),
     "a kernel of a vector": Case(
         EMBEDDING + " --kernel matern52(e)", ("names 'e', which was reduced (vector e (3)", "pc_1")
+    ),
+    "features of nobody's": Case(
+        FIT + " --people {}/people.csv",
+        ("no column of the duels says whose preference", "--person"),
+        of_people("ann", "bo", about="ann,30\nbo,40\n"),
+    ),
+    "people without features": Case(
+        FIT + " --person who --people {}/people.csv",
+        ("The person 'bo'", "no row in people.csv", "add one"),
+        of_people("ann", "bo", about="ann,30\ncy,40\n"),
+    ),
+    "people in another case": Case(
+        FIT + " --person who --people {}/people.csv",
+        ("The person 'bo'", "spells 'Bo'", "write both alike"),
+        of_people("ann", "bo", about="ann,30\nBo,40\n"),
+    ),
+    "duels of nobody": Case(
+        FIT + " --person who", ("'who'", "row 3 of duels.csv"), of_people("ann", "", "bo")
+    ),
+    "no column of people": Case(FIT + " --person whose", ("duels.csv has no column 'whose'",)),
+    "people in chunks": Case(
+        PARTS + " --person judge", ("person needs all duels in memory",), parts(judge=["a", "b"])
+    ),
+    "too much of a person": Case(
+        FIT + " --person who --kernel se --approximation vfe",
+        ("The person 'ann'", "distinct duels between", "GiB each", "5,000 are the most"),
+        lambda f: (many_items(f, 12_000), of_people(*["ann"] * 999, "bo")(f)),
+    ),
+    "a person for one utility": Case(PREDICT + " --person ann", ("one utility for all",)),
+    "somebody new for one utility": Case(
+        "meet --model {}/fitted --duels {}/new.csv", ("one utility for all",)
+    ),
+    "new duels of people": Case(
+        UPDATE + " --person who", ("duels of the model are nobody's", "'who'", "fit --person")
+    ),
+    "new people of nobody's duels": Case(
+        UPDATE + " --people {}/people.csv",
+        ("records no features of its people",),
+        of_people("ann", about="ann,30\n"),
     ),
     "effects of too many items": Case(
         FIT + " --kernel linear+item --approximation vfe",

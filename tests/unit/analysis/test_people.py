@@ -189,10 +189,12 @@ def test_words_on_people() -> None:
     share = {"of_squares": 0.42, "level": 0.9, "lower": 0.31, "upper": 0.55}
     far = [{"person": "Ann", "agreement": -0.3}, {"person": "Bo", "agreement": None}]
     each = {"min": 2, "mean": 3.0, "max": 1500}
-    lines = people_lines({"share": share, "duels_each": each, "number": 1200, "furthest": far})
+    told = {"share": share, "duels_each": each, "number": 1200, "furthest": far}
+    lines = people_lines({**told, "variances": {"Matern52": 1.5, "ItemEffect": 0.25}})
     assert lines == [
         "Of what is preferred, 42 % is personal (90 % interval 31 to 55 %); 1,200 people, 2 to "
         "1,500 duels each.",
+        "Variances of tastes: Matern52 1.5, ItemEffect 0.25.",
         "Furthest from what all prefer: Ann (agreement -0.30), Bo.",
     ]
     assert people_lines(None) == []

@@ -286,7 +286,7 @@ def test_a_view_is_of_the_model_as_it_is():
     assert np.abs(after - before).max() > 1e-3
 
 
-def test_what_makes_no_sense_of_people():
+def test_what_makes_no_sense_of_people(monkeypatch):
     duels, nobodys = duels_of("duels", 3), spg.Duels(ITEMS, [0, 1], [1, 2])
     shared = se(1.0)
     for more, words in (
@@ -325,6 +325,10 @@ def test_what_makes_no_sense_of_people():
         ValueError, match=r"'Ann' has 5,001 distinct duels between 5,002 items.*GiB"
     ):
         spg.PreferenceGP(large[1], se(1.0), taste=se(1.0))
+    monkeypatch.setattr("sparse_prefgp.models.base.free_memory", lambda: 8 * 3 * 8 - 1)
+    with pytest.raises(ValueError, match="Tastes of 3 people for 8 items take "):
+        model.tastes()
+    assert model.tastes(NEW).shape == (3, 4)
     tight = spg.PreferenceGP(
         duels, se(1.0), taste=se(1.0), margin=0.3, approximation=spg.TightVFE()
     )

@@ -49,6 +49,7 @@ def test_known_and_new_people_with_and_without_tastes(
     assert known["model"]["nlp_nats"] < known["one_utility"]["nlp_nats"] - 0.05
     told = json.loads((tmp_path / "fit" / "metrics.json").read_text())
     assert 0.0 < told["people"]["share"]["of_squares"] < 1.0
+    assert set(told["people"]["variances"]) == {"SquaredExponential", "ItemEffect"}
     assert told["people"]["number"] == len(found.model.people) == PEOPLE - 2
     assert told["fit_alike"]["log_evidence"] < told["fit"]["log_evidence"]
     frame = pd.read_csv(tmp_path / "fit" / "people.csv")
@@ -69,6 +70,10 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
     one = spg.read_table(items, duels.assign(who="Ann"), person="who")
     with pytest.warns(UserWarning, match="All training duels are those of 'Ann'"):
         assert not prepare(one, settings).settings.tastes
+    either = pd.DataFrame({"winner": [0, 1, 2, 1], "loser": [1, 0, 1, 2], "who": "odd"})
+    mixed = spg.read_table(items, pd.concat([duels, either]), person="who")
+    with pytest.warns(UserWarning, match="1 of 25 people, 'odd' among them, preferred either side"):
+        assert prepare(mixed, settings).settings.tastes
     both = spg.read_table(items, duels.assign(judge=duels["who"]), person="who", groups="judge")
     noisy = FitSettings(kernel="se", tastes=True, noise_by_group=True)
     with pytest.warns(UserWarning, match="Each person has a noise and a taste"):
