@@ -73,7 +73,7 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
     return (model.at_date(dates[0]) if dates else model), rest
 
 
-def _active(model: Any, found: ItemSet, within: float) -> tuple[ItemSet, str]:
+def active_at(model: Any, found: ItemSet, within: float = 2.0) -> tuple[ItemSet, str]:
     """Of the items of a model in time those that are active at its date, and this in words."""
     number = np.append(model.duels.item, -1)[found.numbers]
     found = found.select(np.isin(number, model.active_items(within=within)))
@@ -145,7 +145,7 @@ def _without_contexts(
 ) -> Board:
     found, when = resolve_items(model, items), ""
     if items is None and model.row_layout.dated:
-        found, when = _active(model, found, active_within)
+        found, when = active_at(model, found, active_within)
     if places and places[0] not in (EACH, LAST):
         contexts_at(model, places)  # refused, if only for items that stand in their contexts
         raise ValueError(

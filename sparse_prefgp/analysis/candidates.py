@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.boards import last_rows
+from sparse_prefgp.analysis.boards import active_at, last_rows
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, in_rows, met
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.prediction import predicted
@@ -116,6 +116,8 @@ def pool(model: Predicts, items: Any = None) -> tuple[ItemSet, int]:
         raises.
     """
     found = resolve_items(model, items)
+    if items is None and model.row_layout.dated:
+        found, _ = active_at(model, found)
     if found.rows is not None and found.rows.column is not None:  # no item against itself
         found = found.select(last_rows(found.rows.names))
     _, kept = representatives(numbered_inputs(model, found))

@@ -14,7 +14,7 @@ and K times the slope of log P by d is what changes hands. Ratings are in units 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 
 import numpy as np
 from scipy.optimize import minimize
@@ -24,6 +24,8 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 # log K and log ν begin here; K of chess is 10 to 40 points of 400 / log 10.
 _BEGIN_RATE, _BEGIN_TIE = log(0.15), log(0.5)
 SKIPPED = 0.5
+# log K, at most.
+_LARGEST_RATE = log(5.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,10 @@ class Elo:
             run = _run(matches, at, ties, np.zeros(num_items), since)
             return run.loss / total, run.slope / total
 
-        found = minimize(loss, begin, jac=True, method="L-BFGS-B", options={"maxiter": 100})
+        # Where the better side always wins no K is too large; none is of use beyond some logits.
+        bounds = [(None, _LARGEST_RATE), *[(None, None)] * (len(begin) - 1)]
+        options = {"maxiter": 100}
+        found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         run = _run(matches, found.x, ties, np.zeros(num_items), since)
         end = 1 + matches.num_columns
         tie = exp(found.x[end]) if ties else 0.0
@@ -123,7 +128,10 @@ class Elo:
         d = self.ratings[matches.winner] - self.ratings[matches.loser]
         if matches.columns is not None:
             d = d + matches.columns @ self.advantages
-        weights = np.stack([np.exp(d / 2), np.full(len(d), self.tie), np.exp(-d / 2)], 1)
+        most = np.abs(d) / 2
+        weights = np.stack(
+            [np.exp(d / 2 - most), self.tie * np.exp(-most), np.exp(-d / 2 - most)], 1
+        )
         return np.asarray(weights / weights.sum(1, keepdims=True))
 
 
@@ -148,7 +156,8 @@ def _run(
     # Plain numbers: a match is a handful of products, which arrays would make ten times as slow.
     size = 0 if since is None else len(at)
     every = range(size)
-    rate, nu = exp(at[0]), exp(at[-1]) if ties else 0.0
+    rate, log_nu = exp(at[0]), at[-1] if ties else -inf
+    nu = exp(log_nu)
     advantages = at[1 : 1 + matches.num_columns]
     columns = matches.columns
     offset = [0.0] * len(matches) if columns is None else (columns @ advantages).tolist()
@@ -166,12 +175,14 @@ def _run(
         for i in range(low, high):
             a, b, s, weight = winners[i], losers[i], half[i], count[i]
             d = ratings[a] - ratings[b] + offset[i]
-            up, down = exp(d / 2), exp(-d / 2)
-            total = up + nu + down
-            up, middle, down = up / total, nu / total, down / total
+            most = abs(d) / 2  # taken off all three exponents, none of which overflows then
+            up, middle, down = exp(d / 2 - most), nu * exp(-most), exp(-d / 2 - most)
+            total = up + middle + down
+            log_total = most + log(total)
+            up, middle, down = up / total, middle / total, down / total
             forecasts[i] = up, middle, down
             counted = weight * (since is not None and i >= since)
-            loss -= counted * log(up if s == 1.0 else middle)
+            loss -= counted * ((d / 2 if s == 1.0 else log_nu) - log_total)
             error = s - 0.5 - 0.5 * (up - down)  # the slope of log P by d
             change = weight * rate * error
             by_rating = -0.25 * (up + down - (up - down) ** 2)

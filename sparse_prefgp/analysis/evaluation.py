@@ -15,6 +15,8 @@ from sparse_prefgp.analysis.alternatives import only_one, refuse_for_sets, refus
 from sparse_prefgp.analysis.answers import evaluate_sets
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
+from sparse_prefgp.analysis.dates import time_column
+from sparse_prefgp.analysis.forecasts import with_forecasts
 from sparse_prefgp.analysis.items import (
     ItemSet,
     LabelledDuels,
@@ -34,6 +36,7 @@ from sparse_prefgp.analysis.scoring import (
     score_rows,
     unseen_pairs,
 )
+from sparse_prefgp.analysis.updating import later_duels
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.io.files import id_text, listing
@@ -65,6 +68,8 @@ def evaluate(
     groups: str | None = None,
     blocks: str | Sequence[Any] | None = None,
     grade: str | None = None,
+    time: str | None = None,
+    ahead: bool = False,
     choices: Any = None,
     rankings: Any = None,
     best_worst: Any = None,
@@ -95,6 +100,10 @@ def evaluate(
         the inducing values alone.
     :param grade: name of the column of grades, in the levels of the model, for a model with grades;
         a `Duels` has its own.
+    :param time: name of the column of dates, where utilities move in time; by default `date`. Each
+        duel is predicted at its own.
+    :param ahead: where utilities move in time, also score the model updated day by day, each duel
+        from the results of all days before it, and Elo (`forecasts.with_forecasts`).
     :param choices: in place of duels, choices from sets as `read_choices` takes them; then the
         result is that of `answers.evaluate_sets`.
     :param rankings: the same, as `read_rankings` takes them.
@@ -120,11 +129,16 @@ def evaluate(
     rng = generator(rng)
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
     if kind != "duels":
-        refuse_for_sets(blocks=blocks, grade=grade)
+        refuse_for_sets(blocks=blocks, grade=grade, time=time, ahead=ahead or None)
         return evaluate_sets(model, kind, source, items, rng=rng, groups=groups, **options)
     refuse_options(options)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
-    given = read(model, duels, items, _Columns(groups, blocks, grade))
+    if ahead and not model.row_layout.dated:
+        raise ValueError(
+            "Scores of a model that is updated as it goes were asked for (--ahead, ahead=), but "
+            "its utilities do not move in time; leave it out, or fit with dates (fit --time)."
+        )
+    given = read(model, duels, items, _Columns(groups, blocks, grade, time))
     if given.ties == given.duels:
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
@@ -133,6 +147,9 @@ def evaluate(
         baselines = {LINEAR_PROBIT: probit, **baselines}
     outcomes = asks_for_outcomes(model, given.ties)
     found = score_rows(model, baselines, given.rows, outcomes=outcomes, unseen=given.unseen)
+    if ahead:
+        assert given.later is not None
+        found = with_forecasts(found, holding_duels(model), given.later())
     there = given.there()
     return {
         "held_out": found.scores(),
@@ -161,6 +178,8 @@ class _Given:
     """As in `HeldOut`, none where pairs are not told apart."""
     in_blocks: int = 0
     """How many are of blocks that the model knows."""
+    later: Callable[[], Duels] | None = None
+    """The duels as a model in time takes them up; None where they are read in chunks."""
 
 
 class _Columns(NamedTuple):
@@ -170,10 +189,11 @@ class _Columns(NamedTuple):
     blocks: Any
     """Or the labels themselves."""
     grade: str | None
+    time: str | None
 
 
 def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
-    groups, blocks, grade = columns
+    groups, blocks, grade, time = columns
     if blocks is not None:
         check_blocks(model, blocks)
     if isinstance(duels, Duels):
@@ -191,6 +211,11 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             raise ValueError(
                 "duels is a Duels object, which has its own grades, but the column "
                 f"{grade!r} was given too; leave it out."
+            )
+        if time is not None:
+            raise ValueError(
+                f"duels is a Duels object, which has its own dates, but the column {time!r} was "
+                "given too; leave it out."
             )
         found, given = items_of(model, duels), _labelled(model, duels, blocks)
     else:
@@ -215,7 +240,10 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             grade=graded,
             covariates=model.duels.covariate_names,
             person=person_column_in(model, table.frame.columns),
+            time=time_column(model, table.frame.columns, time, table.name),
         )
+    if model.row_layout.dated and given.events.time is None:
+        raise ValueError("The duels have no dates; give them (Duels(…, times=…)).")
     events, labels, of_event = given.events, given.groups, given.blocks
     if labels is not None:
         labels = known_labels(model, labels)
@@ -238,6 +266,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         lambda: found.select(named),
         unseen,
         in_blocks,
+        lambda: later_duels(holding_duels(model), found, given),
     )
 
 
@@ -323,7 +352,11 @@ def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
 
 
 def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
-    groups, blocks, grade = columns
+    groups, blocks, grade, time = columns
+    if time is not None or model.row_layout.dated:
+        raise ValueError(
+            "Utilities that move in time, and dates, need duels in memory; give a table."
+        )
     if blocks is not None:
         raise ValueError(
             f"Duels are read in chunks without blocks; leave out {shortened(blocks)}, or give the "

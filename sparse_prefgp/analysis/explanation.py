@@ -210,6 +210,11 @@ def explain(
     if steps < 1:
         raise ValueError(f"steps is {steps}; give a whole number of at least 1.")
     model = seen_by(model, person)
+    if model.row_layout.dated:
+        raise ValueError(
+            "Contributions of features have no form for utilities that move in time; predict says "
+            "what the difference of two items is at a date."
+        )
     if np.ndim(first) == 0 and np.ndim(second) == 0:
         first, second, items = _in_context(model, first, second, items, at)
     elif at is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +14,6 @@ from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.analysis.scoring import MODEL, HeldOut
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -58,14 +57,14 @@ class InOrder(NamedTuple):
         return found
 
 
-def with_forecasts(held_out: HeldOut, model: PreferenceGP, test: Duels) -> HeldOut:
+def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
     """What a model that learns as it goes gives to held-out duels, and Elo, frozen and learning.
 
     Elo's constants are those that forecast best over the later half of the training duels, one day
     ahead of each.
 
     :param held_out: of the same duels, in the same order.
-    :param model: with utilities in time, of the training duels.
+    :param model: a `PreferenceGP` with utilities in time, of the training duels.
     :param test: the held-out ones, between items of the model by their ids, none before the last
         training duel.
     :raises ValueError: what `PreferenceGP.filter` raises.

@@ -139,6 +139,7 @@ class ItemSet:
         grade: tuple[str, tuple[str, ...]] | None = None,
         covariates: tuple[str, ...] = (),
         person: str | None = None,
+        time: str | None = None,
     ) -> LabelledDuels:
         """A table of duels between these items.
 
@@ -150,6 +151,7 @@ class ItemSet:
         :param grade: of the column of grades, and the names of the levels.
         :param covariates: of the model; where the table has none of them, nothing is said of them.
         :param person: name of the column that says whose preference each is.
+        :param time: name of the column of dates.
         :raises ValueError: a missing column, no rows, an id that is missing or unknown, an item
             against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
             missing group, block or weight; the message names the row.
@@ -157,7 +159,7 @@ class ItemSet:
         table = source if isinstance(source, Table) else load_duels(source)
         there = covariates_there(table.frame.columns, covariates, table.name)
         column, levels = grade or (None, None)
-        roles = Roles(None, weights, groups, column, levels, tuple(there), person)
+        roles = Roles(None, weights, groups, column, levels, tuple(there), person, time)
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
         return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
 

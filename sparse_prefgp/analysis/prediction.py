@@ -11,9 +11,11 @@ from scipy import special
 
 from sparse_prefgp.analysis.alternatives import only_one, predict_sets, refuse_options
 from sparse_prefgp.analysis.contexts import met
+from sparse_prefgp.analysis.dates import seen_on, time_column
 from sparse_prefgp.analysis.items import ItemSet
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
 from sparse_prefgp.models.outcomes import judge_column, known_labels
 from sparse_prefgp.models.protocols import Predicts
@@ -35,6 +37,8 @@ def predict(
     level: float = 0.95,
     groups: str | None = None,
     person: Hashable | list[Hashable] | None = None,
+    time: str | None = None,
+    at: Any = None,
     choices: Any = None,
     rankings: Any = None,
     best_worst: Any = None,
@@ -59,6 +63,10 @@ def predict(
         these people prefer on average; by default the column of `pairs`
         that the model's people were read from says it, or else it is somebody of whom nothing is
         known.
+    :param time: name of the column of the pairs that has their dates, where utilities move in time;
+        by default `date`, if it is there.
+    :param at: where utilities move in time, the date of pairs that have none, such as 2014-07-13;
+        by default that of the last duel.
     :param choices: in place of pairs, sets of alternatives as `read_choices` takes them, of which
         nobody needs to have said what was chosen; then the result is that of
         `alternatives.predict_sets`: the probability of each alternative.
@@ -78,7 +86,7 @@ def predict(
         1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
-    model = seen_by(model, person)
+    model = seen_on(seen_by(model, person), at)
     kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
     if kind != "pairs":
         if person is not None:
@@ -104,7 +112,10 @@ def predict(
     whose, asked = None, model.duels.person_column if model.people and person is None else None
     if asked is not None and asked in table.frame.columns:
         whose = labels_in(table, asked)
-    outcome = predicted(model, found, first, second, labels, said, whose)
+    column, dates = time_column(model, table.frame.columns, time, table.name, needed=False), None
+    if column is not None and at is None:
+        dates = dates_of(table.frame[column], column, table.row)
+    outcome = predicted(model, found, first, second, labels, said, whose, dates)
     mean, variance = outcome.mean, outcome.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
@@ -173,12 +184,14 @@ def predicted(
     groups: npt.NDArray[np.object_] | None = None,
     covariates: FloatArray | None = None,
     people: npt.NDArray[np.object_] | None = None,
+    dates: FloatArray | None = None,
 ) -> Outcomes:
     """Predictions for pairs of rows of `items`, in bounded memory.
 
     :param groups: (N,) labels of who judges; a warning tells of unknown ones.
     :param covariates: (N, C) of the first less those of the second; None for 0.
     :param people: (N,) whose utility it is, for a model with tastes; None for nobody yet.
+    :param dates: (N,) days since 1970, where utilities move in time; None for that of the model.
     """
     count = len(first)
     levels = len(model.duels.levels or ())
@@ -200,6 +213,8 @@ def predicted(
             leaning = who if model.row_layout.judged else None
             a, b = model.in_duels(a, b, covariates[part], leaning)
         whose = None if people is None else people[part]
+        if dates is not None:
+            a, b = model.dated(a, dates[part]), model.dated(b, dates[part])
         found = model.predict_difference(a, b, people=whose)
         same &= covariates is None
         mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)

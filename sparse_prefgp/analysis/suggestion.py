@@ -12,6 +12,7 @@ import numpy as np
 from sparse_prefgp.analysis.acquisition import expected_best, information_gain
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.asked_sets import AskedSets
+from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.analysis.candidates import (
     CandidatePairs,
     likely_best,
@@ -209,7 +210,7 @@ def suggest(
         pairs itself; sets above two with another score than "bald", a list of pairs or contexts;
         and what `resolve_items` and `sample_posterior` raise.
     """
-    model = seen_by(model, person)
+    model, at = at_a_date(seen_by(model, person), at)
     model.require_probit("The choice of duels to ask next")
     if score not in SCORES:
         raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")

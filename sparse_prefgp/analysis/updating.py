@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.alternatives import (
     refuse_options,
 )
 from sparse_prefgp.analysis.contexts import has_contexts, met
+from sparse_prefgp.analysis.dates import time_column
 from sparse_prefgp.analysis.items import (
     ROUNDING,
     SINGLE,
@@ -33,8 +34,8 @@ from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
-from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.io.files import id_text, items_named_in
+from sparse_prefgp.engines import InferenceResult, Status
+from sparse_prefgp.io.files import Table, id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.outcomes import steps_to_learn
@@ -68,10 +69,10 @@ class UpdateReport:
     """Whether the inference on all duels converged."""
     inference: InferenceResult
     """How the inference on all duels went."""
-    log_evidence_before: float
-    """In nats, on the old duels."""
-    log_evidence: float
-    """In nats, on the new and the old duels."""
+    log_evidence_before: float | None
+    """In nats, on the old duels; None where a filter took some of them up."""
+    log_evidence: float | None
+    """In nats, on the new and the old duels; None after one pass of a filter."""
     new_items_outside_range: int
     """Added items with a feature outside the range of the old training items."""
     outside_features: dict[str, int]
@@ -80,6 +81,9 @@ class UpdateReport:
     """Levels never seen among the added items, per categorical column."""
     noun: str = "duels"
     """What duels are called: choices, rankings, or answers of several kinds."""
+    log_predictive: float | None = None
+    """Log probability of the new duels in nats, slice after slice, each given those before; None
+    where utilities do not move in time."""
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, ready for JSON."""
@@ -93,9 +97,17 @@ class UpdateReport:
             f"between {self.items:,} items",
             f"{self.continued_sites:,} of {self.sites:,} sites continued",
             f"Inference {self.inference}",
-            f"Log evidence {self.log_evidence:,.2f} nats, {self.log_evidence_before:,.2f} before, "
-            "on the old duels alone",
         ]
+        if self.log_predictive is not None:
+            lines.append(
+                f"Log probability of the new {self.noun} {self.log_predictive:,.2f} nats, each "
+                "given those before its slice of time"
+            )
+        if self.log_evidence is not None:
+            text = f"Log evidence {self.log_evidence:,.2f} nats"
+            if self.log_evidence_before is not None:
+                text += f", {self.log_evidence_before:,.2f} before, on the old duels alone"
+            lines.append(text)
         if self.used_duels < self.duels:
             lines.append(f"Inference uses a subset of {self.used_duels:,} {self.noun}, drawn again")
         if self.new_items_outside_range:
@@ -121,6 +133,9 @@ def update(
     grade: str | None = None,
     person: str | None = None,
     people: Any = None,
+    time: str | None = None,
+    in_one_pass: bool = False,
+    slices: Any = None,
     choices: Any = None,
     rankings: Any = None,
     best_worst: Any = None,
@@ -149,6 +164,12 @@ def update(
     :param person: of the column of the new duels that says whose preference each is; by default
         that of the old ones. People whom the model does not know join its own.
     :param people: path or data frame with the features of new people, where the old ones have any.
+    :param time: of the column of dates, where utilities move in time; by default `date`. None of
+        the new duels may be before the last old one.
+    :param in_one_pass: where utilities move in time, take the new duels up slice by slice and leave
+        the past as it is (`PreferenceGP.filter`); without it inference runs on all duels after the
+        pass.
+    :param slices: of the pass, as `ItemInTime` takes them; by default those of the model.
     :param choices: in place of duels, choices from sets, as `read_choices` takes them; without item
         ids, alternatives with the features of an item that is known are that item.
     :param rankings: the same, as `read_rankings` takes them.
@@ -172,7 +193,7 @@ def update(
     if kind == "duels":
         refuse_options(options)
         _check_columns(model, groups, blocks)
-        columns = _Columns(groups, weights, blocks, grades_like(model, grade), person)
+        columns = _Columns(groups, weights, blocks, grades_like(model, grade), person, time)
         everything, added, new = _new_duels(model, source, items, columns)
     else:
         refuse_for_sets(blocks=blocks, grade=grade)
@@ -189,6 +210,14 @@ def update(
         read = read_sets(model, kind, source, items, groups=groups, **options)
         everything, added, new = _new_answers(model, read)
     data = _joined(old, everything, new, people)
+    if model.row_layout.dated:
+        result, found = _followed(model, data, in_one_pass, slices)
+        return result, found.report(old, result, added, new)
+    if in_one_pass or slices is not None:
+        raise ValueError(
+            "New duels were to be taken up in one pass (--filter, in_one_pass=), but the utilities "
+            "of the model do not move in time; leave it out, or fit again with dates (fit --time)."
+        )
 
     before = model.log_evidence()
     approximation = _with_new_blocks(model.approximation, new)
@@ -201,25 +230,85 @@ def update(
     keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
     result.start_from(nu, tau)
+    done = _Done(result.infer(), continued, before, result.log_evidence())
+    return result, done.report(old, result, added, new)
+
+
+class _Done(NamedTuple):
+    """What inference did for an update."""
+
+    inference: InferenceResult
+    continued_sites: int
+    log_evidence_before: float | None
+    log_evidence: float | None
+    log_predictive: float | None = None
+
+    def report(
+        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: LabelledDuels
+    ) -> UpdateReport:
+        data = result.duels
+        return UpdateReport(
+            new_duels=new.events.num_events,
+            new_items=_number_of_items(data) - _number_of_items(old),
+            duels=data.num_duels,
+            items=_number_of_items(data),
+            used_duels=result.num_duels_used,
+            sites=result.graph.num_sites,
+            sweeps=self.inference.sweeps,
+            converged=self.inference.converged,
+            new_items_outside_range=0 if added is None else int(added.outside.sum()),
+            outside_features={} if added is None else added.outside_features,
+            unknown_levels={} if added is None else added.unknown_levels,
+            noun=data.events.noun,
+            **self._asdict(),
+        )
+
+
+def _followed(
+    model: PreferenceGP, data: Duels, in_one_pass: bool, slices: Any
+) -> tuple[PreferenceGP, _Done]:
+    """Utilities in time, to which the later ones of all duels are added: one pass over these, and
+    from its sites inference on all, unless one pass is all that was asked for."""
+    filtered = model.infer().status is Status.FILTERED
+    before = None if in_one_pass or filtered else model.log_evidence()
+    passed = model.filter(later_part(model.duels, data), slices)
+    result = passed.model
+    if not in_one_pass:
+        result.start_from(*result.sites())
     inference = result.infer()
-    return result, UpdateReport(
-        new_duels=new.events.num_events,
-        new_items=_number_of_items(data) - _number_of_items(old),
-        duels=data.num_duels,
-        items=_number_of_items(data),
-        used_duels=result.num_duels_used,
-        sites=result.graph.num_sites,
-        continued_sites=continued,
-        sweeps=inference.sweeps,
-        converged=inference.converged,
-        inference=inference,
-        log_evidence_before=before,
-        log_evidence=result.log_evidence(),
-        new_items_outside_range=0 if added is None else int(added.outside.sum()),
-        outside_features={} if added is None else added.outside_features,
-        unknown_levels={} if added is None else added.unknown_levels,
-        noun=data.events.noun,
+    evidence = None if in_one_pass else result.log_evidence()
+    sites = model.graph.num_sites
+    return result, _Done(inference, sites, before, evidence, passed.log_predictive)
+
+
+def later_part(old: Duels, data: Duels) -> Duels:
+    """Of old duels and, below them, new ones the new ones alone, between the items of both."""
+    given = data.given
+    return Duels.from_events(
+        data.items,
+        given.take(slice(len(old.rows_given), len(given))),
+        item=data.item,
+        item_ids=data.item_ids,
+        feature_names=data.feature_names,
+        transform=data.transform,
+        item_rows=data.item_rows,
+        people_features=data.people_features,
     )
+
+
+def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:
+    """New duels as a model takes them up, between its items and new ones.
+
+    :param items: found in the tables, known ones among them.
+    """
+    own, n = own_items(model), model.duels.num_items
+    added = items.select(items.numbers < 0)
+    place = items.numbers.copy()
+    place[place < 0] = n + np.arange(len(added))
+    events = replace(said.events, sides=place[said.events.sides])
+    everything = own.followed_by(added) if len(added) else own
+    data = _joined(model.duels, everything, said._replace(events=events), None)
+    return later_part(model.duels, data)
 
 
 class _Columns(NamedTuple):
@@ -230,6 +319,7 @@ class _Columns(NamedTuple):
     blocks: str | None
     grade: tuple[str, tuple[str, ...]] | None
     person: str | None
+    time: str | None
 
 
 # All items, those that the model does not know, and what was said of them.
@@ -242,8 +332,13 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
     if items is None and old.num_features == 0 and old.item_ids is not None:
         items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
     table = duels
+    time = columns.time
+    if model.row_layout.dated or time is not None:
+        table = load_duels(duels)
+        time = time_column(model, table.frame.columns, time, table.name)
     if has_contexts(model, items):
-        found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
+        read = table if isinstance(table, Table) else load_duels(table)
+        found, table = met(model, items, read, (WINNER, LOSER))
         added = _unknown_to(model, found)
     else:
         added = None if items is None else _new_items(model, items)
@@ -256,6 +351,7 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
         columns.grade,
         old.covariate_names,
         columns.person,
+        time,
     )
     return everything, added, said
 
@@ -491,11 +587,8 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
     if names and added.covariates is None:  # of which nothing is said, as the reader has warned
         nothing = np.zeros((len(added.sides), len(names)))
         added = replace(added, covariates=nothing, covariate_names=names)
-    if before.time is not None:
-        raise ValueError(
-            "The duels of the model have a time each, which a table of new ones has no "
-            "column for; make a model of all of them with Duels.from_events."
-        )
+    if before.time is not None and added.time is None:
+        before = replace(before, time=None)  # of no account to utilities that do not move
     if added.person is not None and old.people_names is not None:
         known = {id_text(name): name for name in old.people_names}
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]

@@ -49,6 +49,12 @@ class EvaluateOptions:
     noise_by: str | None = same_as(Shared, "noise_by")
     blocks: str | None = same_as(Shared, "blocks")
     grade: str | None = same_as(Shared, "grade")
+    time: str | None = same_as(Shared, "time")
+    ahead: bool = option(
+        "For utilities that move in time: also score the model updated day by day, each duel from "
+        "the results of all days before it, next to Elo.",
+        default=False,
+    )
 
 
 @command()
@@ -72,6 +78,8 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             groups=options.noise_by,
             blocks=options.blocks,
             grade=options.grade,
+            time=options.time,
+            ahead=options.ahead,
             choices=options.choices,
             rankings=options.rankings,
             best_worst=options.best_worst,

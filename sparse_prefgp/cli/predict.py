@@ -61,6 +61,12 @@ class PredictOptions:
         "--lean-by is known.",
         default=None,
     )
+    time: str | None = option(
+        "Column of the pairs with their dates, for utilities that move in time; by default date, "
+        "if it is there.",
+        default=None,
+    )
+    at: str | None = same_as(Shared, "at")
 
 
 @command()
@@ -80,6 +86,8 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
             saved.items_of(fitted),
             level=options.level,
             groups=options.noise_by,
+            time=options.time,
+            at=options.at,
             person=person_of(options.person),
             choices=options.choices,
             rankings=options.rankings,

@@ -65,6 +65,14 @@ class Shared:
     grade: str | None = option(
         "Column of the duels with grades, for a model with grades, in its levels.", default=None
     )
+    time: str | None = option(
+        "Column of the duels with their dates, for utilities that move in time; by default date.",
+        default=None,
+    )
+    at: str | None = option(
+        "For utilities that move in time, when: date=2014-07-13. By default at the last duel.",
+        default=None,
+    )
     blocks: str | None = option(
         "Column of the duels that holds their blocks, for a model with pitc:COLUMN.", default=None
     )

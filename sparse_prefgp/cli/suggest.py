@@ -63,7 +63,8 @@ class SuggestOptions:
         default=50_000,
     )
     at: Sequence[str] = option(
-        "Only duels in this context, for a model with contexts: surface=clay, repeatable.",
+        "Only duels in this context, for a model with contexts: surface=clay, repeatable; for "
+        "utilities that move in time when, as date=2014-07-13.",
         default=(),
         kind=list[str],
         parse=tuple,

@@ -44,6 +44,16 @@ class UpdateOptions:
         "Features of new people, a row each, where the model has features of its people.",
         default=None,
     )
+    time: str | None = same_as(Shared, "time")
+    filter: bool = option(
+        "For utilities that move in time: take the new duels up in one pass, slice by slice, and "
+        "leave the past as it is; by default inference on all duels follows.",
+        default=False,
+    )
+    slices: str | None = option(
+        "Of this pass: year, quarter, month, week or day; by default those of the model.",
+        default=None,
+    )
     max_iterations: int = option(
         "Also move the hyperparameters, by at most so many steps.", default=0
     )
@@ -90,6 +100,9 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             grade=options.grade,
             person=options.person,
             people=options.people,
+            time=options.time,
+            in_one_pass=options.filter,
+            slices=options.slices,
             choices=options.choices,
             rankings=options.rankings,
             best_worst=options.best_worst,

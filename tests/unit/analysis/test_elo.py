@@ -92,3 +92,14 @@ def test_matches_out_of_order_and_none_are_refused():
     none = Matches(np.zeros(0, int), np.zeros(0, int), np.zeros(0))
     with pytest.raises(ValueError, match="no matches"):
         Elo.learned(none, 2)
+
+
+def test_who_always_wins_breaks_nothing() -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.sort(rng.permuted(np.tile(np.arange(6), (300, 1)), axis=1)[:, :2], axis=1)
+    matches = Matches(pairs[:, 0], pairs[:, 1], np.arange(300.0))
+    elo = Elo.learned(matches, 6)
+    assert 0.0 < elo.rate <= 5.0 * (1 + 1e-12) and np.isfinite(elo.nats)
+    three, moved = elo.ahead(matches)
+    np.testing.assert_allclose(three.sum(1), 1.0)
+    assert np.all(np.isfinite(moved.ratings)) and np.all(np.isfinite(elo.frozen(matches)))

@@ -1,0 +1,58 @@
+"""Dates in tables of new duels and pairs, for models whose utilities move in time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sparse_prefgp.analysis.boards import at_a_date
+from sparse_prefgp.io.files import listing
+
+# The column of dates where nobody names one.
+DATE_COLUMN = "date"
+
+
+def time_column(
+    model: Any, columns: Collection[str], time: str | None, source: str, needed: bool = True
+) -> str | None:
+    """The column of a table that has the dates; None for a model that has no use for them.
+
+    :param time: the column that was named; by default it is `date`.
+    :param source: whose columns they are, in messages.
+    :param needed: refuse a table without; else the date of the model holds for all rows.
+    :raises ValueError: dates for a model whose utilities do not move; no such column.
+    """
+    if not model.row_layout.dated:
+        if time is None:
+            return None
+        raise ValueError(
+            f"The column {time!r} of dates was named, but the utilities of the model do not move "
+            "in time; leave it out, or fit again with the dates (fit --time)."
+        )
+    if time is not None and time not in columns:
+        raise ValueError(
+            f"The column {time!r} of dates is not in {source}; choose from {listing(columns)} "
+            "(--time, time=)."
+        )
+    if time is None and needed and DATE_COLUMN not in columns:
+        raise ValueError(
+            f"The utilities of the model move in time, but {source} has no column "
+            f"{DATE_COLUMN!r}; name the one with the dates (--time, time=)."
+        )
+    return time or (DATE_COLUMN if DATE_COLUMN in columns else None)
+
+
+def seen_on(model: Any, at: Any) -> Any:
+    """The model at a date, such as `date=2014-07-13`; the model itself without one.
+
+    :raises ValueError: a date of utilities that do not move, or what is none.
+    """
+    if not at:
+        return model
+    found, rest = at_a_date(model, at)
+    if rest:
+        raise ValueError(
+            f"{rest[0] if isinstance(rest, list | tuple) else rest!s} was asked for (--at), which "
+            "is no date of utilities that move in time; give date=2014-07-13, or leave it out."
+        )
+    return found
