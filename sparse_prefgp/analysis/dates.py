@@ -13,16 +13,22 @@ DATE_COLUMN = "date"
 
 
 def time_column(
-    model: Any, columns: Collection[str], time: str | None, source: str, needed: bool = True
+    model: Any,
+    columns: Collection[str],
+    time: str | None,
+    source: str,
+    needed: bool = True,
+    kept: bool = False,
 ) -> str | None:
     """The column of a table that has the dates; None for a model that has no use for them.
 
     :param time: the column that was named; by default it is `date`.
     :param source: whose columns they are, in messages.
     :param needed: refuse a table without; else the date of the model holds for all rows.
+    :param kept: dates are kept with the duels, even if utilities do not move.
     :raises ValueError: dates for a model whose utilities do not move; no such column.
     """
-    if not model.row_layout.dated:
+    if not (model.row_layout.dated or kept):
         if time is None:
             return None
         raise ValueError(
@@ -36,8 +42,8 @@ def time_column(
         )
     if time is None and needed and DATE_COLUMN not in columns:
         raise ValueError(
-            f"The utilities of the model move in time, but {source} has no column "
-            f"{DATE_COLUMN!r}; name the one with the dates (--time, time=)."
+            f"The duels of the model have dates, but {source} has no column {DATE_COLUMN!r}; name "
+            "the one with the dates (--time, time=)."
         )
     return time or (DATE_COLUMN if DATE_COLUMN in columns else None)
 

@@ -333,9 +333,9 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
         items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
     table = duels
     time = columns.time
-    if model.row_layout.dated or time is not None:
-        table = load_duels(duels)
-        time = time_column(model, table.frame.columns, time, table.name)
+    if old.times is not None or time is not None:
+        table, kept = load_duels(duels), old.times is not None
+        time = time_column(model, table.frame.columns, time, table.name, kept=kept)
     if has_contexts(model, items):
         read = table if isinstance(table, Table) else load_duels(table)
         found, table = met(model, items, read, (WINNER, LOSER))
@@ -588,7 +588,10 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
         nothing = np.zeros((len(added.sides), len(names)))
         added = replace(added, covariates=nothing, covariate_names=names)
     if before.time is not None and added.time is None:
-        before = replace(before, time=None)  # of no account to utilities that do not move
+        raise ValueError(
+            "The duels of the model have a date each, which the new answers have not; make a model "
+            "of all of them with Duels.from_events."
+        )
     if added.person is not None and old.people_names is not None:
         known = {id_text(name): name for name in old.people_names}
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
