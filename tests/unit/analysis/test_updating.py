@@ -327,7 +327,7 @@ def test_what_a_table_has_no_column_for_is_refused() -> None:
     dated = spg.Duels.from_events(
         duels.items, said, item_ids=duels.item_ids, transform=duels.transform
     )
-    with pytest.raises(ValueError, match="have dates, but .* has no column 'date'"):
+    with pytest.raises(ValueError, match=r"have dates, but .* has no column 'date'"):
         update(spg.PreferenceGP(dated, kernel(), approximation=spg.Exact()), MORE, NEW_ITEMS)
 
 
