@@ -150,7 +150,7 @@ def with_draws(football: Football, levels: tuple[int, ...] = (1, 2)) -> None:
         sides = football.first[test], football.second[test]
         given = {"covariates": football.home[test], "at": football.day[test]}
         outcome = model.predict_outcome(*map(model.item_inputs, sides), **given)
-        frozen = score_outcomes(np.log(np.stack(outcome, 1)), drawn, np.ones(len(drawn)))
+        frozen = score_outcomes(np.log(outcome), drawn)
         print(f"  frozen: {frozen}")
         ahead = spg.score_ahead(model, held, slices="day")
         print(f"  by day: {ahead.outcomes}", flush=True)

@@ -478,3 +478,19 @@ def test_trajectories_are_relative_to_the_items_active_then() -> None:
         model.trajectories([2], days[::-1])
     with pytest.raises(ValueError, match="items has 9, which is no row"):
         model.trajectories([9], days)
+
+
+def test_a_compiled_objective_follows_the_parameters() -> None:
+    duels = spg.Duels(np.empty((NUMBER, 0)), M["winners"], M["losers"], times=M["days"])
+    term = spg.ItemInTime(spg.markov.Wiener(0.5, 0.05), slices="quarter")
+    model = spg.PreferenceGP(duels, term, approximation=spg.Exact())
+    compiled = tf.function(model.maximum_log_likelihood_objective, autograph=False)
+    values = []
+    for variance in (0.5, 0.8, 0.5):
+        model.kernel.kernel.variance.assign(variance)
+        model.infer()  # at whose sites the next evaluation begins
+        values.append(float(compiled()))
+        assert values[-1] == pytest.approx(model.log_evidence(), rel=EVIDENCE)
+    assert values[0] != values[1]
+    report = spg.optimise(model)
+    assert report.iterations > 0 and report.log_evidence > values[0]
