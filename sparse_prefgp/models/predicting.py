@@ -524,6 +524,11 @@ class DuelPredictions:
         """
         known = self._dated
         assert known is not None
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "Predictions of utilities in time cannot be compiled, as their filter is NumPy; "
+                "call them outside of tf.function."
+            )
         if inputs.shape[-1] > self.row_layout.date:
             date = inputs[:, self.row_layout.date].numpy()
         else:

@@ -412,11 +412,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: utilities that do not move in time.
         """
         self._require_time("A posterior in time")
-        if not tf.executing_eagerly():
-            raise ValueError(
-                "Predictions of utilities in time cannot be compiled, as their filter is NumPy; "
-                "call them outside of tf.function."
-            )
         found = self._inferred().solution.posterior
         assert isinstance(found, TimePosterior)
         return found.with_date(self.date)
@@ -552,7 +547,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             )
         return super().log_evidence()
 
-    def _refuse_time(self, what: str, remedy: str) -> None:
+    def refuse_time(self, what: str, remedy: str) -> None:
+        """Refuse what has no form for utilities that move in time.
+
+        :raises ValueError: a kernel with `ItemInTime`.
+        """
         if self._dated is not None:
             raise ValueError(
                 f"{what} has no form for utilities that move in time (ItemInTime); {remedy}."
@@ -666,7 +665,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
-        self._refuse_time("A lower bound", "use log_evidence()")
+        self.refuse_time("A lower bound", "use log_evidence()")
         if self.taste is not None:
             raise ValueError(
                 "A lower bound is of one utility for all, but the model has tastes of people; use "
@@ -828,7 +827,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: the engine has logit factors.
         """
         self.require_probit("Sampling the exact posterior")
-        self._refuse_time("Sampling the exact posterior", "use posterior_in_time()")
+        self.refuse_time("Sampling the exact posterior", "use posterior_in_time()")
         self.require_box("Sampling the exact posterior")
         if self.graph.noises is not None:
             self.require_no_pair_effects("Sampling next to answers about sets")

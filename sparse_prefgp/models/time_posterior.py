@@ -150,6 +150,7 @@ class TimePosterior(Posterior):
 
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for rows (N, D)."""
+        inputs = self._with_dates(inputs)
         items, times = self._where(inputs)
         asked = Asked(items, np.full(len(items), -1), times, self._own(inputs))
         mean, variance = self._each(asked)
@@ -158,7 +159,7 @@ class TimePosterior(Posterior):
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D)."""
-        first, second = inputs[:, 0], inputs[:, 1]
+        first, second = (self._with_dates(inputs[:, side]) for side in (0, 1))
         both, times = self._where(tf.concat([first, second], 0))
         n = len(first)
         apart = times[:n] != times[n:]
@@ -182,6 +183,7 @@ class TimePosterior(Posterior):
 
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N,) and covariance (N, N) for rows (N, D)."""
+        inputs = self._with_dates(inputs)
         items, times = self._where(inputs)
         columns = self._own(inputs)
         mean, covariance = self.utilities(items, times).with_columns(columns)
@@ -272,6 +274,17 @@ class TimePosterior(Posterior):
     def _markov(self) -> MarkovKernel:
         return self._in_time.term.kernel
 
+    def _with_dates(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Rows that end before the dates are of that of `features` and `terms`."""
+        layout = self._layout
+        if inputs.shape[-1] > layout.date:
+            return inputs
+        known, number = self._sites.numbers, np.asarray(inputs)[:, layout.number]
+        place = np.minimum(np.searchsorted(known, number), len(known) - 1)
+        begin = np.where(known[place] == number, DAYS_A_YEAR * self._sites.begin[place], self._date)
+        dates = np.stack([np.full(len(begin), self._date), begin], 1)
+        return tf.concat([inputs, tf.constant(dates, inputs.dtype)], 1)
+
     def _where(self, inputs: tf.Tensor) -> tuple[IntArray, FloatArray]:
         """The place of the item of each row, further ones for new items, and its time in years."""
         rows = np.asarray(inputs)
@@ -301,11 +314,17 @@ class TimePosterior(Posterior):
         """Mean and variance of each alone, (q,) each."""
         late = self._is_late(asked.items, asked.times)
         late &= (asked.others < 0) | self._is_late(asked.others, asked.times)
+        alike = asked.items == asked.others  # whose utilities in time cancel
+        late, early = late & ~alike, ~late & ~alike
         mean, variance = np.empty(len(late)), np.empty(len(late))
+        if alike.any():
+            columns, (w, of_w) = asked.columns[alike], self._of_weights
+            mean[alike] = columns @ w
+            variance[alike] = np.einsum("qk,kl,ql->q", columns, of_w, columns)
         if late.any():
             mean[late], variance[late] = self._each_from_end(asked.take(late))
-        if not late.all():
-            mean[~late], variance[~late] = self._each_by_a_sweep(asked.take(~late))
+        if early.any():
+            mean[early], variance[early] = self._each_by_a_sweep(asked.take(early))
         return mean, variance
 
     def utilities(self, items: IntArray, times: FloatArray) -> JointInTime:
