@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dgemm
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dpstrf, dtrtrs
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -369,12 +369,21 @@ def _subtract_square(c: FloatArray, half: FloatArray) -> None:
         dgemm(-1.0, half.T, half.T, 1.0, c.T, trans_a=1, overwrite_c=1)
 
 
+def _half(square: FloatArray) -> FloatArray:
+    """R (r, p) with R'R a positive semi-definite matrix (p, p) of rank r."""
+    factor, pivots, rank, _ = dpstrf(square)
+    found = np.zeros((rank, len(square)))
+    found[:, pivots - 1] = np.triu(factor)[:rank]
+    return found
+
+
 def _conditioned(
     step: Step, kept: _Kept, across: FloatArray, t: FloatArray, left: FloatArray
 ) -> tuple[_Kept, FloatArray, float]:
     """The same with F, K and g, g once more, and ½ log|I + T^½ F T^½|.
 
-    Of items T is V'TV = R'R with T^½ V = (orthogonal) R, and b is V'b.
+    Of items T is V'TV = R'R, by a pivoted Cholesky factorisation, as it has no full rank, and b is
+    V'b.
     """
     if _by_items(step):
         between, summed = kept.between, across.T @ left
@@ -384,7 +393,7 @@ def _conditioned(
         return kept._replace(between=between, pull=summed), summed, 0.0
     scaled = np.diag(np.sqrt(t))
     if _by_items(step):
-        scaled = np.asarray(np.linalg.qr(np.sqrt(t)[:, None] * across, mode="r"))
+        scaled = _half(across.T @ (t[:, None] * across))
     inner = scaled @ between @ scaled.T
     inner.flat[:: len(inner) + 1] += 1.0
     lower = np.linalg.cholesky(inner)
@@ -456,9 +465,11 @@ def smoothed(
         if kept.root is not None:
             precision = kept.root.T @ kept.root  # M
             shrunk = np.eye(len(between)) - between @ precision
-            cov = shrunk @ between
+            inner = between
             if informed:
-                cov -= shrunk @ both @ shrunk.T
+                pulled = both @ precision  # U'Y M
+                inner = between - both + pulled @ between
+            cov = shrunk @ inner
         elif informed:
             cov = between - both
         own = np.ascontiguousarray(big[:, at])
@@ -468,7 +479,7 @@ def smoothed(
                 change = change - precision @ (states.T @ lam)
                 more, taken = precision, None
                 if informed:
-                    more = precision + precision @ both @ precision
+                    more = precision + precision @ pulled
                     taken = adjoint @ precision
                     taken = _spread(taken if by_items else taken @ across, h)
                     own -= taken

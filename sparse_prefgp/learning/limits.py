@@ -9,9 +9,11 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.projected import Projected
-from sparse_prefgp.models.posterior import in_chunks
+from sparse_prefgp.data.slices import DAYS_A_YEAR
+from sparse_prefgp.models.posterior import each_difference
 from sparse_prefgp.models.protocols import Learns
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
@@ -27,6 +29,8 @@ _NEAR, _NEAR_ZERO = 1e-3, 1e-10
 # Duels, drawn at random, that tell whether any speaks against the model.
 _SAMPLE = 2000
 _NAMED = 5
+# Spans of the duels from which on a lengthscale in time says no more than that it is long.
+SPANS = 5.0
 _MEANINGS = {
     ("lower", "lengthscales"): " (any two values of such a feature are unrelated)",
     ("lower", "variance"): " (which plays no part)",
@@ -40,7 +44,12 @@ def limits_of(model: Learns) -> tuple[str, ...]:
     deviation; a kernel variance that has left the noise behind because no duel contradicts the
     others.
     """
-    return (*_at_limits(model), *small_lengthscales(model), *_runaway(model))
+    return (
+        *_at_limits(model),
+        *small_lengthscales(model),
+        *_hardly_returning(model),
+        *_runaway(model),
+    )
 
 
 def small_lengthscales(model: Learns) -> tuple[str, ...]:
@@ -95,6 +104,23 @@ def _at_limits(model: Learns) -> Iterator[str]:
                 yield f"At the {word} limit of what can be learned, {limit:g}: {what}{meaning}."
 
 
+def _hardly_returning(model: Learns) -> Iterator[str]:
+    """Of utilities in time that come back to their mean after all duels are long over."""
+    term = time_term(model.kernel)
+    if term is None or model.duels.times is None:
+        return
+    span = float(np.ptp(model.duels.times)) / DAYS_A_YEAR
+    for kernel in (term.kernel, *term.kernel.submodules):
+        lengthscale = getattr(kernel, "lengthscale", None)
+        if lengthscale is None or float(lengthscale.numpy()) <= SPANS * span:
+            continue
+        yield (
+            f"The lengthscale of {type(kernel).__name__} in time is {lengthscale.numpy():.3g} "
+            f"years, where the duels are of {span:.3g}: over these it does not come back to a "
+            "mean, and is a Wiener process in all but name; take ItemInTime(spg.markov.Wiener())."
+        )
+
+
 def _runaway(model: Learns) -> Iterator[str]:
     scales = (p for part in _leaves(model.kernel) for k, p in vars(part).items() if "variance" in k)
     if not any(isinstance(p, gpflow.Parameter) and p.trainable for p in scales):
@@ -106,7 +132,7 @@ def _runaway(model: Learns) -> Iterator[str]:
     ratio = float(np.mean(prior / noise))
     if not ratio > NOISELESS:
         return
-    both = in_chunks(model.posterior().difference, tf.stack([ahead, behind], 1)).numpy()
+    both = each_difference(model.posterior(), tf.stack([ahead, behind], 1)).numpy()
     if np.any(both[:, 0] <= 0.0):
         return
     yield (

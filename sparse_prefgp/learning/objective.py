@@ -20,6 +20,9 @@ Compiled = Callable[[], tuple[tf.Tensor, tf.Tensor]]
 
 # Enough while optimising: it costs 1e-10 in the evidence and 2e-6 in the gradient.
 LOOSE_TOLERANCE = 1e-4
+# Where utilities move in time, whose sweeps are dear: it costs a fifth of them less, and football
+# ends within .003 nats of where it does with the other.
+LOOSE_IN_TIME = 1e-3
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ class InMemory(_Flat):
         super().__init__(model, variables)
         self.model = model
         self._engine = model.engine
-        self._loose = model.engine.with_tolerance(max(model.engine.tolerance, LOOSE_TOLERANCE))
+        enough = LOOSE_TOLERANCE if model.slices is None else LOOSE_IN_TIME
+        self._loose = model.engine.with_tolerance(max(model.engine.tolerance, enough))
         self._compiled: Compiled | None = None
         self.compile_seconds = 0.0
         # Of the last evaluation that failed: what was not finite, and TensorFlow's words if any.

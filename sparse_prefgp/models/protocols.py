@@ -128,6 +128,9 @@ class Learns(Protocol):
     kernel: gpflow.kernels.Kernel
 
     @property
+    def duels(self) -> Any: ...
+
+    @property
     def features(self) -> tuple[FloatArray, tuple[str, ...] | None]:
         """(n, D) values that show the spread of each feature, and their names."""
 

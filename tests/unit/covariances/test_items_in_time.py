@@ -350,3 +350,20 @@ def test_sums_of_kernels_that_say_nothing_more_are_refused() -> None:
         markov.Matern12() + markov.Matern12()
     with pytest.raises(ValueError, match="which is not Markov"):
         markov.Matern12() + gpflow.kernels.Matern12()  # type: ignore[operator]
+
+
+def test_a_compiled_sweep_follows_the_parameters() -> None:
+    """At the same sites too, as where an optimiser begins from the last ones."""
+    case = Case("wiener", MANY)
+
+    @tf.function(autograph=False)
+    def mean() -> tf.Tensor:
+        return case.fast().marginals(*case.sites).mean
+
+    before = mean().numpy()
+    case.kernel.rate.assign(1.7)  # type: ignore[attr-defined]
+    after = mean().numpy()
+    prior = case.dense.covariance(slow_time.wiener(1.2, 1.7))
+    expected = slow_time.conditioned(prior, case.precision, case.shift)
+    np.testing.assert_allclose(after, expected.mean, rtol=0, atol=IDENTITY)
+    assert np.max(np.abs(after - before)) > 1e-3

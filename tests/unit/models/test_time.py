@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.slices import DAYS_A_YEAR
+from sparse_prefgp.learning.limits import limits_of
 from sparse_prefgp.models import checks
 from tests.reference import slow_time
 from tests.slopes import check_slopes
@@ -305,7 +306,7 @@ def test_the_same_model_on_other_slices() -> None:
 def test_hyperparameters_are_learned() -> None:
     model = spg.PreferenceGP(duels_of(False), spg.ItemInTime(spg.markov.Wiener(), "year"))
     before = model.log_evidence()
-    spg.optimise(model, max_iterations=20)
+    spg.optimise(model, least_gain=None)
     assert model.log_evidence() > before
     assert max(float(np.max(np.abs(slope))) for slope in _slopes(model)) < 0.05
 
@@ -414,6 +415,18 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spg.PreferenceGP(duels_of(False), linear()).predict_f(ITEMS, at=9000.0),
         "do not move in time",
     ),
+    "an export": (
+        lambda: spg.export_saved_model(model_of("wiener"), "nowhere"),
+        "The export has no form",
+    ),
+    "compiled": (
+        lambda: tf.function(model_of("wiener").predict_f, autograph=False)(ITEMS),
+        "cannot be compiled",
+    ),
+    "a stream": (
+        lambda: spg.StreamedGP(spg.stream_duels(duels_of(False)), linear() + _time()),
+        "ItemInTime has no form for streamed duels",
+    ),
     "a bound": (lambda: model_of("wiener").lower_bound(), "A lower bound has no form"),
     "sampling": (lambda: model_of("wiener").exact_problem(), "Sampling .* has no form"),
 }
@@ -494,3 +507,44 @@ def test_a_compiled_objective_follows_the_parameters() -> None:
     assert values[0] != values[1]
     report = spg.optimise(model)
     assert report.iterations > 0 and report.log_evidence > values[0]
+
+
+def test_a_lengthscale_beyond_the_duels_is_a_wiener_process() -> None:
+    for lengthscale, said in ((50.0, True), (20.0, False)):
+        kernel = spg.ItemInTime(spg.markov.Constant() + spg.markov.Matern12(1.0, lengthscale))
+        found = [x for x in limits_of(spg.PreferenceGP(duels_of(False), kernel)) if "Wiener" in x]
+        assert len(found) == said
+        assert not said or "is 50 years, where the duels are of 7.76" in found[0]
+
+
+def test_rows_without_a_date_are_of_that_of_the_posterior() -> None:
+    """As explanations and slopes take them: of one unknown item, whose own part cancels."""
+    model = model_of("wiener")
+    posterior = model.at_date(model.last_date - 700.0).posterior()
+    short = np.column_stack([ITEMS[:3], [-1.0, -1.0, -1.0]])
+    rows = [model.dated(short, model.last_date - 700.0)]
+    both = np.stack([short[:2], short[1:]], 1)
+    mean, variance = np.asarray(posterior.difference(tf.constant(both))).T
+    step = short[:2, :2] - short[1:, :2]
+    weights, covariance = posterior._of_weights
+    root = np.sqrt(VARIANCE)
+    np.testing.assert_allclose(mean, root * step @ weights[:2], rtol=0, atol=IDENTITY)
+    of_features = VARIANCE * np.einsum("ij,jk,ik->i", step, covariance[:2, :2], step)
+    np.testing.assert_allclose(variance, of_features, rtol=0, atol=IDENTITY)
+    first = posterior.marginal(tf.constant(short))
+    second = posterior.marginal(model._inputs(rows[0]))
+    np.testing.assert_allclose(first, second, rtol=0, atol=IDENTITY)
+
+
+def test_duels_are_scored_at_their_dates() -> None:
+    model, later = model_of("wiener"), duels_of()
+    found = spg.evaluate(model, later)["held_out"]["model"]["nlp_nats"]
+    rows, given = model.item_inputs(), later.events
+    first, second = (rows[given.pairs[:, side]] for side in (0, 1))
+    mean, variance = model.predict_difference(
+        first, second, covariates=later.covariates, at=given.time
+    )
+    won, lost = (np.asarray(model.log_win(x, variance)) for x in (mean, -mean))
+    logs = (won - np.logaddexp(won, lost))[~later.ties]
+    weights = given.counts[~later.ties]
+    assert found == pytest.approx(-float(weights @ logs) / weights.sum(), rel=IDENTITY)
