@@ -171,6 +171,9 @@ def test_learning_and_keeping_what_features_of_people_say(tmp_path, monkeypatch)
         strict=True,
     ):
         np.testing.assert_allclose(found, wanted, rtol=IDENTITY, atol=IDENTITY)
+    evidence = model.log_evidence()
+    model.engine = spg.SequentialEP(tolerance=SOLVER)
+    assert model.log_evidence() == pytest.approx(evidence, abs=PARTS)
     # Rows that name their person, as draws of the exact posterior have them.
     exact, _ = built("exact", True, True, monkeypatch)
     target = exact_target(exact.exact_problem())

@@ -33,6 +33,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     return items, pd.DataFrame(rows, columns=["winner", "loser", "who"])
 
 
+@pytest.mark.slow
 def test_known_and_new_people_with_and_without_tastes(
     tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
 ) -> None:
