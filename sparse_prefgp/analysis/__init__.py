@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis import answers as answers
     from sparse_prefgp.analysis import conditional_logit as conditional_logit
     from sparse_prefgp.analysis import forecasts as forecasts
+    from sparse_prefgp.analysis import history as history
     from sparse_prefgp.analysis import people as people
     from sparse_prefgp.analysis import projection as projection
     from sparse_prefgp.analysis import ranking as ranking

@@ -21,6 +21,7 @@ from sparse_prefgp.cli import (
     select,
     shares,
     suggest,
+    trajectories,
     update,
     worth,
 )
@@ -43,6 +44,7 @@ for module in (
     explain,
     shares,
     worth,
+    trajectories,
     suggest,
     meet,
     update,

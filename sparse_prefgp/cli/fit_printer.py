@@ -28,7 +28,7 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.automatic import NUMBER_NOTE, Automatic
-from sparse_prefgp.workflow.fit_report import PEOPLE_PARTS, people_lines
+from sparse_prefgp.workflow.fit_report import PEOPLE_PARTS, people_lines, time_lines
 from sparse_prefgp.workflow.folder import COEFFICIENTS
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
@@ -306,6 +306,8 @@ def _print_scores(
         if AHEAD in scores:
             _print_verdict(console, scores, ELO_AHEAD, who=AHEAD)
     _print_people(console, figures)
+    for line in time_lines(figures.get("in_time")):
+        console.print(Text(line))
 
 
 def _print_people(console: Output, figures: Mapping[str, Any]) -> None:

@@ -447,10 +447,32 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if not there.any():
             raise ValueError(
                 f"No item is active on day {date:g}, from its first duel on until {within:g} years "
-                f"after its last one; give a date from {np.nanmin(known.first):g} on, or more "
+                f"after its last one; give a date from {self.first_date:g} on, or more "
                 "years (active_within=)."
             )
         return np.flatnonzero(there)
+
+    @property
+    def first_date(self) -> float:
+        """The first day, since 1970, on which an item is active.
+
+        :raises ValueError: utilities that do not move in time.
+        """
+        self._require_time("The first date")
+        assert self._dated is not None
+        return float(np.nanmin(self._dated.from_when))
+
+    def moved_in(self, years: float) -> float:
+        """Standard deviation of what joins the utility of an item in so many years.
+
+        :raises ValueError: utilities that do not move in time.
+        """
+        self._require_time("How far utilities move")
+        term = time_term(self.kernel)
+        assert term is not None
+        h = term.kernel.observed
+        added = np.asarray(term.kernel.added(as_float(np.array([years]))))[0]
+        return float(np.sqrt(h @ added @ h))
 
     def trajectories(self, items: Any, dates: Any, active_within: float = 2.0) -> Trajectories:
         """How utilities of items moved, less the average of the items active at each date.

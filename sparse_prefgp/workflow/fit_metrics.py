@@ -265,6 +265,22 @@ def _taste_variances(model: models.PreferenceGP) -> dict[str, float]:
     return found
 
 
+def time_figures(model: models.PreferenceGP) -> dict[str, Any]:
+    """What `metrics.json` says of utilities that move: how much, and who was best when."""
+    moved, noise = model.moved_in(1.0), 2.0 * float(model.noise_variance.numpy())
+    slices = model.slices
+    seasons = analysis.history.seasons(model)
+    for season in seasons:
+        for one in season["best"]:
+            one["item"] = id_text(one["item"])
+    return {
+        "slices": slices if isinstance(slices, str) else "slice",
+        "last_date": model.last_date,
+        "moved_in_a_year": moved / float(np.sqrt(noise)),
+        "seasons": seasons,
+    }
+
+
 def _or_none(value: float) -> float | None:
     return value if np.isfinite(value) else None
 

@@ -109,7 +109,11 @@ def render_report(
     return template.render(
         title=title,
         subtitle=_subtitle(figures),
-        summary=[*_summary(figures), *people_lines(figures.get("people"))],
+        summary=[
+            *_summary(figures),
+            *people_lines(figures.get("people")),
+            *time_lines(figures.get("in_time")),
+        ],
         notes=[*dict.fromkeys([*fit_notes(figures), *notes])],
         split=figures.get("split_description", ""),
         score_tables=[*_score_tables(figures), *_candidates(figures)],
@@ -250,6 +254,21 @@ def people_lines(people: Mapping[str, Any] | None) -> list[str]:
         f"{line}; {asked}.",
         f"Variances of tastes: {terms}.",
         f"Furthest from what all prefer: {far}.",
+    ]
+
+
+def time_lines(in_time: Mapping[str, Any] | None) -> list[str]:
+    """Sentences on utilities that move, from their figures; none without."""
+    if in_time is None:
+        return []
+    best = "; ".join(
+        f"{season['date']} " + ", ".join(str(one["item"]) for one in season["best"])
+        for season in in_time["seasons"]
+    )
+    return [
+        f"Utilities move by {in_time['moved_in_a_year']:.2f} standard deviations of the noise of a "
+        f"duel in a year; duels of a {in_time['slices']} are taken together.",
+        f"Best when: {best}.",
     ]
 
 

@@ -21,6 +21,7 @@ PICTURE_NAMES = (
     "candidates_reliability",
     "candidates_abstention",
     "utilities",
+    "trajectories",
     "tastes",
     "person",
     "relevance",
@@ -63,7 +64,8 @@ def write_pictures(
     :param level: what share the intervals of a ranking hold that is a frame only.
     :param candidates: those of a choice by itself, as `Comparison.to_dict` has them.
     :return: File name, title and one sentence on each, in the order to show them. There is always
-        `utilities.png`, and with features `relevance.png`; then, where they apply,
+        `utilities.png`, where utilities move in time `trajectories.png`, and with features
+        `relevance.png`; then, where they apply,
         `reliability.png`, `candidates_reliability.png` and `candidates_abstention.png`,
         `coefficients.png`, `evidence.png`, `inducing_inputs.png`, and for one or two numeric
         features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
@@ -108,6 +110,14 @@ def write_pictures(
         )
     if model.taste is not None:
         _add_people(add, model)
+    if model.row_layout.dated:
+        add(
+            "trajectories",
+            lambda: plotting.trajectories(model),
+            "Who was good when",
+            "Those who led most often, above the average of the items active at each date, with "
+            f"90 % bands of that difference.{_missing(first)}",
+        )
     if model.duels.num_features:
         add(
             "relevance",

@@ -16,7 +16,12 @@ import numpy as np
 from sparse_prefgp import analysis, learning, models
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
-from sparse_prefgp.workflow.fit_metrics import data_figures, fit_figures, people_figures
+from sparse_prefgp.workflow.fit_metrics import (
+    data_figures,
+    fit_figures,
+    people_figures,
+    time_figures,
+)
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.folder import (
     FIT_STAGE,
@@ -242,6 +247,8 @@ def run_fit(
         if chosen is not None:
             figures["automatic"] = chosen.to_dict()
         model, report = work.fitted(holdout, figures)
+        if isinstance(holdout, Holdout) and model.row_layout.dated:
+            figures["in_time"] = time_figures(model)
         alike = work.alike(holdout, model, figures)
         held_out = work.scored(holdout, model, figures, alike)
         if isinstance(holdout, Holdout) and holdout.settings.refit:

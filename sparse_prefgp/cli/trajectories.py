@@ -1,0 +1,95 @@
+"""`sparse-prefgp trajectories`: who was good when, for a model of utilities that move in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.text import Text
+
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Output, cells_table, open_model
+from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.support.options import option, same_as
+
+EXAMPLE = "Example: sparse-prefgp trajectories --model fitted --item Brazil --item Spain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrajectoriesOptions:
+    """Of whom, from when to when, and where to."""
+
+    item: Sequence[str] = option(
+        "An item, repeatable; by default those who led most often.",
+        default=(),
+        kind=list[str],
+        parse=tuple,
+    )
+    since: str | None = option("The first date; by default that of the first duel.", default=None)
+    until: str | None = option("The last date; by default that of the last duel.", default=None)
+    dates: int = option("How many dates at equal distances.", default=60, least=2)
+    level: float = same_as(Shared, "level", default=0.9)
+    out: Path | None = option("Write all trajectories here (.csv).", default=None)
+    picture: Path | None = option("Draw them here (.png).", default=None)
+    overwrite: bool = same_as(Shared, "overwrite")
+
+
+@command()
+def trajectories(console: Output, saved: SavedModel, options: TrajectoriesOptions) -> None:
+    """Who was good when: utilities above the average of the items active at each date, with
+    intervals of that difference, and who led."""
+    check_file(options.out, options.overwrite, *saved.files)
+    check_file(options.picture, options.overwrite, *saved.files, options.out, ending=".png")
+    fitted = open_model(console, saved.model)
+    from sparse_prefgp.analysis.history import SEASONS, grid_of, history, seasons
+
+    days = grid_of(fitted, options.since, options.until, options.dates)
+    with console.status("Looking back …"):
+        told = seasons(fitted, grid_of(fitted, options.since, options.until, SEASONS + 1)[1:])
+        frame = history(fitted, options.item or None, days, level=options.level)
+    if options.out is not None:
+        write_file(options.out, frame.to_csv(index=False))
+    if options.picture is not None:
+        from sparse_prefgp.plotting import trajectories as draw
+        from sparse_prefgp.plotting.canvas import save
+
+        names = list(dict.fromkeys(frame["item_id"]))
+        save(draw(fitted, names, days, level=options.level).figure, options.picture)
+    columns = {
+        "date": [one["date"] for one in told],
+        "active": [f"{one['active']:,}" for one in told],
+    }
+    for place, head in enumerate(("first", "second", "third")):
+        columns[head] = [
+            f"{one['best'][place]['item']} {one['best'][place]['utility']:z.2f}"
+            if place < len(one["best"])
+            else ""
+            for one in told
+        ]
+    console.print(cells_table("Who led when", columns, left=("first", "second", "third")))
+    last = frame.groupby("item_id", sort=False).last()
+    console.print(
+        cells_table(
+            "At the end",
+            {
+                "item": [str(name) for name in last.index],
+                "date": [str(date)[:10] for date in last["date"]],
+                "utility": [f"{value:z.3f}" for value in last["utility"]],
+                "interval": [
+                    f"{a:z.3f} to {b:z.3f}"
+                    for a, b in zip(last["lower"], last["upper"], strict=True)
+                ],
+            },
+            left=("item",),
+        )
+    )
+    console.print(
+        Text(
+            "Utilities above the average of the items active at each date; intervals of that "
+            f"difference hold {100 * options.level:g} %."
+        )
+    )
+    records = frame.assign(date=frame["date"].astype(str)).to_dict("records")
+    console.finish({"seasons": told, "trajectories": records}, options.out)
