@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import gpflow
@@ -149,3 +151,18 @@ def test_a_ranking_at_a_date_is_of_those_who_are_about(moving: Any) -> None:
 def test_dates_that_cannot_be_ranked_at(moving: Any, at: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         spg.rank(moving, at=at)
+
+
+def test_the_folder_of_a_fit_in_time(
+    tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    duels = tables[1].iloc[:200].drop(columns="tie")
+    kernel = "item-in-time(wiener, quarter)"
+    options = {"kernel": kernel, "max_iterations": 1, "test_fraction": 0.0, "html": True}
+    spg.fit(None, duels, time="day", out=tmp_path / "fit", **options)
+    told = json.loads((tmp_path / "fit" / "metrics.json").read_text())
+    assert "not_written" not in told
+    assert told["in_time"]["slices"] == "quarter" and len(told["in_time"]["seasons"]) == 12
+    assert (tmp_path / "fit" / "pictures" / "trajectories.png").is_file()
+    page = (tmp_path / "fit" / "report.html").read_text()
+    assert "Who was good when" in page and "Best when: 20" in page
