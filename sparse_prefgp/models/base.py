@@ -24,7 +24,8 @@ from sparse_prefgp.models.choosing import ChoicePredictions
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_method
 from sparse_prefgp.models.predicting import DuelPredictions
-from sparse_prefgp.models.tastes import KnownPeople, Strangers
+from sparse_prefgp.models.strangers import Strangers
+from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.machine import free_memory
 from sparse_prefgp.support.words import shortened

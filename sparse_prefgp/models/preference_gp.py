@@ -89,7 +89,8 @@ from sparse_prefgp.models.posterior import (
 )
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
-from sparse_prefgp.models.tastes import KnownPeople, Strangers
+from sparse_prefgp.models.strangers import Strangers
+from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
@@ -142,10 +143,10 @@ class Solved:
         counted = totals(self.sites, self.prior.factors.counts)
         return KnownPeople(self.problem, self.prior, *counted)
 
-    @property
+    @cached_property
     def strangers(self) -> Strangers:
         """People of whom nothing is known, of a problem with tastes."""
-        return self.people.strangers
+        return Strangers.of(self.people)
 
     @cached_property
     def log_evidence(self) -> float:

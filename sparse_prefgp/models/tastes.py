@@ -1,4 +1,4 @@
-"""What is known of people with tastes of their own: of each, of nobody yet, and of a new one.
+"""What is known of people with tastes of their own, by what they said.
 
 With r the covariance `k_1(x, ·) A_u'` of an input with the sites of person u, and G, alpha of that
 block under the sites (`covariances/low_rank_blocks.py`),
@@ -7,8 +7,7 @@ block under the sites (`covariances/low_rank_blocks.py`),
 
 all of it at the rows that the person's sites compare, `r = k_1(x, rows) A_u'`, whichever way the
 covariance was computed. Where people have features, a has those of `s_u' W x` too
-(`covariances/by_features.py`). A new person's sites join those of all others, which stay: EP on
-them alone, with the posterior of the inducing values for a prior.
+(`covariances/by_features.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.approximations.people import FeaturesOfItems, over_people
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import (
@@ -35,17 +33,12 @@ from sparse_prefgp.covariances.kernels import (
     stacked_covariance,
 )
 from sparse_prefgp.covariances.low_rank_base import (
-    InducingPosterior,
     LowRankIntermediates,
-    Sums,
     terms_of,
 )
 from sparse_prefgp.covariances.low_rank_blocks import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import Engine, FixedPoint
-from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -55,112 +48,6 @@ from sparse_prefgp.support.words import shortened
 _AT_ONCE = 2_000_000
 # Pairs times rows of a person from which each person is done alone, without copies for each pair.
 _WORTH_EACH = 512
-
-
-@dataclass(frozen=True, eq=False)
-class Strangers:
-    """People of whom nothing is known, as a model with tastes expects them."""
-
-    problem: DuelProblem
-    """Kernels, mean function and noise; of whatever duels."""
-    basis: FeaturesOfItems
-    """Features of what all share."""
-    known: Sums
-    """What the sites of all known people say of the inducing values."""
-
-    def nobody(self, consensus: Posterior) -> Posterior:
-        """q(f) of a person of whom nothing is known.
-
-        :param consensus: q(g).
-        """
-        kernel = gpflow.kernels.Sum([self.problem.kernel, self._somebodys])
-        return Posterior(kernel, consensus.mean_function, consensus.features, consensus.terms)
-
-    def described(self, features: FloatArray, consensus: Posterior) -> Posterior:
-        """q(f) of a person of whom features alone are known.
-
-        :param features: (S,) about the mean of people with duels.
-        :param consensus: q(g).
-        """
-        problem, by_features = self.problem, self.problem.by_features
-        assert problem.taste is not None and by_features is not None
-
-        def of(inputs: tf.Tensor) -> tf.Tensor:
-            own = by_features.with_features(features, inputs)
-            return tf.concat([self.basis.of(inputs), own], 1)
-
-        kernel = gpflow.kernels.Sum([problem.kernel, problem.taste, *by_features.prior(features)])
-        return Posterior(kernel, consensus.mean_function, of, consensus.terms)
-
-    def described_differences(self, pairs: tf.Tensor, numbers: IntArray) -> FloatArray:
-        """Mean and variance of f(x) - f(x') for stacked pairs (N, 2, D), (N, 2), of people of whom
-        features alone are known.
-
-        :param numbers: (N,) of the people.
-        """
-        problem, by_features = self.problem, self.problem.by_features
-        assert problem.taste is not None and by_features is not None
-        kernel = gpflow.kernels.Sum([problem.kernel, problem.taste])
-        found = np.empty((len(numbers), 2))
-        for start in range(0, len(numbers), CHUNK):
-            here = slice(start, start + CHUNK)
-            first, second = pairs[here, 0], pairs[here, 1]
-            shared = self.basis.of(first) - self.basis.of(second)
-            a = tf.concat([shared, by_features.of(numbers[here], first - second)], -1)
-            mean = tf.linalg.matvec(a, self._u.mean[:, 0])
-            if problem.mean_function is not None:
-                mean += (problem.mean_function(first) - problem.mean_function(second))[:, 0]
-            white = tf.matmul(a, self._u.inverse, transpose_b=True)
-            variance = tf.reduce_sum(white**2, -1) - tf.reduce_sum(shared**2, -1)
-            variance += pair_difference_variance(kernel, first, second)
-            same = tf.reduce_all(first == second, -1)
-            variance = tf.where(same, tf.zeros_like(variance), variance)
-            found[here] = tf.stack([mean, variance], -1).numpy()
-        return found
-
-    @cached_property
-    def _u(self) -> InducingPosterior:
-        return self.known.posterior()
-
-    @cached_property
-    def _somebodys(self) -> gpflow.kernels.Kernel:
-        """The taste of a person drawn from all: what features of people would say is part of it."""
-        assert self.problem.taste is not None
-        by_features = self.problem.by_features
-        if by_features is None:
-            return self.problem.taste
-        more = by_features.spread(self._u)
-        return gpflow.kernels.Sum([self.problem.taste, *more])
-
-    def meet(
-        self,
-        graph: DuelGraph,
-        engine: Engine,
-        share: float,
-        features: FloatArray | None = None,
-    ) -> tuple[Posterior, FixedPoint]:
-        """q(f) of a new person, and what EP did on the person's own sites.
-
-        :param graph: of duels that are all this person's, on rows as the model has them.
-        :param share: of what the inducing values leave of g that is noise to these duels.
-        :param features: (S,) of the person, about the mean of people with duels; None where they
-            are not known.
-        """
-        problem = self.problem._replace(graph=graph)
-        if problem.by_features is not None:
-            mean = np.zeros(problem.by_features.people.shape[1])
-            own = (mean if features is None else features)[None]
-            problem = problem._replace(
-                taste=self._somebodys if features is None else problem.taste,
-                by_features=problem.by_features._replace(people=own, known=1),
-            )
-        prior = over_people(problem, self.basis, share)
-        assert prior.people is not None
-        prior.people.known = self.known
-        zeros = tf.zeros([graph.num_sites], prior.offset.dtype)
-        point = engine.run(prior.covariance, prior.factors, Sites(zeros, zeros))
-        counted = totals(point.sites, prior.factors.counts)
-        return KnownPeople(problem, prior, *counted).group(np.zeros(1, np.int64)), point
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,13 +81,7 @@ class KnownPeople:
         """Inducing values and blocks under the sites."""
         return self.covariance.conditioned(self.precision, self.shift)
 
-    @cached_property
-    def strangers(self) -> Strangers:
-        """People of whom nothing is known."""
-        sums = self.covariance.sums(self.precision, self.shift, self.kept.own)
-        return Strangers(self.problem, FeaturesOfItems(self._shared, self.prior.jitter), sums)
-
-    def _shared(self, inputs: tf.Tensor) -> tf.Tensor:
+    def shared_features(self, inputs: tf.Tensor) -> tf.Tensor:
         """(N, m) features of what all share."""
         by_features, found = self.problem.by_features, self.prior.features(inputs)
         return found if by_features is None else found[:, : -by_features.columns]
@@ -241,7 +122,7 @@ class KnownPeople:
             more = by_features.prior(average)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
-            found = [self._shared(inputs)]
+            found = [self.shared_features(inputs)]
             if by_features is not None:
                 found.append(by_features.with_features(average, inputs))
             return tf.concat([*found, kernel_matrix(self.taste, inputs, own)], 1)
@@ -352,7 +233,7 @@ class KnownPeople:
         for start in range(0, len(numbers), CHUNK):
             some = slice(start, start + CHUNK)
             first, second = ends[some, 0], ends[some, 1]
-            a = shared = self._shared(first) - self._shared(second)
+            a = shared = self.shared_features(first) - self.shared_features(second)
             if problem.by_features is not None:  # of which the features leave nothing
                 a = tf.concat([a, problem.by_features.of(numbers[some], first - second)], -1)
             mean = tf.linalg.matvec(a, self.kept.u.mean[:, 0])

@@ -51,6 +51,7 @@ from sparse_prefgp.models.outcomes import (
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
+from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
@@ -63,7 +64,7 @@ from sparse_prefgp.models.streaming.inference import (
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
-from sparse_prefgp.models.tastes import KnownPeople, Strangers
+from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
