@@ -24,6 +24,7 @@ from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.io.files import Table, id_text, listing, load_items
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import LOSER, WINNER
+from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import refuse_itself
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -96,7 +97,7 @@ def _given_bases(duels: KnownDuels, items: Any) -> Bases:
     assert transform is not None  # contexts are columns of tables
     ids, _ = table.ids()
     frame = table.frame.assign(**_any_context(transform, rows.columns))
-    features = transform.apply(frame, table.row)
+    features = features_like(replace(table, frame=frame), transform)
     return Bases(
         ids,
         named_rows(duels, table, ids),

@@ -346,16 +346,14 @@ def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
         return ""
     if name in transform.numeric:
         j = transform.numeric.index(name)
-        mean, scale = transform.mean[j], transform.scale[j]
-        # Standardising keeps about so many digits; the others would be noise.
-        decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
-        return round(float(entries[0] * scale + mean), decimals) + 0.0  # never -0.0
+        return _raw_number(float(entries[0]), transform.mean[j], transform.scale[j])
     for text in transform.texts:
         if name == text.words:
             return ""
         if name in text.made_of:
             j = text.made_of.index(name)
-            return float(entries[0] * text.transform.scale[j] + text.transform.mean[j]) + 0.0
+            mean, scale = text.transform.mean[j], text.transform.scale[j]
+            return _raw_number(float(entries[0]), float(mean), float(scale))
     levels = transform.categories[transform.categorical.index(name)]
     if not entries.any():
         return UNKNOWN_LEVEL
@@ -531,3 +529,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return None if math.isnan(value) else float(value)
     return value if isinstance(value, str) else str(value)
+
+
+def _raw_number(entry: float, mean: float, scale: float) -> float:
+    # Standardising keeps about so many digits; the others would be noise.
+    decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
+    return round(entry * scale + mean, decimals) + 0.0  # never -0.0

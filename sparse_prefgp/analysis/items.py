@@ -26,6 +26,7 @@ from sparse_prefgp.io.judgements import (
     labels_in,
     load_duels,
 )
+from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -261,7 +262,7 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
         )
     table = load_items(items)
     ids, lookup = table.ids()
-    features = transform.apply(table.frame, table.row)
+    features = features_like(table, transform)
     unknown = unknown_levels(duels, features, table.frame)
     numbers = _known_numbers(model, lookup)
     if duels.item_rows is None:
@@ -291,7 +292,7 @@ def described_items(model: Predicts, table: Table) -> ItemSet:
             "converted; name its items, or give features to model.predict_choice."
         )
     ids, _ = table.ids()
-    features = duels.transform.apply(table.frame, table.row)
+    features = features_like(table, duels.transform)
     names = named_rows(duels, table, ids)
     column = None if duels.item_rows is None else duels.item_rows.column
     said = ["" if column is None else id_text(name) for name in names]

@@ -36,6 +36,7 @@ from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import factorised
+from sparse_prefgp.support.words import agreeing, counted
 
 Report = Callable[[int, int], None]
 
@@ -120,7 +121,8 @@ class Suggestions:
             text.append(f"{self.equal:,} pairs of items with equal features are left out.")
         if self.equal_items:
             text.append(
-                f"{self.equal_items:,} items are left out, as others have the same features."
+                f"{counted(self.equal_items, 'item')} {agreeing(self.equal_items)} left out, as "
+                "others have the same features."
             )
         if self.about:
             text.append(self.about)

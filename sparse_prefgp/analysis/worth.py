@@ -15,7 +15,7 @@ from scipy import special
 from sparse_prefgp.analysis.conditional_logit import ConditionalLogit
 from sparse_prefgp.analysis.items import ItemSet, feature_columns, resolve_items
 from sparse_prefgp.covariances.finite import feature_part
-from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
@@ -169,10 +169,11 @@ def worth(
     found, compared = _places(model, items)
     linear = _is_linear(model)
     transform = model.duels.transform
-    if not linear and not by_item and transform is not None and transform.reduced is not None:
+    unmeasured = None if transform is None else _without_units(transform)
+    if not linear and not by_item and unmeasured is not None:
         raise ValueError(
-            f"The model has reduced features ({transform.reduced}), which a plane over the others "
-            "leaves out; ask by item (by_item=True, --by-item)."
+            f"The model has {unmeasured}, which a plane over the others leaves out; ask by item "
+            "(by_item=True, --by-item)."
         )
     inputs = found.inputs[compared][:, : model.duels.num_features]
     if by_item:
@@ -387,10 +388,21 @@ def _as_rows(model: Predicts, features: FloatArray) -> FloatArray:
 
 def _columns(duels: KnownDuels) -> dict[str, IntArray]:
     names = np.array(feature_columns(duels), dtype=object)
-    reduced = None if duels.transform is None else duels.transform.reduced
-    if reduced is not None:  # directions have no units
-        names = names[: -reduced.size]
-    return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
+    words: set[str] = set()
+    if duels.transform is not None:  # directions have no units
+        if duels.transform.reduced is not None:
+            names = names[: -duels.transform.reduced.size]
+        words = {text.words for text in duels.transform.texts}
+    each = dict.fromkeys(names)
+    return {str(name): np.flatnonzero(names == name) for name in each if name not in words}
+
+
+def _without_units(transform: FeatureTransform) -> str | None:
+    """What the features have besides that no unit measures, in words."""
+    if transform.reduced is not None:
+        return f"reduced features ({transform.reduced})"
+    words = [text.words for text in transform.texts if text.transform.directions.size]
+    return f"directions of words ({words[0]})" if words else None
 
 
 def _levels(duels: KnownDuels, name: str) -> tuple[str, ...]:
@@ -402,6 +414,9 @@ def _scale(duels: KnownDuels, name: str) -> float:
     """How much of a raw number is one standard unit."""
     if duels.transform is None:
         return 1.0
+    for text in duels.transform.texts:
+        if name in text.made_of:
+            return float(text.transform.scale[text.made_of.index(name)])
     return float(duels.transform.scale[duels.transform.numeric.index(name)])
 
 

@@ -177,8 +177,7 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
 
 
 def column_lines(transform: FeatureTransform) -> list[str]:
-    """Which columns were read as numbers, which as levels and which as vectors, and what of them a
-    reduction keeps."""
+    """Which columns were read as numbers, levels, texts and vectors, and what a reduction keeps."""
     reduced = transform.reduced
     parts = (transform,) if reduced is None else (transform, reduced.inputs)
     coded = [
@@ -186,9 +185,17 @@ def column_lines(transform: FeatureTransform) -> list[str]:
         for part in parts
         for name, levels in zip(part.categorical, part.categories, strict=True)
     ]
+    read = [
+        f"{text.column} ({counted(len(text.transform.statistics), 'statistic')}, "
+        f"{counted(text.transform.directions.size, 'direction')} of "
+        f"{counted(len(text.transform.directions.words), 'word')})"
+        for part in parts
+        for text in part.texts
+    ]
     kinds: dict[str, Sequence[str]] = {
         "Numeric features": transform.numeric_columns,
         "Categorical, one-hot encoded": coded,
+        "Texts": read,
     }
     if reduced is not None:
         kept = reduced.reduction.shares().items()

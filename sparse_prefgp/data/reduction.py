@@ -97,8 +97,9 @@ class Reduction:
         if not sd.any():
             names = ", ".join(dict.fromkeys(block.name for block in blocks))
             raise ValueError(
-                f"Every feature column is constant over the training items ({names}), so the items "
-                "cannot be told apart; add a feature that varies."
+                f"Vectors are constant over the training items ({names}), so that they tell none "
+                f"apart; leave them out, as with --ignore {blocks[0].name} "
+                f"(ignore=[{blocks[0].name!r}]), or make them again."
             )
         scale = np.ones(width)
         for block, here in _places(blocks):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.lazy import late
-from sparse_prefgp.support.words import agreeing, shortened
+from sparse_prefgp.support.words import agreeing, counted, shortened
 
 vector_column = late("sparse_prefgp.data.vector_column")
 
@@ -122,9 +122,20 @@ def checked_matrix(values: Any, what: str) -> npt.NDArray[Any]:
     """An array of vectors, as it is given.
 
     :param what: how a message names it.
-    :raises ValueError: an array that is not (n, E) with E >= 1, or not of real numbers.
+    :raises ValueError: an array that is not (n, E) with E >= 1, or not of real numbers; masked
+        numbers.
     """
-    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    try:
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{what} cannot be read as an array, as where vectors have different lengths; give one "
+            "of float32, such as np.stack(vectors).astype(np.float32)."
+        ) from None
+    if np.ma.is_masked(array):
+        raise ValueError(
+            f"{what} has masked numbers; give an array without, and leave out items that lack some."
+        )
     if array.dtype.kind not in "fiub":
         raise ValueError(
             f"{what} holds values of type {array.dtype}, not numbers; give an array of float32, "
@@ -132,9 +143,12 @@ def checked_matrix(values: Any, what: str) -> npt.NDArray[Any]:
         )
     if array.ndim != 2 or array.shape[1] == 0:
         shown = " x ".join(map(str, array.shape)) or "none"
+        has = f"{counted(array.ndim, 'dimension')} ({shown})"
+        if array.ndim == 2:
+            has = f"vectors without numbers ({shown})"
         raise ValueError(
-            f"{what} has {array.ndim} dimensions ({shown}); give two, a row for each item and a "
-            "column for each number of its vector."
+            f"{what} has {has}; give two dimensions, a row for each item and a column for each "
+            "number of its vector."
         )
     return array
 
@@ -153,16 +167,24 @@ def stacked(cells: Any, name: str, where: Callable[[int], str]) -> npt.NDArray[n
         except (TypeError, ValueError):
             vector = None
         if vector is None or vector.ndim != 1 or isinstance(cell, str):
-            shown = "no vector" if missing_cell(cell) else shortened(cell)
+            shown, remedy = "no vector", "give one, or leave the item out"
+            if not missing_cell(cell):
+                text = isinstance(cell, str)
+                shown = shortened(cell if text else np.asarray(cell, dtype=object).tolist())
+                shown = f"{'' if text else 'the list '}{shown}, no vector of numbers,"
+                remedy = (
+                    f"mend it, or leave out the column with --ignore {name} (ignore=[{name!r}])"
+                )
+            raise ValueError(f"Column {name!r} has {shown} in {where(i)}; {remedy}.")
+        if len(vector) == 0:
             raise ValueError(
-                f"Column {name!r} has {shown} in {where(i)} where the others have vectors of "
-                "numbers; give one, or leave the item out."
+                f"Column {name!r} has a vector without numbers in {where(i)}; give one, or leave "
+                "the item out."
             )
-        if len(vector) == 0 or len(vector) != len(found[0] if found else vector):
-            least = f"the first has {len(found[0])}" if found and len(vector) else "give at least 1"
+        if found and len(vector) != len(found[0]):
             raise ValueError(
-                f"Column {name!r} has a vector of {len(vector)} numbers in {where(i)}, but {least};"
-                " give vectors of one length."
+                f"Column {name!r} has a vector of {len(vector)} numbers in {where(i)}, but the "
+                f"first has {len(found[0])}; give vectors of one length."
             )
         found.append(vector)
     return np.stack(found)

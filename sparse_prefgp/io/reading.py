@@ -26,7 +26,7 @@ from sparse_prefgp.io.judgements import (
     warn_of_spellings,
 )
 from sparse_prefgp.io.people import people_of
-from sparse_prefgp.io.texts import Encoder, items_given
+from sparse_prefgp.io.texts import Encoder, features_like, items_given
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -235,7 +235,7 @@ def read_items(path: Source, like: Any) -> FloatArray:
     """
     transform = _transform_of(like)
     table = load(path, "items", lambda header: ())
-    return transform.apply(table.frame, table.row)
+    return features_like(table, transform)
 
 
 def _transform_of(like: Any) -> FeatureTransform:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparse_prefgp.data.features import require_pandas, texts_in
+from sparse_prefgp.data.features import FeatureTransform, require_pandas, texts_in
 from sparse_prefgp.data.texts import said_of_texts
 from sparse_prefgp.data.vectors import VectorRows, as_column, checked_matrix
 from sparse_prefgp.io.files import Source, Table, column_names, load_items
-from sparse_prefgp.io.vectors import with_embedding
+from sparse_prefgp.io.vectors import holds_vectors, with_embedding, with_vectors
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.words import shortened
 
 Encoder = Callable[[list[str]], Any]
 
@@ -33,6 +35,11 @@ def with_texts(
         is no (n, E) array of numbers.
     """
     names = column_names([text] if isinstance(text, str) else text, "text")
+    if encode is not None and not callable(encode):
+        raise ValueError(
+            f"text_features is {shortened(encode)}, no function; give one that makes an array "
+            "(n, E) of a list of n texts."
+        )
     if items is None:
         raise ValueError(
             f"The texts {', '.join(map(repr, names))} are columns of the items, but no table of "
@@ -42,18 +49,11 @@ def with_texts(
     found: dict[str, Any] = {}
     for name in names:
         table.require(name)
-        column = table.frame[name]
-        pd = require_pandas()
-        if pd.api.types.is_numeric_dtype(column.dtype) and not column.isna().all():
-            raise ValueError(
-                f"The column {name!r} of {table.name} holds numbers, such as {column.iloc[0]}, and "
-                "no texts; leave it out of --text (text=), to be a feature as it is."
-            )
-        texts = texts_in(table.frame, name)
-        for said in said_of_texts(texts, table.row):
-            warnings.warn(f"Of the texts {name!r}, {said}", stacklevel=3)
+        texts = _checked_texts(
+            table, name, "leave it out of --text (text=), to be a feature as it is"
+        )
         if encode is not None:
-            made = checked_matrix(encode(texts), f"what text_features made of {name!r}")
+            made = checked_matrix(encode(texts), f"What text_features made of {name!r}")
             if len(made) != len(texts):
                 raise ValueError(
                     f"text_features made {len(made):,} vectors of {len(texts):,} texts of "
@@ -66,6 +66,46 @@ def with_texts(
         texts=(*table.texts, *(name for name in names if name not in table.texts)),
         beside=(*table.beside, *names, *found),
     )
+
+
+def features_like(table: Table, transform: FeatureTransform) -> FloatArray:
+    """Features (n, D) of items that a fitted model is asked about.
+
+    Their texts and vectors are checked, and warned of, as those that the model was fitted to.
+
+    :param transform: how features were made.
+    :raises ValueError: texts that are numbers or vectors; vectors that are not finite or of
+        different lengths; what `FeatureTransform.apply` raises.
+    """
+    columns = table.frame.columns
+    for name in transform.text_columns:
+        if name in columns and name not in table.texts:
+            _checked_texts(table, name, "give the texts, of which the model has features")
+    table, _ = with_vectors(table, [name for name in transform.vectors if name in columns])
+    return transform.apply(table.frame, table.row)
+
+
+def _checked_texts(table: Table, name: str, remedy: str) -> list[str]:
+    """A column of texts; says what they lack.
+
+    :param remedy: against numbers or vectors in their place.
+    :raises ValueError: a column of numbers or vectors.
+    """
+    column = table.frame[name]
+    pd = require_pandas()
+    what = None
+    if pd.api.types.is_numeric_dtype(column.dtype) and not column.isna().all():
+        what = f"numbers, such as {column.dropna().iloc[0]}"
+    elif holds_vectors(column):
+        what = "lists or vectors"
+    if what is not None:
+        raise ValueError(
+            f"The column {name!r} of {table.name} holds {what}, and no texts; {remedy}."
+        )
+    texts = texts_in(table.frame, name)
+    for said in said_of_texts(texts, table.row):
+        warnings.warn(f"Of the texts {name!r}, {said}", stacklevel=4)
+    return texts
 
 
 def items_given(

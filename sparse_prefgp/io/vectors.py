@@ -260,6 +260,11 @@ def _begin(text: str) -> str:
     return text[:1].upper() + text[1:] if text.startswith("the ") else text
 
 
+def holds_vectors(column: Any) -> bool:
+    """Whether it is a column of vectors, or the first cell that holds anything is a list."""
+    return vector_rows(column) is not None or _holds_lists(column)
+
+
 def _holds_lists(column: Any) -> bool:
     """Whether the first cell that holds anything is a list or an array."""
     if np.dtype(object) != getattr(column, "dtype", None):

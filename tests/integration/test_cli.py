@@ -484,6 +484,12 @@ def test_long_lists_of_columns_are_shortened() -> None:
 
     assert lines(11) == ["Numeric features: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10"]
     assert lines(56) == ["Numeric features: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 46 more"]
+    some = {"said": ["one two", "one three", "two three!", "one"] * 2}
+    transform = FeatureTransform.fit(some, [], texts=["said"])
+    statistics = len(transform.texts[0].transform.statistics)
+    assert column_lines(transform) == [
+        f"Texts: said ({statistics} statistics, 2 directions of 2 words)"
+    ]
 
 
 def test_failed_import_still_says_why(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1099,7 +1099,7 @@ CASES: dict[str, Case] = {
     "fewer vectors than items": Case(
         EMBEDDING, ("e.npy has 11 rows", "items.csv has 12 items"), vectors(lambda v: v[:-1])
     ),
-    "one vector": Case(EMBEDDING, ("e.npy has 1 dimensions (3)",), vectors(lambda v: v[0])),
+    "one vector": Case(EMBEDDING, ("e.npy has 1 dimension (3)",), vectors(lambda v: v[0])),
     "vectors of vectors": Case(
         EMBEDDING, ("3 dimensions (1 x 12 x 3)",), vectors(lambda v: v[None])
     ),
@@ -1123,6 +1123,15 @@ CASES: dict[str, Case] = {
         EMBEDDING + " --ignore height,width,colour",
         ("constant over the training items (e)",),
         vectors(np.ones_like),
+    ),
+    "vectors that are all equal, next to numbers": Case(
+        EMBEDDING, ("Vectors are constant", "(e)", "--ignore e"), vectors(np.ones_like)
+    ),
+    "vectors without numbers": Case(
+        EMBEDDING, ("e.npy has vectors without numbers (12 x 0)",), vectors(lambda v: v[:, :0])
+    ),
+    "lists for texts": Case(
+        LISTS + " --text e", ("'e' of items.parquet holds lists or vectors",), lists(put([1.0], 3))
     ),
     "vectors named like a column": Case(
         FIT + " --embedding height={}/e.npy", ("'height'", "have the name of a column")

@@ -173,7 +173,7 @@ def test_convert_takes_only_what_was_reduced_alike():
         (np.full((2, 9), 1e300), "1e.300, too large for single precision in row 0"),
         (pd.Series([[1.0] * 9, [1.0] * 8]), "8 numbers in row 1"),
         (pd.Series([[1.0] * 9, None]), "no vector in row 1"),
-        (pd.Series([[1.0] * 9, "text"]), "'text' in row 1"),
+        (pd.Series([[1.0] * 9, "text"]), "'text', no vector of numbers, in row 1"),
     ],
 )
 def test_bad_vectors_of_new_items(new, words):

@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
+import gpflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -220,13 +221,13 @@ def test_vectors_of_texts_by_a_function_of_the_user() -> None:
     assert len(spg.rank(model, items=spg.with_texts(new, "said", encode)).frame) == 2
     with pytest.raises(ValueError, match="59 vectors of 60 texts"):
         spg.read_duels(items, duels, text="said", text_features=lambda some: np.eye(59))
+    with pytest.raises(ValueError, match="is 'minilm', no function"):
+        spg.read_duels(items, duels, text="said", text_features="minilm")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no column of texts"):
         spg.read_duels(items, duels, text_features=encode, ignore=["said"])
 
 
 def _linear() -> object:
-    import gpflow
-
     return gpflow.kernels.Linear(variance=0.1)
 
 
@@ -240,12 +241,48 @@ def test_what_is_said_of_odd_texts() -> None:
         spg.read_table(items, duels)
     with pytest.raises(ValueError, match="holds numbers"):
         spg.read_table(items.assign(said=range(60)), duels, text="said")
+    with pytest.raises(ValueError, match="holds lists or vectors"):
+        spg.read_table(items.assign(said=[[1.0, 2.0]] * 60), duels, text="said")
     with pytest.raises(ValueError, match="no column 'x'"):
         spg.read_table(items, duels, text="x")
     with pytest.raises(ValueError, match="no table of items"):
         spg.read_table(None, duels, text="said")
     with pytest.raises(ValueError, match="constant"):
         spg.read_duels(items.assign(said="the same"), duels, text="said")
+
+
+def test_texts_that_a_model_is_asked_about_are_checked_too() -> None:
+    items, duels = tables()
+    model = spg.PreferenceGP(spg.read_duels(items, duels, text="said"), _linear())
+    new = pd.DataFrame({"item_id": ["a", "b"], "said": ["<b>Apple</b> fig.", None]})
+    with pytest.warns(UserWarning) as said:
+        spg.rank(model, items=new)
+    assert [re.sub(r" \(the.*", "", str(each.message)) for each in said] == [
+        "Of the texts 'said', 1 text has HTML tags or entities, which are left out",
+        "Of the texts 'said', 1 text has no words",
+    ]
+    for values, what in (([1, 2], "numbers, such as 1"), ([[1.0], [2.0]], "lists or vectors")):
+        with pytest.raises(ValueError, match=f"holds {what}.*give the texts"):
+            spg.rank(model, items=new.assign(said=values))
+
+
+def test_statistics_of_texts_have_a_worth_and_directions_have_none() -> None:
+    items, duels = tables()
+    items = items.assign(price=np.linspace(1.0, 3.0, 60))
+    made = spg.read_duels(items, duels, text="said")
+    found = spg.worth(spg.PreferenceGP(made, _linear()), "price").frame
+    assert made.transform is not None
+    (text,) = made.transform.texts
+    assert list(found["attribute"]) == [f"said: {name}" for name in text.transform.statistics]
+    weights = spg.PreferenceGP(made, _linear()).predict_f(np.eye(made.num_features))[0].numpy()
+    raw = weights[1 : 1 + len(found), 0] / text.transform.scale
+    price = weights[0, 0] / made.transform.scale[0]
+    np.testing.assert_allclose(found["worth"], -raw / price, rtol=IDENTITY)
+    curved = spg.PreferenceGP(made, gpflow.kernels.Matern52(lengthscales=9.0))
+    with pytest.raises(ValueError, match=r"directions of words.*--by-item"):
+        spg.worth(curved, "price")
+    with pytest.raises(ValueError, match="no feature"):
+        spg.worth(curved, "said: words")
 
 
 def test_more_than_64_features_of_texts_are_reduced_together() -> None:

@@ -164,16 +164,19 @@ def test_zeros_are_warned_of_and_equal_vectors_are_equal_items():
     with pytest.warns(UserWarning, match=r"2 of 40 vectors of 'e' are zero throughout.*row 4"):
         found = read_duels(same.assign(e=list(some)), DUELS)
     assert np.array_equal(found.items[4], found.items[7])
+    with pytest.warns(UserWarning, match="2 of 2 vectors of 'e' are zero throughout"):
+        read_items(pd.DataFrame({"price": [0.5, 0.5], "e": list(some[[4, 7]])}), found)
 
 
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
         ({3: [1.0] * 5}, "a vector of 5 numbers in row 3"),
-        ({3: []}, "a vector of 0 numbers in row 3"),
+        ({3: []}, "a vector without numbers in row 3"),
         ({3: None}, "no vector in row 3"),
-        ({3: [[1.0] * WIDTH]}, "in row 3"),
-        ({3: ["a"] * WIDTH}, "in row 3"),
+        ({3: [[1.0] * WIDTH]}, "the list .* no vector of numbers, in row 3.*--ignore e"),
+        ({0: ["a"] * WIDTH}, r"the list \['a', .* no vector of numbers, in row 0.*--ignore e"),
+        ({3: "a"}, "'a', no vector of numbers, in row 3"),
         ({3: [np.nan] * WIDTH}, r"missing value \(NaN\) in row 3"),
         ({3: [1.0] * 5 + [np.inf]}, "inf in row 3.*at place 5"),
     ],
@@ -192,9 +195,11 @@ def test_bad_cells(cells, words):
     ("made_of", "words"),
     [
         (VECTORS[:-1], "The array 'embedding' has 39 rows, but the items frame has 40 items"),
-        (VECTORS[0], r"1 dimensions \(6\)"),
+        (VECTORS[0], r"1 dimension \(6\)"),
         (VECTORS[None], r"3 dimensions \(1 x 40 x 6\)"),
-        (VECTORS[:, :0], "give two"),
+        (VECTORS[:, :0], r"vectors without numbers \(40 x 0\)"),
+        ([*VECTORS.tolist()[:-1], [1.0]], "different lengths"),
+        (np.ma.masked_array(VECTORS, VECTORS > 1.0), "has masked numbers"),
         (VECTORS.astype(object), "type object"),
         (VECTORS.astype(complex), "type complex128"),
         (VECTORS.astype(str), "not numbers"),
