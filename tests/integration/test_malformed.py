@@ -802,6 +802,18 @@ CASES: dict[str, Case] = {
         ("'2020-01-31T10:00Z' with a time zone in row 3", "without one in row 2"),
         dated("2020-01-30 2020-01-31T10:00Z"),
     ),
+    "scores ahead of what does not move": Case(EVALUATE + " --ahead", ("do not move in time",)),
+    "dates of what does not move": Case(EVALUATE + " --time day", ("do not move in time",)),
+    "a filter of what does not move": Case(UPDATE + " --filter", ("do not move in time",)),
+    "a prediction at a date of what does not move": Case(
+        PREDICT + " --at date=2020-01-31", ("is no date of utilities that move",)
+    ),
+    "trajectories of what does not move": Case(
+        "trajectories --model {}/fitted --item i1", ("needs utilities that move in time",)
+    ),
+    "trajectories drawn to another kind of file": Case(
+        "trajectories --model {}/fitted --picture {}/who.txt", (".png",)
+    ),
     "dates of choices": Case(CHOICES + " --time day", ("they go with duels alone",)),
     "dates of a stream": Case(PARTS + " --time day", ("option time needs all duels",), parts()),
     "dates with tastes": Case(
