@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Set by pytest for each phase of a test, and by TensorFlow and its companions when first imported.
 NOT_OURS = (
+    "OPENBLAS_THREAD_TIMEOUT",  # by the package, when first imported
     "PYTEST_",
     "TF2_BEHAVIOR",
     "TPU_ML_PLATFORM",
