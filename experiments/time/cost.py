@@ -34,7 +34,7 @@ def main() -> None:
             duels, spg.ItemInTime(kernel, slices=slices), approximation=spg.Exact(), engine=engine
         )
         plan = plan_of(model.graph)
-        size, moved = plan.sizes()
+        size, moved = plan.sizes
         work = float(np.sum(moved * size.astype(float) ** 2))
         taken = []
         for _ in range(2):  # the first compiles
