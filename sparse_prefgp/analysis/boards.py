@@ -12,6 +12,7 @@ from sparse_prefgp.analysis.averaging import WeightedRows, averaged
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, has_contexts, in_rows
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.data.contexts import Contexts, ItemRows, in_words
+from sparse_prefgp.data.slices import date_text
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
@@ -77,7 +78,7 @@ def active_at(model: Any, found: ItemSet, within: float = 2.0) -> tuple[ItemSet,
     """Of the items of a model in time those that are active at its date, and this in words."""
     number = np.append(model.duels.item, -1)[found.numbers]
     found = found.select(np.isin(number, model.active_items(within=within)))
-    day = np.datetime64(int(np.floor(model.date)), "D")
+    day = date_text(model.date)
     return found, (
         f"Utilities are those of {day}, of items with a duel before and not more than "
         f"{within:g} years since the last one."

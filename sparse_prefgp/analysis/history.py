@@ -10,7 +10,7 @@ from scipy import special
 
 from sparse_prefgp.analysis.ranking import level_of_interval
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.slices import days_of
+from sparse_prefgp.data.slices import date_text, days_of
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.trajectories import Trajectories
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -41,8 +41,8 @@ def grid_of(model: Any, since: Any = None, until: Any = None, number: int = DATE
     last = model.last_date if until is None else float(days_of(np.asarray([until]), 1)[0])
     if not first < last:
         raise ValueError(
-            f"The history ends on day {last:g}, not after its beginning on day {first:g}; give a "
-            "later end (until=, --until)."
+            f"The history ends on {date_text(last)}, not after its beginning on "
+            f"{date_text(first)}; give a later end (until=, --until)."
         )
     return np.linspace(first, last, number)
 
@@ -130,7 +130,7 @@ def seasons(model: Any, dates: Any = None, number: int = 3) -> list[dict[str, An
         best = np.argsort(-mean, kind="stable")[: min(number, int(about.sum()))]
         told.append(
             {
-                "date": str(np.datetime64(int(np.floor(day)), "D")),
+                "date": date_text(day),
                 "active": int(found.active[j]),
                 "best": [
                     {

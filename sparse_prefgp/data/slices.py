@@ -44,6 +44,11 @@ def check_slices(slices: Any) -> Any:
     )
 
 
+def date_text(day: float) -> str:
+    """A day since 1970, as 2014-07-13."""
+    return str(np.datetime64(int(np.floor(day)), "D"))
+
+
 def slice_numbers(days: FloatArray, slices: Any) -> IntArray:
     """In which slice each of some days since 1970 is: whole numbers that rise with time.
 

@@ -16,7 +16,7 @@ from sparse_prefgp.covariances import LowRankOverDuels
 from sparse_prefgp.covariances.frontier import Plan, Seen, Step, filtered
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.slices import slice_numbers
+from sparse_prefgp.data.slices import date_text, slice_numbers
 from sparse_prefgp.engines import Engine
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -65,8 +65,9 @@ def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
         raise ValueError("The new duels have no dates; give them (Duels(…, times=…)).")
     for i in np.flatnonzero(after < before.max())[:1]:
         raise ValueError(
-            f"Duel {i} is of day {after[i]:g}, before the last one of the model on day "
-            f"{before.max():g}, and a filter does not go back; make a model of all of them."
+            f"Duel {i} is of {date_text(after[i])}, before the last one of the model on "
+            f"{date_text(before.max())}, and a filter does not go back; make a model of all of "
+            "them."
         )
     named = isinstance(model.slices, str | float) and isinstance(slices, str | float)
     if slices is None or (named and slices == model.slices):

@@ -14,7 +14,7 @@ from check_shapes import check_shapes
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.data.slices import Dated, days_of
+from sparse_prefgp.data.slices import Dated, date_text, days_of
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbers, new_ratios
@@ -543,9 +543,9 @@ class DuelPredictions:
             # Within the first slice it is what it is at its date.
             for i in np.flatnonzero(date < np.minimum(first, begin))[:1]:
                 raise ValueError(
-                    f"Row {i} asks for item {number[i]} on day {date[i]:g}, before its first duel "
-                    f"on day {first[i]:g}, where a Wiener process of its own begins; ask for a "
-                    "later date, or take a kernel that has always been, such as Matern12()."
+                    f"Row {i} asks for item {number[i]} on {date_text(date[i])}, before its first "
+                    f"duel on {date_text(first[i])}, where a Wiener process of its own begins; ask "
+                    "for a later date, or take a kernel that has always been, such as Matern12()."
                 )
             date = np.maximum(date, begin)
         return tf.constant(np.stack([date, begin], 1), inputs.dtype)

@@ -36,7 +36,7 @@ from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.data.slices import DAYS_A_YEAR, Dated, check_slices, days_of
+from sparse_prefgp.data.slices import DAYS_A_YEAR, Dated, check_slices, date_text, days_of
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
@@ -447,9 +447,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         there = (known.from_when <= date) & (date <= known.last + within * DAYS_A_YEAR)
         if not there.any():
             raise ValueError(
-                f"No item is active on day {date:g}, from its first duel on until {within:g} years "
-                f"after its last one; give a date from {self.first_date:g} on, or more "
-                "years (active_within=)."
+                f"No item is active on {date_text(date)}, from its first duel on until {within:g} "
+                f"years after its last one; give a date from {date_text(self.first_date + 1.0)} "
+                "on, or more years (active_within=)."
             )
         return np.flatnonzero(there)
 

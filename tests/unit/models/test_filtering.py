@@ -219,7 +219,7 @@ def test_other_terms_by_inducing_inputs(approximation: spg.Approximation) -> Non
 
 def test_what_no_filter_can_take_up_is_refused() -> None:
     model = early_model()
-    with pytest.raises(ValueError, match=r"Duel 0 is of day .*, before the last one of the model"):
+    with pytest.raises(ValueError, match=r"Duel 0 is of .*, before the last one of the model"):
         model.filter(some_duels(slice(3, None)))
     with pytest.raises(ValueError, match="The new duels have no dates"):
         model.filter(some_duels(slice(EARLY, None), times=None))

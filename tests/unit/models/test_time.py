@@ -409,7 +409,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "before its first duel": (
         lambda: model_of("wiener").predict_f(model_of("wiener").item_inputs([6], at=7400.0)),
-        "Row 0 asks for item 6 on day 7400, before its first duel",
+        "Row 0 asks for item 6 on 1990-04-06, before its first duel",
     ),
     "a date without time": (
         lambda: spg.PreferenceGP(duels_of(False), linear()).predict_f(ITEMS, at=9000.0),
@@ -485,7 +485,7 @@ def test_trajectories_are_relative_to_the_items_active_then() -> None:
             assert found.mean[i, j] == pytest.approx(float(step @ mean), abs=IDENTITY)
             assert found.sd[i, j] ** 2 == pytest.approx(float(step @ spread @ step), abs=IDENTITY)
     assert 0 not in model.active_items() and 0 in model.active_items(within=20.0)
-    with pytest.raises(ValueError, match="No item is active on day 100,"):
+    with pytest.raises(ValueError, match="No item is active on 1970-04-11,"):
         model.trajectories([2], [100.0])
     with pytest.raises(ValueError, match="in no ascending order"):
         model.trajectories([2], days[::-1])
