@@ -189,8 +189,7 @@ def column_lines(transform: FeatureTransform) -> list[str]:
         f"{text.column} ({counted(len(text.transform.statistics), 'statistic')}, "
         f"{counted(text.transform.directions.size, 'direction')} of "
         f"{counted(len(text.transform.directions.words), 'word')})"
-        for part in parts
-        for text in part.texts
+        for text in transform.texts
     ]
     kinds: dict[str, Sequence[str]] = {
         "Numeric features": transform.numeric_columns,

@@ -16,7 +16,6 @@ from sparse_prefgp.data.duels import IMPUTATION_HINT
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
     NUMBERS,
-    TEXT,
     VECTOR,
     InputBlock,
     Part,
@@ -40,8 +39,8 @@ INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 class FeatureTransform:
     """Numeric columns standardised, categorical columns one-hot encoded, constant ones dropped.
 
-    Vectors, and more than 64 features, are reduced to a few directions, `pc_1`, `pc_2`, …, which
-    follow what stays a feature of its own.
+    Vectors, and more than 64 features that are not of texts, are reduced to a few directions,
+    `pc_1`, `pc_2`, …, which follow what stays a feature of its own.
     """
 
     numeric: tuple[str, ...]
@@ -99,7 +98,8 @@ class FeatureTransform:
                 f"({', '.join(found.dropped)}), so the items cannot be told apart; add a feature "
                 "that varies."
             )
-        inputs = found._without(apart)
+        # Texts have directions of their own words already.
+        inputs = found._without((*apart, *texts))
         if len(inputs.feature_names) <= MOST_FEATURES:
             if not vectors:
                 return found
@@ -248,9 +248,8 @@ class FeatureTransform:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """All raw columns of texts, reduced or not."""
-        inner = () if self.reduced is None else self.reduced.inputs.texts
-        return tuple(one.column for one in (*self.texts, *inner))
+        """All raw columns of texts."""
+        return tuple(one.column for one in self.texts)
 
     @property
     def vectors(self) -> tuple[str, ...]:
@@ -456,7 +455,6 @@ class Reduced:
         widths = [(name, 1) for name in inputs.numeric]
         widths += [(n, len(x)) for n, x in zip(inputs.categorical, inputs.categories, strict=True)]
         blocks = [InputBlock(name, NUMBERS, width) for name, width in widths]
-        blocks += [InputBlock(x.column, TEXT, len(x.transform.names)) for x in inputs.texts]
         blocks += [
             InputBlock(name, VECTOR, part.width)
             for name, part in zip(vectors, parts[len(parts) - len(vectors) :], strict=True)
@@ -563,7 +561,6 @@ def _parts(
     """What is reduced, side by side: each input column group (n, some), then the vectors."""
     wide = inputs.apply(frame, where)
     sizes = [1] * len(inputs.numeric) + [len(levels) for levels in inputs.categories]
-    sizes += [len(one.transform.names) for one in inputs.texts]
     found: list[Part] = list(np.split(wide, np.cumsum(sizes)[:-1], axis=1)) if sizes else []
     return found + [vectors_in(frame, name, where) for name in vectors]
 

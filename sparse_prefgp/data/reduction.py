@@ -35,7 +35,7 @@ _RANK = 1e-12
 _DOUBLE = 1024
 # Bytes that are worth a word, and those of one number.
 _MUCH, _BYTES = 2**30, 8
-NUMBERS, VECTOR, TEXT = "numbers", "vector", "text"
+NUMBERS, VECTOR = "numbers", "vector"
 Part = FloatArray | VectorRows
 
 
@@ -45,7 +45,7 @@ class InputBlock(NamedTuple):
     name: str
     """Of the raw column."""
     kind: str
-    """`numbers`, `vector` or `text`."""
+    """`numbers` or `vector`."""
     width: int
     """How many columns it is."""
 
@@ -79,7 +79,7 @@ class Reduction:
 
         Columns of a vector have variance 1 each, or one scale where they are scores of some
         decomposition, whose sizes mean something: hardly correlated, or smaller and smaller.
-        Numbers and texts come scaled. Directions are the leading eigenvectors of the E x E
+        Numbers come scaled. Directions are the leading eigenvectors of the E x E
         covariance (or of the n x n products where items are fewer), exact and alike whatever is
         drawn at random. There are at most 128, one for each 8 items, and only those that hold
         variance.

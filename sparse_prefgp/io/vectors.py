@@ -150,11 +150,12 @@ def _named(embedding: Any, like: Any) -> dict[str, Any]:
         return dict(zip(known, found.values(), strict=True))
     for name in found if like is not None else ():
         if name not in known:
-            has = ", ".join(map(repr, known)) or "none"
+            has, remedy = "none", "leave them out"
+            if known:
+                has = ", ".join(map(repr, known))
+                remedy = f"name them as there, as in --embedding {known[0]}=FILE.npy, or {remedy}"
             raise ValueError(
-                f"The vectors {name!r} are none of the model's, which has {has}; name them as "
-                f"there, as in --embedding {known[0] if known else 'NAME'}=FILE.npy, or leave them "
-                "out."
+                f"The vectors {name!r} are none of the model's, which has {has}; {remedy}."
             )
     return found
 

@@ -285,30 +285,31 @@ def test_statistics_of_texts_have_a_worth_and_directions_have_none() -> None:
         spg.worth(curved, "said: words")
 
 
-def test_more_than_64_features_of_texts_are_reduced_together() -> None:
+def test_features_of_texts_stay_their_own_however_many_there_are() -> None:
     items, duels = tables()
     three = items.assign(title=written(60, 7), end=written(60, 8))
     made = spg.read_duels(three, duels, text=["said", "title", "end"])
+    assert made.transform is not None and made.transform.reduction is None
+    assert made.num_features == sum(len(one.transform.names) for one in made.transform.texts) > 64
+
+    # Among more than 64 other columns, which are reduced, too.
+    rng = np.random.default_rng(1)
+    wide = items.join(pd.DataFrame(rng.normal(size=(60, 65))).add_prefix("x"))
+    made = spg.read_duels(wide, duels, text="said")
     transform = made.transform
-    assert transform is not None and made.has_features
-    assert transform.reduction is not None and made.num_features == transform.reduction.size
+    assert transform is not None and transform.reduction is not None
+    assert [block.name for block in transform.blocks] == [f"x{j}" for j in range(65)]
+    (text,) = transform.texts
+    assert made.num_features == len(text.transform.names) + transform.reduction.size
     again = spg.data.features.FeatureTransform.from_dict(
         json.loads(json.dumps(transform.to_dict())), transform.arrays()
     )
-    np.testing.assert_array_equal(again.apply(three), transform.apply(three))
+    np.testing.assert_array_equal(again.apply(wide), transform.apply(wide))
     np.testing.assert_array_equal(again.convert(made.items, transform), made.items)
-
-    # What is said of two of them is of whole texts: the directions mix their words.
     model = spg.PreferenceGP(made, _linear(), approximation=spg.Exact())
     found = spg.explain(model, "t3", "t8")
-    frame = found.frame.set_index("feature")
-    assert set(frame.index) == {"said", "title", "end"} and not found.words
-    assert frame["contribution"].sum() == pytest.approx(found.difference, rel=IDENTITY)
-    weights = np.asarray(model.predict_f(np.eye(made.num_features))[0])[:, 0]
-    step = made.items[3] - made.items[8]
-    for name, own in transform.reduction.projectors().items():
-        expected = float(step @ own @ weights)
-        assert frame.loc[name, "contribution"] == pytest.approx(expected, rel=IDENTITY)
+    assert {*text.made_of} <= set(found.frame["feature"]) and set(found.words) == {text.words}
+    assert found.frame["contribution"].sum() == pytest.approx(found.difference, rel=IDENTITY)
 
 
 def test_explanations_speak_of_statistics_and_words() -> None:
