@@ -45,7 +45,12 @@ _MARKS = "".join(
 _LETTER = rf"(?![{_ALONE}])[^\W\d_]"
 _LETTERS = rf"{_LETTER}(?:{_LETTER}|(?![{_ALONE}])[{_MARKS}])*"
 _WORD = re.compile(rf"[{_ALONE}]|{_LETTERS}(?:'{_LETTERS})?")
-_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]+(?=\s|$)")
+# Full stops of Chinese, Japanese, Hindi and Urdu, and what else stands for marks of English.
+_STOPS = "。｡।۔！？؟"
+_SENTENCE_END = re.compile(rf"(?<![.!?])[.!?]+(?=\s|$)|[{_STOPS}]+")
+_LIKE_ENGLISH = str.maketrans("！？؟，、،（", "!??,,,(")
+# A text with more is a list, or has lost its full stops.
+_LONG_SENTENCE = 500  # words
 _TAG = re.compile(r"<[a-zA-Z/][^<>]*>")
 _TAG_OR_COMMENT = re.compile(r"<(?:[a-zA-Z/][^<>]*|!--.*?--)>", re.DOTALL)
 _LONG_ENTITY = re.compile(r"&#([0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
@@ -98,7 +103,8 @@ def surface(text: str, words: Sequence[str], common: frozenset[str]) -> dict[str
     """
     n = max(len(words), 1)
     written = _WORD.findall(text)
-    sentences = max(len(_SENTENCE_END.findall(text.strip())), 1)
+    sentences = _sentences(text)
+    marks = text if text.isascii() else text.translate(_LIKE_ENGLISH)
     letters = sum(map(len, words)) / n
     return {
         "log_words": np.log1p(len(words)),
@@ -113,15 +119,19 @@ def surface(text: str, words: Sequence[str], common: frozenset[str]) -> dict[str
         **{name: sum(word in known for word in words) / n for name, known in _LISTS.items()},
         "share_uppercase_words": sum(len(w) > 1 and w.isupper() for w in written) / n,
         "starts_capital": float(text.lstrip()[:1].isupper()),
-        "commas_per_word": text.count(",") / n,
-        "questions_per_sentence": text.count("?") / sentences,
-        "exclamations_per_sentence": text.count("!") / sentences,
+        "commas_per_word": marks.count(",") / n,
+        "questions_per_sentence": marks.count("?") / sentences,
+        "exclamations_per_sentence": marks.count("!") / sentences,
         "quotes_per_word": len(re.findall(r"[\"“”]", text)) / n,
         "digits_share": sum(character.isdigit() for character in text) / max(len(text), 1),
         "has_url": float(bool(re.search(r"https?://|www\.", text))),
         "log_paragraphs": np.log(max(len([line for line in text.splitlines() if line.strip()]), 1)),
-        "parentheses_per_word": text.count("(") / n,
+        "parentheses_per_word": marks.count("(") / n,
     }
+
+
+def _sentences(text: str) -> int:
+    return max(len(_SENTENCE_END.findall(text.strip())), 1)
 
 
 STATISTICS = tuple(surface("", [], frozenset()))
@@ -332,7 +342,18 @@ def said_of_texts(texts: Sequence[str], where: Callable[[int], str]) -> list[str
     plain, words = _read(texts)
     marked: BoolArray = np.array([a != b for a, b in zip(plain, texts, strict=True)], dtype=bool)
     empty: BoolArray = np.array([not each for each in words], dtype=bool)
-    for which, what in ((marked, "HTML tags or entities, which are left out"), (empty, "no words")):
+    long: BoolArray = np.array(
+        [
+            len(each) > _LONG_SENTENCE and len(each) > _LONG_SENTENCE * _sentences(text)
+            for text, each in zip(plain, words, strict=True)
+        ],
+        dtype=bool,
+    )
+    for which, what in (
+        (marked, "HTML tags or entities, which are left out"),
+        (empty, "no words"),
+        (long, f"more than {_LONG_SENTENCE} words to a sentence, far from what statistics can say"),
+    ):
         number = int(which.sum())
         if number:
             first = where(int(np.flatnonzero(which)[0]))

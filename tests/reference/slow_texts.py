@@ -7,6 +7,8 @@ import unicodedata
 
 ALONE = [(0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF)]
 ALONE += [(0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF)]
+# Of Chinese and Japanese, Hindi, Urdu and Arabic.
+STOPS = "\u3002\uff61\u0964\u06d4\uff01\uff1f\u061f"
 
 
 def slow_words(text: str) -> list[str]:
@@ -29,13 +31,15 @@ def slow_words(text: str) -> list[str]:
 
 
 def slow_sentences(text: str) -> int:
-    """Full stops and the like, or several of them, before a blank or the end; one at least."""
+    """Full stops and the like, or several of them, before a blank or the end, and those of scripts
+    without blanks, or several, wherever they are; one at least."""
     text = text.strip()
-    ends = [
-        character in ".!?" and (i + 1 == len(text) or text[i + 1].isspace())
-        for i, character in enumerate(text)
-    ]
-    return max(sum(ends), 1)
+    ends = 0
+    for i, character in enumerate(text):
+        after = text[i + 1 : i + 2]
+        ends += character in ".!?" and (not after or after.isspace())
+        ends += character in STOPS and (not after or after not in STOPS)
+    return max(ends, 1)
 
 
 def slow_without_tags(text: str) -> str:

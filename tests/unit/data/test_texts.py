@@ -128,12 +128,29 @@ def test_any_text_has_finite_features(some: list[str]) -> None:
     assert np.isfinite(fitted.apply([*some, "another"])).all()
 
 
-@given(st.text(st.sampled_from("ab'’ 1_.!?\n\u0301\u093fह我ก") | st.characters(), max_size=30))
+@given(st.text(st.sampled_from("ab'’ 1_.!?。？।\n\u0301\u093fह我ก") | st.characters(), max_size=30))
 @settings(max_examples=200, deadline=None)
 def test_words_and_sentences_are_those_found_one_character_at_a_time(text: str) -> None:
     assert words_of(text) == slow_words(text)
     found = texts.surface(text, words_of(text), frozenset())["log_sentences"]
     assert found == np.log1p(slow_sentences(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("我爱水，你呢？不！好。", "a b c, d e? f g! h."),
+        ("पानी सस्ता है। क्यों?", "a b c. d?"),
+        ("ماء، أفضل؟ نعم.", "a, b? c."),
+    ],
+)
+def test_marks_of_other_scripts_count_as_those_of_english(text: str, english: str) -> None:
+    def marks(text: str) -> list[float]:
+        found = texts.surface(text, words_of(text), frozenset())
+        names = ("log_sentences", "questions_per_sentence", "exclamations_per_sentence")
+        return [*(found[name] for name in names), found["commas_per_word"] * len(words_of(text))]
+
+    assert marks(text) == pytest.approx(marks(english))
 
 
 def test_every_mark_stays_with_its_letter() -> None:
@@ -233,7 +250,9 @@ def _linear() -> object:
 
 def test_what_is_said_of_odd_texts() -> None:
     items, duels = tables()
-    odd = items.assign(said=["", "<p>apple</p>", None, *items["said"][3:]])
+    odd = items.assign(said=["", "<p>apple</p>", None, "apple fig " * 251, *items["said"][4:]])
+    with pytest.warns(UserWarning, match=r"1 text has more than 500 words to a sentence.*row 3"):
+        spg.read_table(odd, duels, text="said")
     with pytest.warns(UserWarning, match=r"2 texts have no words \(the first in .*row"):
         table = spg.read_table(odd, duels, text="said")
     assert table.texts == ("said",) and table.has_features
