@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.hyperparameters import flat_gradient
@@ -139,7 +140,7 @@ class InMemory(_Flat):
         super().__init__(model, variables)
         self.model = model
         self._engine = model.engine
-        enough = LOOSE_TOLERANCE if model.slices is None else LOOSE_IN_TIME
+        enough = LOOSE_TOLERANCE if time_term(model.kernel) is None else LOOSE_IN_TIME
         self._loose = model.engine.with_tolerance(max(model.engine.tolerance, enough))
         self._compiled: Compiled | None = None
         self.compile_seconds = 0.0

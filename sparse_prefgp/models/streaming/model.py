@@ -241,12 +241,12 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         approximation = VFE() if approximation is None else approximation
         engine = PartitionedEP(parts=1) if engine is None else engine
         seen = SeenDuels.of(duels)
+        check_parts(kernel, mean_function, approximation, engine, seen)
         if time_term(kernel) is not None:
             raise ValueError(
                 "ItemInTime has no form for streamed duels; read them into memory (read_duels) and "
                 "make a PreferenceGP, or leave the term out."
             )
-        check_parts(kernel, mean_function, approximation, engine, seen)
         summed = _check_approximation(approximation)
         _check_engine(engine)
         place = PartsOptions.of(sites, chunk, scheduler, timeout)

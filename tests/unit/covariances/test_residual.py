@@ -63,9 +63,9 @@ spg.register_kernel(Paired)
 class WithPairs(spg.PITC):
     """PITC and effects of pairs."""
 
-    def residual_terms(self, problem: DuelProblem) -> tuple[Term, ...]:
+    def residual_terms(self, problem: DuelProblem, columns: int) -> tuple[Term, ...]:
         effects = PairEffects(tf.convert_to_tensor(problem.kernel.pair), problem.graph)
-        return (*super().residual_terms(problem), effects)
+        return (*super().residual_terms(problem, columns), effects)
 
 
 def half_of(features: np.ndarray) -> np.ndarray:
@@ -77,8 +77,8 @@ def half_of(features: np.ndarray) -> np.ndarray:
 class HalvesWithPairs(WithPairs):
     """The residual within halves of the blocks alone, which pairs join again."""
 
-    def residual_terms(self, problem: DuelProblem) -> tuple[Term, ...]:
-        _, effects = super().residual_terms(problem)
+    def residual_terms(self, problem: DuelProblem, columns: int) -> tuple[Term, ...]:
+        _, effects = super().residual_terms(problem, columns)
         graph = problem.graph
         halves = 2 * graph.blocks + half_of(graph.rows[graph.losers])
         return Unexplained(problem.kernel, graph, halves, "halves"), effects
