@@ -79,7 +79,6 @@ def test_published_line(key: tuple[str, int, int], data: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("('projected_process', 20, 8)", "('fitc', 20, 15)")
 @pytest.mark.parametrize(
     "key",
     [k for k in LINES if k[0] in ("projected_process", "fitc") and k != ("fitc", 200, 8)],

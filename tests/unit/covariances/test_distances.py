@@ -258,7 +258,6 @@ APPROXIMATIONS: dict[str, Callable[..., Approximation]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.covering("DTC")
 @pytest.mark.parametrize("name", list(APPROXIMATIONS))
 def test_models_are_the_same_wherever_the_items_lie(name: str) -> None:

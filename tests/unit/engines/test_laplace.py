@@ -105,7 +105,6 @@ def boxed(duels: spg.Duels) -> DuelGraph:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("logit-fitc")
 @pytest.mark.parametrize("row", ["exact", "fitc"])
 @pytest.mark.parametrize("link", LINKS)
 def test_limits_on_both_sides(link: str, row: str) -> None:

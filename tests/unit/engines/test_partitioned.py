@@ -62,7 +62,6 @@ def test_posterior_evidence_and_gradient_are_those_of_the_parallel_engine(
 
 
 @pytest.mark.slow
-@pytest.mark.covering("3")
 @pytest.mark.parametrize("local_sweeps", [1, 3])
 def test_every_round_is_that_of_slow_dense_code(local_sweeps: int) -> None:
     parts, rounds = 3, 4

@@ -151,7 +151,6 @@ def test_bad_powers_are_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("0-SequentialEP")
 @pytest.mark.parametrize("engine", [spg.ParallelEP, spg.SequentialEP])
 @pytest.mark.parametrize("others", [0, 1, 128])
 def test_items_with_equal_features_are_harmless(engine: Any, others: int) -> None:

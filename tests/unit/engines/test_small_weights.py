@@ -299,7 +299,6 @@ class Weighted(Case):
 
 
 @pytest.mark.slow
-@pytest.mark.covering("tight_vfe", "fitc")
 @pytest.mark.parametrize("name", ["exact", "vfe", "tight_vfe", "fitc", "prior_power_0.5"])
 def test_gradients(name: str) -> None:
     engine = spg.ParallelEP(tolerance=GRADIENT_SOLVER)
@@ -345,7 +344,6 @@ def alone(weight: float, residual: str, tie: bool, variance: float = 100.0) -> s
 
 
 @pytest.mark.slow
-@pytest.mark.covering("False")
 @pytest.mark.parametrize("tie", [False, True])
 def test_bounds_are_below_the_integral(tie: bool) -> None:
     """Tie, weight 0.5, variance 100: -1.57 by c log(1 + k~/2s²), for -2.29."""
@@ -429,7 +427,6 @@ def test_logistic_ties_lose_twice_as_much() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("FITC()")
 @pytest.mark.parametrize("approximation", [spg.TightVFE(), spg.FITC()], ids=repr)
 def test_streams_have_the_same_evidence_and_gradient(approximation: Approximation) -> None:
     given = random_duels(2, items=12, duels=60)

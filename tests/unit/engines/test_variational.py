@@ -145,7 +145,6 @@ class VariationalCase(Case):
         self.model.engine = spg.Variational(tolerance=GRADIENT_SOLVER)
 
 
-@pytest.mark.slow
 @pytest.mark.covering("vfe")
 @pytest.mark.parametrize("name", ["exact", "vfe", "fitc"])
 def test_gradient(name: str) -> None:

@@ -190,7 +190,6 @@ def test_an_exception_in_the_callback_restores_the_engine() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("error0")
 @pytest.mark.parametrize("error", [ValueError("full"), KeyboardInterrupt(), RuntimeError("broken")])
 def test_an_exception_leaves_the_best_parameters(error: BaseException) -> None:
     """In the callback, and in the middle of a search, after trials far away."""

@@ -354,7 +354,6 @@ def streamed(parts: int) -> spg.StreamedGP:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.covering("3")
 @pytest.mark.parametrize("parts", [1, 3])
 def test_streamed_and_in_parts_as_in_memory(parts: int, tmp_path: Path) -> None:

@@ -363,7 +363,6 @@ def test_a_cut_next_to_a_grade_nobody_used_has_a_prior(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.covering("0")
 @pytest.mark.parametrize("unused", [0, 1, 2])
 def test_a_grade_nobody_used_gets_a_small_share(unused):
     """Of 60 duels none had it; with its cut held where it starts it had 22, 35 and 14 %."""

@@ -164,7 +164,6 @@ def test_inducing_inputs_at_all_items(slow: Slow) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("VFE-2")
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(
     "approximation", [spg.VFE(), spg.FITC(), spg.PITC(list("aabbccd"))], ids=lambda a: a.name

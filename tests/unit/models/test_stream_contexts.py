@@ -97,7 +97,6 @@ def test_rows_are_those_of_memory(placed: Placed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("3")
 @pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_evidence_gradient_and_ranking_are_those_of_memory(placed: Placed, parts: int) -> None:
     whole, streamed = placed.whole(), placed.streamed(parts)

@@ -95,7 +95,6 @@ def test_judges_of_sets(parts: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.covering("prior_mean_and_counts-VFE")
 @pytest.mark.parametrize(("name", "row"), [one for one in SPARSE if one.values[1] in SUMMED])
 def test_cases_in_parts(name: str, row: str) -> None:
     """A part for each event: the numbers of the cases."""
