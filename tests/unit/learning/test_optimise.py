@@ -286,7 +286,9 @@ def test_more_iterations_for_several_starts_are_right_or_refused(tmp_path: Path)
     assert again.starts[0].converged and not again.starts[0].limit_reached
     for mine, theirs in zip(again.starts, expected.starts, strict=True):
         assert mine.log_evidence == pytest.approx(theirs.log_evidence, abs=40 * SAME_OPTIMUM)
-    assert again.kept == expected.kept
+    for report in (again, expected):  # both starts end at one optimum, and rounding says which
+        values = [start.log_evidence for start in report.starts]
+        assert values[report.kept] == max(values)
     most = max(start.iterations for start in again.starts)
     with pytest.raises(ValueError, match=f"give a limit of at least {most}"):
         spg.optimise(build_fixed(), most - 1, checkpoint=resume, **settings)
