@@ -161,7 +161,7 @@ def test_blocks_and_effects_of_pairs_are_their_dense_sum() -> None:
     model = model_of(duels, approximation)
     pairs = [str(sorted(ends)) for ends in zip(duels.winners, duels.losers, strict=True)]
     expected = len(set(components(duels.blocks, pairs)))
-    layout = model.approximation.prior(model.problem()).blocks._buckets
+    layout = model.approximation.prior(model.problem()).blocks.buckets
     found = sum(len(bucket.numbers) for bucket in layout)
     assert 1 < found == expected < min(len(set(duels.blocks)), len(set(pairs)))
     check(model, slow_composed(duels, VARIANCE, LENGTHSCALE, PAIR, NEW))
