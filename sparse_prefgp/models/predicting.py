@@ -379,7 +379,9 @@ class DuelPredictions:
             who = groups if self.row_layout.judged else None
             Xa, Xb = self.in_duels(Xa, Xb, covariates, who)
         pairs = self._pairs(Xa, Xb)
-        both = self._differences(pairs, self._person_numbers(people, len(pairs)))
+        # The number of pairs is not known while a prediction is compiled.
+        whose = None if people is None else self._person_numbers(people, len(pairs))
+        both = self._differences(pairs, whose)
         return both[:, 0], both[:, 1]
 
     def _person_numbers(self, people: Any, pairs: int) -> IntArray | None:

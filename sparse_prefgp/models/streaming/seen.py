@@ -80,6 +80,8 @@ class SeenDuels:
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None
     person_column: ClassVar[None] = None
+    people_names: ClassVar[None] = None
+    times: ClassVar[None] = None
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:
