@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparse_prefgp.support.moved import install, new_name
 from sparse_prefgp.support.public import LOG_LEVEL, declared, public, quietly
-
-__version__ = "0.1.0"
+from sparse_prefgp.support.version import __version__ as __version__
 
 install()
 

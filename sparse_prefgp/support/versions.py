@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 
-VERSIONED = ("sparse_prefgp", "gpflow", "tensorflow", "tensorflow-probability", "numpy", "scipy")
+from sparse_prefgp.support.version import __version__
+
+VERSIONED = ("gpflow", "tensorflow", "tensorflow-probability", "numpy", "scipy")
 
 
 def versions(more: Sequence[str] = ()) -> dict[str, str]:
-    """Versions of Python and of the installed packages that figures depend on, and of `more`."""
-    found = {"python": platform.python_version()}
+    """Versions of Python, of this package and of the others that figures depend on, and of `more`.
+
+    That of this package is of the code that runs, which need not be installed.
+    """
+    found = {"python": platform.python_version(), "sparse_prefgp": __version__}
     for name in (*VERSIONED, *more):
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
