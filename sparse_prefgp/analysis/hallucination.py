@@ -88,6 +88,11 @@ def hallucinations(model: HoldsDuels, count: int, rng: np.random.Generator) -> H
             "The hallucination believer is for one utility of all, and people have tastes of their "
             "own here; take another score, such as 'bald'."
         )
+    if model.row_layout.dated:
+        raise ValueError(
+            "The hallucination believer has no form for utilities that move in time; take another "
+            "score, such as 'eubo', which looks for the best item too, or 'bald'."
+        )
     if float(model.all_duels.counts.sum()) <= SAMPLED_UP_TO:
         return _from_the_exact_posterior(model, count, rng)
     return _from_the_inferred_posterior(model, count, rng)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,22 @@ CALIBRATION_BINS = 10
 ANSWERED = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 # Whoever gives a duel to the wrong side with more than this is confidently wrong.
 CONFIDENT = 0.9
+# Nats by which a linear probit differs from a coin where it knows of no feature and no covariate.
+_COIN_WITHIN = 1e-9
+
+
+def rivals_in(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What a model is compared with in a sentence: the linear probit, unless it is but a coin, and
+    Elo where duels have dates.
+
+    :param scores: as by `score`, by predictor.
+    """
+    probit, coin = scores.get("linear_probit"), scores.get("coin")
+    known = probit is not None
+    if probit and coin and probit["nlp_nats"] is not None:
+        known = abs(probit["nlp_nats"] - coin["nlp_nats"]) > _COIN_WITHIN
+    found = ["linear_probit"] * known + [ELO] * (ELO in scores)
+    return found or ["coin"]
 
 
 def score(

@@ -9,7 +9,14 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import AHEAD, ELO_AHEAD, ONE_UTILITY, PREDICTOR_NAMES
+from sparse_prefgp.analysis.metrics import (
+    AHEAD,
+    ELO,
+    ELO_AHEAD,
+    ONE_UTILITY,
+    PREDICTOR_NAMES,
+    rivals_in,
+)
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
@@ -35,7 +42,7 @@ from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 from sparse_prefgp.workflow.workflow import FitResult
 
 NAMES_SHOWN = 10
-NO_ARTICLE = ("equal_shares", ONE_UTILITY, ELO_AHEAD)
+NO_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
 
 
 class Printer:
@@ -158,8 +165,11 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
         for line in column_lines(transform):
             console.print(Text(line))
     if not holdout.table.has_features:
+        own = "a utility in time" if settings.kernel_choice.in_time else "an effect"
         rival = "conditional logit is equal shares" if sets else "linear probit is a coin"
-        text = f"Items without features: each has an effect of its own; a {rival}"
+        if holdout.train.covariate_names:
+            rival = "linear probit knows the covariates alone"
+        text = f"Items without features: each has {own} of its own; a {rival}"
         console.print(Text(text))
     console.print(Text(holdout.split.description))
     number = holdout.num_inducing
@@ -307,8 +317,8 @@ def _print_scores(
         parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
         console.print(scores_table("Of these, pairs never seen in training", parts))
     if scores:
-        features = holdout.streamed or holdout.train.num_features > 0
-        _print_verdict(console, scores, "linear_probit" if features else "coin")
+        for rival in rivals_in(scores):
+            _print_verdict(console, scores, rival)
         if AHEAD in scores:
             _print_verdict(console, scores, ELO_AHEAD, who=AHEAD)
     _print_people(console, figures)

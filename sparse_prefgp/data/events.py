@@ -8,7 +8,7 @@ weight of some Gaussian variables z (docs/events.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -109,6 +109,11 @@ class Answers(NamedTuple):
         if names is None:
             largest = max(int(np.max(np.abs(given), initial=0)), 1)
             names = [str(level) for level in range(-largest, largest + 1)]
+        elif isinstance(names, str) or not isinstance(names, Iterable):
+            raise ValueError(
+                f"levels is {names!r}; give their names from worst to best, such as "
+                '["worse", "tie", "better"], or leave it out for whole numbers.'
+            )
         found = cls(given.astype(np.int64), tuple(names))
         found.check()
         return found._replace(numbers=given.astype(np.int8))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import analysis
-from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
+from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD, PREDICTOR_NAMES, rivals_in
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.workflow.pages import embedded, page_template
@@ -154,24 +154,35 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
         f"Of {_plural(model['duels'], 'held-out duel')}, the model names the winner in "
         f"{_percent(model['accuracy'])}"
     )
-    # Without features a linear probit is a coin.
-    other = "linear_probit" if figures.get("data", {}).get("features", True) else "coin"
-    name, probit = PREDICTOR_NAMES[other], scores.get(other)
-    if probit is None:
-        return [f"{text}."]
-    gain = probit["nlp_nats"] - model["nlp_nats"]
-    if gain is None or not math.isfinite(gain):
-        verdict = ""
-    elif abs(gain) < 5e-5:
-        verdict = f"Its probabilities are as good as those of the {name}."
-    else:
-        word = "better" if gain > 0 else "worse"
-        verdict = (
-            f"Its probabilities are {word} than those of the {name} by {abs(gain):.4f} nats per "
-            "duel."
-        )
-    first = f"{text}, the {name} in {_percent(probit['accuracy'])}."
-    return [first, verdict] if verdict else [first]
+    found, other = [f"{text}."], rivals_in(scores)[-1]
+    if scores.get(other) is None:
+        return found
+    found = [f"{text}, {_named(other)} in {_percent(scores[other]['accuracy'])}."]
+    found += _verdict("Its probabilities", scores, "model", other)
+    if AHEAD in scores:
+        right = [_percent(scores[name]["accuracy"]) for name in (AHEAD, ELO_AHEAD)]
+        found.append(f"Updated day by day it is right in {right[0]}, Elo so updated in {right[1]}.")
+        found += _verdict("The updated probabilities", scores, AHEAD, ELO_AHEAD)
+    return found
+
+
+def _named(predictor: str) -> str:
+    """A predictor in a sentence."""
+    article = "" if predictor in (ELO, ELO_AHEAD) else "the "
+    return f"{article}{PREDICTOR_NAMES[predictor]}"
+
+
+def _verdict(what: str, scores: Mapping[str, Any], who: str, other: str) -> list[str]:
+    """By how much probabilities are better than those of another predictor, in a sentence; none
+    where a score is not finite."""
+    one, two = (scores[name]["nlp_nats"] for name in (who, other))
+    if one is None or two is None or not math.isfinite(two - one):
+        return []
+    name = _named(other).replace("Elo, updating", "Elo")
+    if abs(two - one) < 5e-5:
+        return [f"{what} are as good as those of {name}."]
+    word = "better" if one < two else "worse"
+    return [f"{what} are {word} than those of {name} by {abs(two - one):.4f} nats per duel."]
 
 
 def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:

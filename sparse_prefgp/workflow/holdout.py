@@ -749,7 +749,7 @@ def _check_order(settings: FitSettings, events: Events, split: Split) -> None:
         raise ValueError(
             f"The split {settings.split!r} holds out {len(early):,} duels before the last training "
             f"one, the first of {dates[0]} before {dates[1]}, of which later results would tell; "
-            "hold out the last dates (--split time:COLUMN), or nothing (--test-fraction 0)."
+            "hold out the last dates (no --split, or time:COLUMN), or nothing (--test-fraction 0)."
         )
 
 

@@ -408,7 +408,7 @@ def settings_of(
         "lean_by_group": leaning,
     }
     found = settings_from(FitSettings, settings, options, "a fit", usual, also=SOURCES)
-    if sources.time is not None and found.split == DEFAULT_SPLIT:
+    if sources.time is not None and found.split == DEFAULT_SPLIT and "split" not in options:
         found = replace(found, split=f"time:{sources.time}")
     if leaning is not None and found.lean_by_group is None:
         found = replace(found, lean_by_group=leaning)

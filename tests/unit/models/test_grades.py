@@ -393,6 +393,8 @@ def test_a_judge_with_one_grade_is_named():
         ({"grades": [1, 0], "levels": ["a", "b"]}, "is 0, a tie"),
         ({"grades": [1, 0], "ties": [False, True]}, "Both grades and ties"),
         ({"levels": ["a", "b"]}, "without grades"),
+        ({"grades": [1, 1], "levels": 3}, "levels is 3; give their names from worst to best"),
+        ({"grades": [1, 1], "levels": "abc"}, "levels is 'abc'; give their names"),
         ({"grades": [1, 1], "levels": ["a", "a"]}, "different ones"),
         ({"grades": [1]}, "one for each"),
     ],

@@ -9,6 +9,7 @@ import gpflow
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.metrics import rivals_in
 from sparse_prefgp.analysis.ranking import rank
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.workflow.fit_report import render_report
@@ -152,6 +153,26 @@ def test_all_that_belongs_into_it(render):
     ):
         assert words in page.text.replace("\u00a0", " ")
     assert "Before you rely on this" not in page.text
+
+
+def test_utilities_in_time_are_measured_by_elo(render):
+    shifted = {"elo": 0.47, "model_ahead": 0.4, "elo_ahead": 0.39}
+    more = {name: {**SCORES["model"], "nlp_nats": nats} for name, nats in shifted.items()}
+    text = Page(render({**FIGURES, "held_out": {**SCORES, **more}})).text
+    for words in (
+        "in 80.0 %, Elo in 80.0 %.",
+        "Its probabilities are better than those of Elo by 0.0500 nats per duel.",
+        "The updated probabilities are worse than those of Elo by 0.0100 nats per duel.",
+    ):
+        assert words in text.replace("\u00a0", " ")
+
+
+def test_a_probit_that_knows_something_is_no_coin():
+    assert rivals_in(SCORES) == ["linear_probit"]
+    blind = {**SCORES, "linear_probit": SCORES["coin"]}
+    assert rivals_in(blind) == ["coin"]
+    assert rivals_in({**blind, "elo": SCORES["model"]}) == ["elo"]
+    assert rivals_in({**SCORES, "elo": SCORES["model"]}) == ["linear_probit", "elo"]
 
 
 def test_coefficients_without_those_of_each_judge(render):

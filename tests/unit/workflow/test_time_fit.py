@@ -89,6 +89,8 @@ def test_defaults_with_dates() -> None:
     assert str(settings(kernel="se+item-in-time(wiener)").approximation_choice) == "vfe"
     assert settings().split == "time:day" and settings(split="given:x").split == "given:x"
     assert settings(kernel="linear").kernel_choice.parts == ("linear",)
+    # Asked for by name it is what is meant, and utilities that stay as they are may have it.
+    assert settings(kernel="linear", split="duels").split == "duels"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,7 @@ def test_defaults_with_dates() -> None:
     [
         ({"dated": False, "kernel": "item-in-time(wiener)"}, "nobody knows when the duels were"),
         ({"split": "group:day"}, "holds out .* duels before the last training one"),
+        ({"split": "duels"}, "'duels' holds out .* later results would tell; hold out the last"),
         ({"tie_model": "margin-only"}, "leave it out, or the dates"),
         ({"kernel": "auto"}, "of which none moves in time"),
         ({"tastes": True}, "do not go together"),
