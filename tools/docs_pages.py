@@ -1,12 +1,24 @@
 """What mkdocs writes itself: the command line from the program, the reference from the names.
 
-A page says `<!-- commands -->` or `<!-- names -->` where the generated part belongs.
+A page says `<!-- commands -->` or `<!-- names -->` where the generated part belongs. Each worked
+page is also written as a notebook next to it, to which a line under its title leads.
 """
 
 from __future__ import annotations
 
 import os
+import posixpath
+import sys
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # `mkdocs build` does not look here by itself
+
+from tools import examples, notebooks  # noqa: E402
 
 # Sections of the reference, by the module a public name comes from; others follow under the
 # module's own name, so that a new name appears by itself.
@@ -32,8 +44,48 @@ SECTIONS = {
 }
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_files(files: Files, config: Any) -> Files:
+    """Add the notebook of each worked page."""
+    pages = [file for file in files.documentation_pages() if examples.is_worked(_path(file))]
+    for file in pages:
+        files.append(File.generated(config, _notebook(file), content=_written(file, files, config)))
+    return files
+
+
+def _path(file: File) -> Path:
+    assert file.abs_src_path is not None
+    return Path(file.abs_src_path)
+
+
+def _notebook(file: File) -> str:
+    return str(Path(file.src_uri).with_suffix(".ipynb").as_posix())
+
+
+def _written(file: File, files: Files, config: Any) -> str:
+    """The notebook's text; its links are whole addresses where the site has one."""
+
+    def link(target: str) -> str:
+        name, mark, anchor = target.partition("#")
+        found = files.get_file_from_path(
+            posixpath.normpath(posixpath.join(posixpath.dirname(file.src_uri), name))
+        )
+        if found is None:
+            raise ValueError(f"{file.src_uri} links to {target}, which is not there.")
+        if config.site_url:
+            return urljoin(config.site_url, found.url) + mark + anchor
+        return found.url_relative_to(file) + mark + anchor
+
+    return notebooks.written(_path(file), link)
+
+
+def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     """Fill in the generated parts of a page."""
+    name = _notebook(page.file)
+    if files.get_file_from_path(name) is not None:
+        title, _line, rest = markdown.partition("\n")
+        place = posixpath.basename(name)
+        link = f'[This page as a notebook]({place}){{ .notebook download="{place}" }}'
+        markdown = f"{title}\n\n{link}\n{rest}"
     for marker, write in (("<!-- commands -->", commands), ("<!-- names -->", names)):
         if marker in markdown:
             markdown = markdown.replace(marker, write())

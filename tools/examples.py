@@ -2,6 +2,7 @@
 
     python tools/examples.py docs/examples/tennis.md             run, and say what differs
     python tools/examples.py --refresh docs/examples/tennis.md   put output and pictures in the page
+    python tools/examples.py --notebook docs/ties.md ties.ipynb  the page as a notebook, not run
 
 Blocks marked `python` run one after the other in one scope, blocks marked `sh` in a shell, all in
 one empty folder. A block marked `text` right after one of them is what it prints, and pictures that
@@ -167,6 +168,22 @@ def refreshed(page: Path, printed: list[str]) -> str:
     return BLOCK.sub(write, page.read_text(encoding="utf-8"))
 
 
+def is_worked(page: Path) -> bool:
+    """Whether a page shows what its code prints, and so is run by the tests."""
+    return any(block.output for block in blocks(page))
+
+
+def _write_notebook(page: Path, notebook: Path) -> None:
+    """A notebook whose links lead to the pages from where it lies."""
+    from tools import notebooks
+
+    def link(target: str) -> str:
+        place = os.path.relpath(page.resolve().parent / target, notebook.resolve().parent)
+        return Path(place).as_posix()
+
+    notebook.write_text(notebooks.written(page, link), encoding="utf-8")
+
+
 def main() -> int:
     """Run the pages named on the command line; 1 if one of them states what is not printed."""
     sys.path.insert(0, str(ROOT))
@@ -175,7 +192,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the worked examples.")
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--refresh", action="store_true", help="write output and pictures")
+    parser.add_argument("--notebook", action="store_true", help="write a page as a notebook")
     arguments = parser.parse_args()
+    if arguments.notebook:
+        if len(arguments.pages) != 2:
+            parser.error("--notebook takes a page and the notebook to write.")
+        _write_notebook(*arguments.pages)
+        return 0
     wrong = 0
     for page in (path.resolve() for path in arguments.pages):
         with tempfile.TemporaryDirectory() as folder:

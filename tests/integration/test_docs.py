@@ -1,5 +1,6 @@
 """The documentation builds without a warning, says what the program does, and no link is dead."""
 
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.conftest import ROOT
+from tools.examples import is_worked
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("typer")
@@ -83,6 +85,23 @@ def test_every_internal_link_and_anchor_is_alive(site):
                 dead.append(f"{path.name}: {link}")
     assert checked > 100
     assert dead == []
+
+
+def test_every_worked_page_leads_to_its_notebook(site):
+    """Links to dead files are found above; here those in the notebooks, to places in pages too."""
+    found = {
+        path.with_suffix(".ipynb") for path, page in site.items() if "ipynb" in str(page.links)
+    }
+    worked = [page for page in (ROOT / "docs").rglob("*.md") if is_worked(page)]
+    assert len(found) == len(worked) > 0
+    for path in found:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert "%pip install" in "".join(cells[0]["source"])
+        text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+        for name, place in re.findall(r"\]\((?![a-z]+:|#)([^()\s#]+)(?:#([^()\s]+))?\)", text):
+            target = (path.parent / name).resolve()
+            assert target.is_file(), f"{path.name}: {name}"
+            assert not place or place in site[target].anchors, f"{path.name}: {name}#{place}"
 
 
 def test_nothing_is_loaded_from_elsewhere(site):
