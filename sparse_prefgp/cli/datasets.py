@@ -10,7 +10,8 @@ from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, cells_table, counting_bar, rows_table
-from sparse_prefgp.support.options import option
+from sparse_prefgp.cli.shared_options import Shared
+from sparse_prefgp.support.options import option, same_as
 
 if TYPE_CHECKING:
     from sparse_prefgp.datasets import DataSet
@@ -22,15 +23,20 @@ EXAMPLE = "Example: sparse-prefgp datasets boston"
 class DatasetsOptions:
     """Which one.
 
-    :raises ValueError: a download of none.
+    :raises ValueError: a download of none, or tables of none.
     """
 
     name: str | None = option("Fetch this one.", default=None, metavar="[NAME]", argument=True)
     refresh: bool = option("Download it again; it must be the same as before.", default=False)
+    out: Path | None = option(
+        "Also write its tables into this folder, as the CSV files that fit reads.", default=None
+    )
+    overwrite: bool = same_as(Shared, "overwrite", help="Replace files in --out that exist.")
 
     def __post_init__(self) -> None:
-        if self.refresh and self.name is None:
-            raise ValueError("--refresh needs the name of a data set; give one.")
+        for given, flag in ((self.refresh, "--refresh"), (self.out is not None, "--out")):
+            if given and self.name is None:
+                raise ValueError(f"{flag} needs the name of a data set; give one.")
 
 
 @command(threads=False)
@@ -39,7 +45,7 @@ def datasets(console: Output, options: DatasetsOptions) -> None:
     if options.name is None:
         _list(console)
     else:
-        _fetch(console, options.name, options.refresh)
+        _fetch(console, options.name, options)
 
 
 def _list(console: Output) -> None:
@@ -66,44 +72,75 @@ def _list(console: Output) -> None:
     )
 
 
-def _fetch(console: Output, name: str, refresh: bool) -> None:
+def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
     from sparse_prefgp.datasets import describe, fetch
     from sparse_prefgp.datasets.fetching import data_folder
-    from sparse_prefgp.datasets.loading import where
+    from sparse_prefgp.datasets.loading import is_derived, where
 
-    known = describe(name)
+    known, refresh = describe(name), options.refresh
     if where(known) == "download" or (refresh and data_folder() is None):
         with counting_bar(console, "Public files") as progress:
             files = fetch(name, refresh=refresh, progress=progress)
     else:
         files = fetch(name, refresh=refresh)
+    if options.out is not None:
+        files = _written(options.out, name, options.overwrite)
     rows = [
         ("what", known.title),
         ("size", _size(known)),
         ("licence", known.licence),
+        *([("note", known.note)] if known.note else []),
         ("cite", known.citation),
         ("from", known.home),
         *(("file", str(path)) for path in files.values()),
     ]
     console.print(rows_table(name, rows))
-    if known.kind == "duels":
-        console.print(Text(_next(known, files)), soft_wrap=True)
+    if known.kind != "regression":
+        ready = options.out is not None or not is_derived(name)
+        words = _next(known, files) if ready else _write_first(known)
+        console.print(Text(words), soft_wrap=True)
     result = _plain(known) | {"files": {file: str(path) for file, path in files.items()}}
     console.manners.emit(result)
 
 
+def _written(folder: Path, name: str, overwrite: bool) -> dict[str, Path]:
+    """The tables of a set, written as CSV."""
+    from sparse_prefgp.cli.output_options import check_file
+    from sparse_prefgp.datasets import load
+    from sparse_prefgp.disk.folders import write_file
+
+    frames = load(name).frames
+    paths = {f"{table}.csv": folder / f"{table}.csv" for table in frames}
+    for path in paths.values():
+        check_file(path, overwrite)
+    for path, frame in zip(paths.values(), frames.values(), strict=True):
+        write_file(path, frame.to_csv(index=False))
+    return paths
+
+
 def _size(known: DataSet) -> str:
-    duels = f", {known.duels:,} duels" if known.duels else ""
-    return f"{known.items:,} items, {known.features:,} features{duels}"
+    what = "choices" if known.kind == "choices" else "duels"
+    answers = f", {known.duels:,} {what}" if known.duels else ""
+    return f"{known.items:,} items, {known.features:,} features{answers}"
 
 
 def _next(known: DataSet, files: dict[str, Path]) -> str:
     """The command that fits it."""
     found = {file.partition(".")[0]: path for file, path in files.items()}
-    ignore = f" --ignore {','.join(known.ignore)}" if known.ignore else ""
+    tables = ("choices",) if known.kind == "choices" else ("items", "duels")
+    words = [f"--{table} {found[table]}" for table in tables]
+    # A column that an option names, such as that of texts, is not left out.
+    ignored = [name for name in known.ignore if name not in known.options.split()]
+    words += [f"--ignore {','.join(ignored)}"] if ignored else []
+    words += [known.options] if known.options else []
+    words += [] if "--time" in known.options else [f"--split {known.split}"]
+    return f"Fit it with: sparse-prefgp fit {' '.join(words)} --out {known.name}_fit"
+
+
+def _write_first(known: DataSet) -> str:
     return (
-        f"Fit it with: sparse-prefgp fit --items {found['items']} --duels {found['duels']}{ignore} "
-        f"--split {known.split} --out {known.name}"
+        "Write the tables that fit reads, and see the command that suits them, with: "
+        f"sparse-prefgp datasets {known.name} --out {known.name}"
     )
 
 
@@ -120,4 +157,6 @@ def _plain(known: DataSet) -> dict[str, Any]:
         "from": known.home,
         "ignore": list(known.ignore),
         "split": known.split,
+        "options": known.options,
+        "note": known.note,
     }

@@ -11,10 +11,11 @@ from sparse_prefgp.data.splits import item_parts
 from sparse_prefgp.datasets.kamishima import Sushi, sushi
 from sparse_prefgp.datasets.loading import fetch, load
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile, describe, names
-from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
+from sparse_prefgp.datasets.sets import ChoiceSet, DuelSet, RegressionSet
 from sparse_prefgp.datasets.targets import TargetDuels, duels_from_targets
 
 __all__ = [
+    "ChoiceSet",
     "DataSet",
     "DuelSet",
     "RegressionSet",
@@ -27,15 +28,20 @@ __all__ = [
     "delta_elevators",
     "describe",
     "duels_from_targets",
+    "electricity",
     "elevators",
     "ev_choice_china",
     "ev_choice_us",
     "fetch",
+    "football_internationals",
+    "humour",
     "item_parts",
     "kin8nm",
     "kin40k",
+    "llm_votes",
     "load",
     "machine_cpu",
+    "mode_canada",
     "names",
     "pyrim",
     "sarcos_test",
@@ -71,6 +77,31 @@ def ev_choice_china() -> DuelSet:
 def train_choice() -> DuelSet:
     """Train trips that people in the Netherlands chose from two in 1987."""
     return cast(DuelSet, load("train_choice"))
+
+
+def electricity() -> ChoiceSet:
+    """Offers of electricity suppliers that US households chose from four."""
+    return cast(ChoiceSet, load("electricity"))
+
+
+def mode_canada() -> ChoiceSet:
+    """Train, air, bus or car, of which travellers from Toronto to Montreal chose."""
+    return cast(ChoiceSet, load("mode_canada"))
+
+
+def football_internationals() -> DuelSet:
+    """Matches of national teams, 1872-2026, with dates, scores, draws and who was at home."""
+    return cast(DuelSet, load("football_internationals"))
+
+
+def llm_votes() -> DuelSet:
+    """Which of two answers of language models is better: votes of a crowd and of two models."""
+    return cast(DuelSet, load("llm_votes"))
+
+
+def humour() -> DuelSet:
+    """Which of two short texts is funnier: votes of a crowd."""
+    return cast(DuelSet, load("humour"))
 
 
 def snelson1d() -> RegressionSet:

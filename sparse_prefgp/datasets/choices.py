@@ -1,4 +1,4 @@
-"""From surveys of choices to profiles and duels between them."""
+"""From surveys of choices to profiles and duels between them, or to tables of choices from sets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.columns import require_columns
 
 CENTS = 100
 
@@ -25,6 +26,8 @@ _CARS = {
     "chinese": "chinese",
     "s_korean": "skorean",
 }
+_OFFERS = ("pf", "cl", "loc", "wk", "tod", "seas")
+_MODES = ("dist", "cost", "ivt", "ovt", "freq", "income", "urban", "noalt")
 _TRIPS = {"price": "price", "time_min": "time", "changes": "change", "comfort_class": "comfort"}
 
 
@@ -39,7 +42,7 @@ def tidy_cars(files: Mapping[str, Path]) -> dict[str, Any]:
     pd = require_pandas()
     (path,) = files.values()
     raw = pd.read_csv(path)
-    _require(raw, [*_CARS.values(), "id", "obsnum", "choice", "weights"], path)
+    require_columns(raw, [*_CARS.values(), "id", "obsnum", "choice", "weights"], path)
     chosen = raw["choice"].groupby(raw["obsnum"]).transform("sum")
     if (chosen != 1).any():
         question = raw["obsnum"][chosen != 1].iloc[0]
@@ -78,7 +81,7 @@ def tidy_trains(files: Mapping[str, Path]) -> dict[str, Any]:
     raw = pd.read_csv(path)
     ends = ("_A", "_B") if "price_A" in raw.columns else ("1", "2")
     columns = [[f"{name}{end}" for name in _TRIPS.values()] for end in ends]
-    _require(raw, ["id", "choice", *columns[0], *columns[1]], path)
+    require_columns(raw, ["id", "choice", *columns[0], *columns[1]], path)
     sides = [raw[names].set_axis(list(_TRIPS), axis=1) for names in columns]
     trips = pd.concat(sides, ignore_index=True)
     trips["price"] /= CENTS
@@ -102,18 +105,49 @@ def tidy_trains(files: Mapping[str, Path]) -> dict[str, Any]:
     return {"items.csv": items, "duels.csv": duels}
 
 
+def tidy_offers(files: Mapping[str, Path]) -> dict[str, Any]:
+    """Choices among offers of electricity suppliers, in the order of the public file.
+
+    Its columns are `chid` (the choice), `id` (the person), `alt`, `choice` (TRUE for the chosen
+    offer) and the attributes.
+
+    :raises ValueError: a missing column, or a set without exactly one chosen alternative.
+    """
+    (path,) = files.values()
+    return {"choices.csv.gz": _long(path, "chid", "id", _OFFERS)}
+
+
+def tidy_modes(files: Mapping[str, Path]) -> dict[str, Any]:
+    """Choices among train, air, bus and car, in the order of the public file.
+
+    Its columns are `case` (the traveller, who chose once), `alt`, `choice` (1 for the chosen mode)
+    and the attributes.
+
+    :raises ValueError: a missing column, or a set without exactly one chosen alternative.
+    """
+    (path,) = files.values()
+    return {"choices.csv.gz": _long(path, "case", "case", _MODES)}
+
+
+def _long(path: Path, choice_set: str, person: str, attributes: tuple[str, ...]) -> Any:
+    """A row for each alternative: set, person, alternative, whether it was chosen, attributes."""
+    pd = require_pandas()
+    raw = pd.read_csv(path)
+    require_columns(raw, [choice_set, person, "alt", "choice", *attributes], path)
+    chosen = raw["choice"].astype(int)
+    many = chosen.groupby(raw[choice_set]).transform("sum")
+    if (many != 1).any():
+        raise ValueError(
+            f"{path.name} has {many[many != 1].iloc[0]} chosen alternatives in set "
+            f"{raw[choice_set][many != 1].iloc[0]}; give one in each."
+        )
+    said = {"choice_set": raw[choice_set], "person": raw[person], "alternative": raw["alt"]}
+    return pd.DataFrame({**said, "chosen": chosen, **{name: raw[name] for name in attributes}})
+
+
 def _distinct(profiles: Any) -> tuple[Any, Any]:
     """Each profile once, by first appearance, and the number of the profile of each row."""
     numbers = profiles.groupby(list(profiles.columns), sort=False).ngroup().to_numpy()
     items = profiles.drop_duplicates().reset_index(drop=True)
     items.insert(0, "item_id", np.arange(len(items)))
     return items, numbers
-
-
-def _require(frame: Any, columns: list[str], path: Path) -> None:
-    missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise ValueError(
-            f"{path.name} has no column {missing[0]!r}; give the public file, or one with its "
-            "columns."
-        )

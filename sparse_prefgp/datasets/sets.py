@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparse_prefgp.datasets.registry import DataSet
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.datasets.registry import CHOICES, TARGET, DataSet
+from sparse_prefgp.io import DuelTable, read_choice_table, read_table
+from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, PERSON
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+TIE = "tie"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,9 +24,9 @@ class DuelSet:
     features.
     """
     duels: Any
-    """Data frame, one row per duel: `winner`, `loser`, context."""
+    """Data frame, one row per duel: `winner`, `loser`, context; a column `tie` has 1 for ties."""
     ties: Any = None
-    """Data frame of tied pairs, `item_a` and `item_b`, or None."""
+    """Data frame of tied pairs where they have a table of their own, `item_a` and `item_b`."""
     gold: Any = None
     """Data frame of duels that the authors of the set settled on, or None."""
 
@@ -38,18 +41,43 @@ class DuelSet:
         """
         if gold and ties:
             raise ValueError("Gold duels have no ties; leave out gold or ties.")
-        for wanted, found, what in ((gold, self.gold, "gold duels"), (ties, self.ties, "ties")):
-            if wanted and found is None:
+        for wanted, found, what in (
+            (gold, self.gold is not None, "gold duels"),
+            (ties, self.ties is not None or TIE in self.duels.columns, "ties"),
+        ):
+            if wanted and not found:
                 raise ValueError(f"The data set {self.about.name!r} has no {what}; leave them out.")
-        ignore = [name for name in self.about.ignore if name in self.items.columns]
+        texts = options.get("text", ())
+        named = {texts} if isinstance(texts, str) else set(texts)
+        ignore = [n for n in self.about.ignore if n in self.items.columns and n not in named]
         ignore += list(options.pop("ignore", ()))
         return read_table(
             self.items,
-            self.gold if gold else self.duels,
+            self.gold if gold else self._voted(ties, "grade" in options),
             ignore=ignore,
-            ties=self._located_ties() if ties else None,
+            ties=self._located_ties() if ties and self.ties is not None else None,
             **options,
         )
+
+    @property
+    def frames(self) -> dict[str, Any]:
+        """Its data frames by the names that files of them have."""
+        found = {
+            "items": self.items,
+            "duels": self.duels,
+            "ties": self.ties,
+            "gold_duels": self.gold,
+        }
+        return {name: frame for name, frame in found.items() if frame is not None}
+
+    def _voted(self, ties: bool, graded: bool) -> Any:
+        """The duels, with or without those among them that are ties; grades tell ties too."""
+        if TIE not in self.duels.columns:
+            return self.duels
+        if ties:
+            return self.duels.drop(columns=TIE) if graded else self.duels
+        decided = self.duels[self.duels[TIE] == 0]
+        return decided.drop(columns=TIE).reset_index(drop=True)
 
     def _located_ties(self) -> Any:
         """The ties with context that the duels have and the ties leave to their items."""
@@ -62,11 +90,49 @@ class DuelSet:
         return self.ties.assign(**{name: of_items[name].to_numpy() for name in missing})
 
     def __repr__(self) -> str:
+        among = int(self.duels[TIE].sum()) if TIE in self.duels.columns else 0
         return (
-            f"DuelSet({self.about.name!r}, items={len(self.items)}, duels={len(self.duels)}, "
-            f"ties={0 if self.ties is None else len(self.ties)}, "
+            f"DuelSet({self.about.name!r}, items={len(self.items)}, "
+            f"duels={len(self.duels) - among}, "
+            f"ties={among + (0 if self.ties is None else len(self.ties))}, "
             f"gold={0 if self.gold is None else len(self.gold)})"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChoiceSet:
+    """Choices of one alternative from a set."""
+
+    about: DataSet
+    """What is known of the set: licence, citation, shape."""
+    choices: Any
+    """Data frame, one row per alternative: `choice_set` (which choice it belongs to), `chosen` (1
+    for one in each set), `person`, attributes, columns that are none (`about.ignore`).
+    """
+
+    @property
+    def attributes(self) -> list[str]:
+        """Columns that describe the alternatives."""
+        others = {CHOICE_SET, CHOSEN, PERSON, *self.about.ignore}
+        return [name for name in self.choices.columns if name not in others]
+
+    @property
+    def frames(self) -> dict[str, Any]:
+        """Its data frame by the name that a file of it has."""
+        return {CHOICES: self.choices}
+
+    def table(self, **options: Any) -> DuelTable:
+        """The table from which splits and `Duels` are made: alternatives that are equal in all
+        attributes are one item.
+
+        :param options: more of `read_choice_table`, such as `features` or `person`.
+        :raises ValueError: what `read_choice_table` raises.
+        """
+        return read_choice_table(None, self.choices, **{"features": self.attributes} | options)
+
+    def __repr__(self) -> str:
+        number = self.choices[CHOICE_SET].nunique()
+        return f"ChoiceSet({self.about.name!r}, choices={number}, alternatives={len(self.choices)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +150,15 @@ class RegressionSet:
     more_inputs: Any = None
     """Data frame of further rows of features without a target, or None."""
 
+    @property
+    def frames(self) -> dict[str, Any]:
+        """Features and target in one data frame, by the name that a file of it has."""
+        return {self.about.name: self.features.assign(**{TARGET: self.target})}
+
     def __repr__(self) -> str:
         parts = None if self.parts is None else tuple(len(rows) for rows in self.parts)
         rows, columns = self.features.shape
         return f"RegressionSet({self.about.name!r}, rows={rows}, features={columns}, parts={parts})"
+
+
+AnySet = DuelSet | ChoiceSet | RegressionSet

@@ -10,11 +10,13 @@ import numpy as np
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.splits import given_rows, item_parts, split_columns
 from sparse_prefgp.datasets import (
+    ChoiceSet,
     DuelSet,
     RegressionSet,
     duels_from_targets,
     load,
 )
+from sparse_prefgp.datasets.sets import AnySet
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.ablation.configuration import Data, Regression, SplitSettings
@@ -39,6 +41,11 @@ def check_named(data: Data) -> None:
     """
     assert data.set is not None
     found = _loaded(data.set, tuple(source_sums(data).items()))
+    if isinstance(found, ChoiceSet):
+        raise ValueError(
+            f"The data set {data.set!r} has choices from sets, and studies take duels; choose "
+            "another, or give a table of duels under files."
+        )
     if isinstance(found, RegressionSet) and data.regression is None:
         raise ValueError(
             f"The data set {data.set!r} has targets and no duels; say under regression how to make "
@@ -63,6 +70,7 @@ def named_duels(
     if isinstance(found, RegressionSet):
         assert data.regression is not None
         return _from_targets(found, data.regression, split, max_train, seed)
+    assert isinstance(found, DuelSet)
     if data.test == "gold":
         return _gold_tested(found, split, max_train, seed)
     table = _table(data.set, split.by, sums)
@@ -71,7 +79,7 @@ def named_duels(
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str, sums: Sums) -> DuelSet | RegressionSet:
+def _loaded(name: str, sums: Sums) -> AnySet:
     return load(name)
 
 
