@@ -9,12 +9,13 @@ from typing import Any
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output
+from sparse_prefgp.cli.console import Output, counting_bar
+from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
-EXAMPLE = "Example: sparse-prefgp demo"
+EXAMPLE = "Example: sparse-prefgp demo --picture demo.png"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,9 @@ class DemoOptions:
     max_iterations: int = option("As for fit.", default=50)
     seed: int = same_as(FitSettings, "seed")
     report: bool = option("With --out, also write report.html.", default=False)
+    picture: Path | None = option(
+        "Draw the best items and the calibration next to each other here (.png).", default=None
+    )
     overwrite: bool = same_as(Shared, "overwrite")
 
     def settings(self) -> FitSettings:
@@ -46,14 +50,15 @@ class DemoOptions:
 def demo(console: Output, options: DemoOptions) -> None:
     """Fit thousands of duels made from a data set that ships inside scikit-learn."""
     from sparse_prefgp.cli.fit_printer import Printer
-    from sparse_prefgp.workflow.examples import NOISE_SHARE, diabetes_duels
-    from sparse_prefgp.workflow.folder import check_folder
+    from sparse_prefgp.datasets.demo import NOISE_SHARE, demo_tables
+    from sparse_prefgp.workflow.folder import check_folder, rank_items
     from sparse_prefgp.workflow.workflow import fit
 
     if options.out is not None:
         check_folder(options.out, options.overwrite)
+    check_file(options.picture, options.overwrite, ending=".png")
     settings = options.settings()
-    tables = diabetes_duels(options.duels, options.seed)
+    tables = demo_tables(options.duels, options.seed)
     console.print(
         Text(
             "442 patients from scikit-learn's diabetes data are the items. In each duel two of "
@@ -69,6 +74,15 @@ def demo(console: Output, options: DemoOptions) -> None:
         "reporter": printer,
     }
     output = fit(*tables, settings, out=options.out, **more)
+    if options.picture is not None:
+        from sparse_prefgp.analysis.scoring import HeldOut
+        from sparse_prefgp.workflow.pictures import write_overview
+
+        assert isinstance(output.held_out, HeldOut)
+        with counting_bar(console, "Ranking") as progress:
+            ranking = rank_items(output.model, settings.seed, progress)
+        write_overview(options.picture, ranking, output.held_out)
+        console.print(Text(f"Drawn in {options.picture}."), soft_wrap=True)
     console.manners.emit(output.figures)
     console.print(
         Text(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import cast
 
 from sparse_prefgp.data.splits import item_parts
+from sparse_prefgp.datasets.demo import demo_tables
 from sparse_prefgp.datasets.kamishima import Sushi, sushi
 from sparse_prefgp.datasets.loading import fetch, load
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile, describe, names
@@ -26,6 +27,7 @@ __all__ = [
     "boston",
     "delta_ailerons",
     "delta_elevators",
+    "demo_tables",
     "describe",
     "duels_from_targets",
     "electricity",

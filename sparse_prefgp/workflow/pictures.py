@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models, plotting
-from sparse_prefgp.plotting.canvas import MISSING, save, shortened_name
+from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TOP = 20
+# Two axes next to each other, whose letters can still be read at the width of a telephone.
+OVERVIEW_SIZE, OVERVIEW_TOP = (6.4, 3.2), 8
 # By these a later fit knows the pictures that it may replace.
 PICTURE_NAMES = (
     "reliability",
@@ -157,6 +159,37 @@ def write_pictures(
             "and may leave the range of the items, which counts from one feature on.",
         )
     return written
+
+
+def write_overview(
+    file: Path, ranking: analysis.ranking.Ranking, held_out: analysis.scoring.HeldOut
+) -> None:
+    """Write one picture of two: the best items with their intervals, and the calibration.
+
+    :param file: a PNG, 6.4 × 3.2 inches at 150 dots per inch; replaced if it is there.
+    :param ranking: what `rank` returned.
+    :param held_out: predictions of held-out duels.
+    :raises ModuleNotFoundError: matplotlib is not installed.
+    :raises OSError: the file cannot be written.
+    """
+    figure = new_figure(OVERVIEW_SIZE)
+    left, right = figure.subplots(1, 2)
+    columns = ["rank", "item_id", "utility", "sd", "lower", "upper"]
+    plotting.utilities(ranking.frame[columns], top=OVERVIEW_TOP, ax=left)
+    left.set_title(f"the first {OVERVIEW_TOP} of {len(ranking.frame):,}", fontsize=SMALL)
+    left.set_title("", loc="left")
+    left.set_xlabel(f"utility, {100 * ranking.level:g} % interval", fontsize=SMALL)
+    plotting.reliability(
+        log_probabilities=held_out.log_probabilities["model"], counts=held_out.counts, ax=right
+    )
+    right.get_legend().remove()
+    for number in list(right.texts):  # of duels in each bin: too many figures for this width
+        number.remove()
+    right.set_title(f"{held_out.counts.sum():,} held-out duels", fontsize=SMALL)
+    right.set_title("", loc="right")
+    right.set_xlabel("how sure the model was", fontsize=SMALL)
+    right.set_ylabel("how often it was right", fontsize=SMALL)
+    save(figure, file)
 
 
 def _add_choices(add: Callable[..., None], held_out: analysis.answers.HeldOutAnswers) -> None:

@@ -203,6 +203,24 @@ def test_demo_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
+def test_demo_draws(tmp_path: Path) -> None:
+    """The best items and the calibration in one picture, which is written over only if asked to."""
+    from matplotlib.image import imread
+
+    picture = tmp_path / "demo.png"
+    small = ("demo", "--duels", 200, "--inducing", 5, "--max-iterations", 1, "--picture", picture)
+    result = call(*small, "--quiet")
+    assert result.exit_code == 0, result.output
+    pixels = imread(picture)
+    assert pixels.shape[:2] == (480, 960)
+    halves = pixels[:, :480], pixels[:, 480:]
+    assert all((half[..., 2] - half[..., 0] > 0.5).sum() > 500 for half in halves), "blue marks"
+    assert picture.stat().st_size < 100_000
+    assert list(tmp_path.iterdir()) == [picture]
+    refused(call(*small), "demo.png", "--overwrite")
+    refused(call("demo", "--picture", tmp_path / "demo.svg"), "demo.svg", ".png")
+
+
 # ---- mistakes ----------------------------------------------------------------------------------
 
 

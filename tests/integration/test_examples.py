@@ -26,6 +26,7 @@ PAGES = [
     pytest.param("ties.md", None, id="ties", marks=SLOW),
     pytest.param("datasets.md", "electricity", id="datasets", marks=SLOW),
     pytest.param("scale.md", None, id="scale", marks=SLOW),
+    pytest.param("demo.md", None, id="demo", marks=SLOW),
     pytest.param("get-started.md", None, id="get-started", marks=SLOW),
     pytest.param("gpflow.md", None, id="gpflow", marks=SLOW),
     pytest.param("coming-from/bradley-terry.md", "llm_votes", id="bradley-terry", marks=SLOW),

@@ -14,13 +14,19 @@ toys = late("sklearn.datasets")
 NOISE_SHARE = 0.25
 
 
-def diabetes_duels(count: int, seed: int = 0) -> tuple[Any, Any]:
-    """Items and duels, as data frames, from scikit-learn's diabetes regression set.
+def demo_tables(count: int = 5000, seed: int = 0) -> tuple[Any, Any]:
+    """Items and duels of `sparse-prefgp demo`, as data frames, without any download.
+
+    They are made from scikit-learn's diabetes regression set.
 
     Each duel is between two of the 442 patients, drawn at random; the larger target (progression
     of the disease after a year) wins. Before they are compared, each of the two targets gets
     normal noise of a quarter of the targets' standard deviation, fresh for every duel.
 
+    :param count: how many duels.
+    :param seed: the same seed gives the same duels.
+    :return: Items (442 rows): `item_id`, such as "patient 7", and ten features; and duels: `winner`
+        and `loser`.
     :raises ValueError: a count below 1.
     :raises ModuleNotFoundError: pandas is not installed.
     """
