@@ -30,7 +30,8 @@ def to_tensorboard(
     """
     if find_spec("tensorboard") is None:
         raise ModuleNotFoundError(
-            "TensorBoard is not installed; install it with pip install tensorboard."
+            "TensorBoard is not installed; install it with "
+            'pip install "sparse_prefgp[tensorboard]".'
         )
     if every < 1:
         raise ValueError(f"every must be at least 1, not {every}.")

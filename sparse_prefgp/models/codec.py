@@ -326,20 +326,39 @@ def _encode_number(value: Any, module: Any, where: str) -> Any:
 
 
 def _decode_tfp(entry: Json | None, module: Any) -> Any:
+    """:raises ValueError: a class that is none of the module's bijectors or distributions."""
     if entry is None:
         return None
-    arguments = {key: _decode_number(value) for key, value in entry["arguments"].items()}
-    return getattr(module, entry["class"])(**arguments)
+    base = module.Bijector if module is tfp.bijectors else module.Distribution
+    kind = getattr(module, entry["class"], None)
+    # A file may name nothing else of the module: what it names is called with what it holds.
+    if not (inspect.isclass(kind) and issubclass(kind, base)):
+        raise ValueError(
+            f"The model has a parameter with {entry['class']!r}, which is none of "
+            f"the {_short(module)} of TensorFlow Probability; save it again."
+        )
+    return kind(**{key: _decode_number(value) for key, value in entry["arguments"].items()})
 
 
 def _decode_number(entry: Json) -> Any:
     if "of" in entry:
-        return _decode_tfp(entry, getattr(tfp, entry["of"]))
+        return _decode_tfp(entry, _module_of(entry["of"]))
     if "list" in entry:
         return [_decode_number(value) for value in entry["list"]]
     if "numbers" in entry:
         return np.asarray(entry["numbers"], dtype=entry["dtype"])
     return entry["value"]
+
+
+def _module_of(name: str) -> Any:
+    """The inverse of `_short`."""
+    for module in (tfp.bijectors, tfp.distributions):
+        if name == _short(module):
+            return module
+    raise ValueError(
+        f"The model has a parameter with something of {name!r}, not of the bijectors or "
+        "distributions of TensorFlow Probability; save it again."
+    )
 
 
 def _short(module: Any) -> str:

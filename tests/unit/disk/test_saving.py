@@ -323,6 +323,38 @@ def edit(folder: Path, sign: bool = True, **changes: Any) -> None:
     path.write_text(json.dumps(values))
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"class": "experimental", "arguments": {}},  # there, but no bijector
+        {"class": "NoSuchTransform", "arguments": {}},
+        # With the module's own loader a file could write any other file.
+        {
+            "class": "Exp",
+            "arguments": {
+                "name": {
+                    "of": "__loader__",
+                    "class": "set_data",
+                    "arguments": {
+                        "path": {"value": "written"},
+                        "data": {"numbers": [104, 105], "dtype": "uint8"},
+                    },
+                }
+            },
+        },
+    ],
+)
+def test_a_file_names_nothing_but_transforms_and_priors(
+    saved: Path, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = json.loads((saved / DESCRIPTION).read_text())["parameters"]
+    edit(saved, parameters=[{**parameters[0], "transform": named}, *parameters[1:]])
+    monkeypatch.chdir(saved.parent)
+    with pytest.raises(ValueError, match="of TensorFlow Probability; save it again"):
+        spg.load(saved)
+    assert not Path("written").exists()
+
+
 def test_a_folder_that_is_missing_or_foreign(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
