@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,11 @@ from sparse_prefgp.analysis.averaging import WeightedRows, averaged
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, has_contexts, in_rows
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.data.contexts import Contexts, ItemRows, in_words
-from sparse_prefgp.data.slices import date_text
+from sparse_prefgp.data.slices import date_text, rows_in_force
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 EACH, LAST, DATE = "each", "last", "date"
 # An average is over so many rows of an item at least, where it has them, and over so many rows of
@@ -74,15 +74,42 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
     return (model.at_date(dates[0]) if dates else model), rest
 
 
-def active_at(model: Any, found: ItemSet, within: float = 2.0) -> tuple[ItemSet, str]:
-    """Of the items of a model in time those that are active at its date, and this in words."""
-    number = np.append(model.duels.item, -1)[found.numbers]
-    found = found.select(np.isin(number, model.active_items(within=within)))
-    day = date_text(model.date)
-    return found, (
-        f"Utilities are those of {day}, of items with a duel before and not more than "
-        f"{within:g} years since the last one."
+def active_at(model: Any, names: Sequence[Any], within: float = 2.0) -> tuple[BoolArray, str]:
+    """Which rows of items, by the names of these, are of items that are active at the date of a
+    model in time, and this in words."""
+    known = names_of(model)
+    about = {id_text(known[row]) for row in model.rows_at()[model.active_items(within=within)]}
+    active = np.array([id_text(name) in about for name in names], dtype=bool)
+    return active, (
+        f"Utilities are those of {date_text(model.date)}, of items with a duel before and not more "
+        f"than {within:g} years since the last one."
     )
+
+
+def names_of(model: Any) -> Sequence[Hashable]:
+    """The name of the item of each row of a model."""
+    duels = model.duels
+    if duels.item_rows is not None:
+        return tuple(duels.item_rows.names)
+    return range(duels.num_items) if duels.item_ids is None else duels.item_ids
+
+
+def rows_now(model: Any, bases: Sequence[Any], names: Sequence[Any]) -> IntArray:
+    """One row of each name, in the order of the names' first appearance: where utilities move in
+    time that in force at the date of the model, else the last one.
+
+    :param bases: ids of the rows in their table.
+    """
+    if not model.row_layout.dated:
+        return last_rows(names)
+    own = model.duels.item_rows
+    ids = own.bases if own is not None else names_of(model)
+    began: dict[str, float] = {}
+    for base, start in zip(ids, model.row_starts.tolist(), strict=True):
+        text = id_text(base)
+        began[text] = float(np.fmin(began.get(text, np.nan), start))
+    starts = np.array([began.get(id_text(base), np.nan) for base in bases])
+    return rows_in_force(_codes(names), starts, model.date)
 
 
 def board_of(model: Predicts, items: Any, at: At, active_within: float = 2.0) -> Board:
@@ -97,16 +124,20 @@ def board_of(model: Predicts, items: Any, at: At, active_within: float = 2.0) ->
         raise ValueError(f"{word!r} was asked for along with other places; give it alone (--at).")
     if not has_contexts(model, items):
         return _without_contexts(model, items, places, active_within)
-    named = [] if word is not None else places
+    named, when = [] if word is not None else places, ""
     contexts, bases = contexts_at(model, named), candidates_of(model, items)
-    base = last_rows(bases.names)  # of an item with a row for each date, the last one
+    base = rows_now(model, bases.ids, bases.names)  # of an item with a row for each date, one
+    if items is None and model.row_layout.dated:
+        active, when = active_at(model, [bases.names[i] for i in base], active_within)
+        base = base[active]
     count = len(contexts)
     rows = in_rows(model, bases, np.repeat(base, count), np.tile(contexts.values, (len(base), 1)))
     if word == EACH:
         apart = np.tile(_of_duels(model, contexts), len(base))
-        return replace(_as_they_are(model, rows), contexts=apart)
+        return replace(_as_they_are(model, rows), contexts=apart, averaged=when)
     owner, weight = np.repeat(np.arange(len(base)), count), np.tile(contexts.counts, len(base))
-    return _averaged(model, rows, owner, weight.astype(float), _over(contexts, bool(named)))
+    words = f"{when} {_over(contexts, bool(named))}".strip()
+    return _averaged(model, rows, owner, weight.astype(float), words)
 
 
 def _has_states(model: Predicts) -> bool:
@@ -146,7 +177,9 @@ def _without_contexts(
 ) -> Board:
     found, when = resolve_items(model, items), ""
     if items is None and model.row_layout.dated:
-        found, when = active_at(model, found, active_within)
+        names = found.ids if found.rows is None else found.rows.names
+        active, when = active_at(model, names, active_within)
+        found = found.select(np.flatnonzero(active))
     if places and places[0] not in (EACH, LAST):
         contexts_at(model, places)  # refused, if only for items that stand in their contexts
         raise ValueError(
@@ -157,7 +190,12 @@ def _without_contexts(
         return replace(_as_they_are(model, found), averaged=when)
     names = found.rows.names
     if places == [LAST]:
-        return _by_name(model, found.select(last_rows(names)))
+        last = "Utilities are those at the last row of each item."
+        return _by_name(model, found.select(last_rows(names)), f"{when} {last}".strip())
+    if model.row_layout.dated:
+        now = found.select(rows_now(model, found.rows.bases, names))
+        words = "Each item stands at the row that its latest duel by then had."
+        return _by_name(model, now, f"{when} {words}".strip())
     code = _codes(names)
     kept = _some_of_each(code, np.asarray(found.comparisons, dtype=float))
     few = len(kept) < len(found)
@@ -200,7 +238,7 @@ def _as_they_are(model: Predicts, items: ItemSet) -> Board:
     return Board(items, numbered_inputs(model, items), model.posterior())
 
 
-def _by_name(model: Predicts, items: ItemSet) -> Board:
+def _by_name(model: Predicts, items: ItemSet, words: str) -> Board:
     """Rows that stand for their items, with all duels of these."""
     assert items.rows is not None
     board = _as_they_are(model, items)
@@ -211,7 +249,7 @@ def _by_name(model: Predicts, items: ItemSet) -> Board:
             ids=items.rows.names,
             comparisons=_duels_of(model, items.rows, items.comparisons),
         ),
-        averaged="Utilities are those at the last row of each item.",
+        averaged=words,
     )
 
 

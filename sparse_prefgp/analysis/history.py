@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import special
 
+from sparse_prefgp.analysis.boards import at_a_date, names_of, rows_now
+from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, has_contexts, in_rows
 from sparse_prefgp.analysis.ranking import level_of_interval
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.slices import date_text, days_of
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.models.trajectories import Trajectories
+from sparse_prefgp.models.trajectories import Stand, trajectories_of
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.words import shortened
@@ -47,19 +49,50 @@ def grid_of(model: Any, since: Any = None, until: Any = None, number: int = DATE
     return np.linspace(first, last, number)
 
 
-def rows_of(model: Any, names: Sequence[Hashable]) -> IntArray:
-    """The last row of each named item of a model.
+def numbers_of(model: Any, names: Sequence[Hashable]) -> IntArray:
+    """The number of each named item of a model.
 
     :raises ValueError: one that there is not.
     """
-    place = {id_text(name): i for i, name in enumerate(_names(model))}
+    place = {id_text(name): i for i, name in enumerate(names_of(model))}
     for name in names:
         if id_text(name) not in place:
             raise ValueError(
                 f"The item {shortened(name)} is none of the {len(set(place)):,} of the model; "
                 "correct it (--item)."
             )
-    return np.array([place[id_text(name)] for name in names], dtype=np.int64)
+    return np.array([model.duels.item[place[id_text(name)]] for name in names], dtype=np.int64)
+
+
+def _stand(model: Any, at: Any) -> Stand | None:
+    """In which contexts items stand, or at which of their rows; None for items of one row each.
+
+    :raises ValueError: contexts asked of a model without, or a date; what `contexts_at` raises.
+    """
+    told = [at] if isinstance(at, str | Mapping) else list(at)
+    _, places = at_a_date(model, told)
+    if len(places) < len(told):
+        raise ValueError(
+            f"A history is of many dates, but {told[0]!r} is one; leave it out (--at)."
+        )
+    if not has_contexts(model):
+        if places:
+            contexts_at(model, places)  # refused
+        return None
+    contexts, bases, names = contexts_at(model, places), candidates_of(model), names_of(model)
+    weight, count = contexts.counts / contexts.counts.sum(), len(contexts)
+
+    def stand(numbers: IntArray, day: float) -> tuple[FloatArray, FloatArray]:
+        now = model.at_date(np.float64(day))
+        base = rows_now(now, bases.ids, bases.names)
+        place = {id_text(bases.names[i]): i for i in base}
+        rows = [place[id_text(names[row])] for row in now.rows_at()[numbers]]
+        values = np.tile(contexts.values, (len(rows), 1))
+        found = in_rows(model, bases, np.repeat(rows, count), values)
+        features = found.inputs[:, : model.duels.num_features]
+        return features.reshape(len(rows), count, -1), np.tile(weight, (len(rows), 1))
+
+    return stand
 
 
 def history(
@@ -68,8 +101,13 @@ def history(
     dates: Any = None,
     *,
     level: float = 0.9,
+    at: Any = (),
 ) -> Any:
     """Utilities of items at dates, less the average of the items active then.
+
+    An item with several rows is followed through them: at each date it stands at that which its
+    latest duel by then had. In contexts it is the average over those of the training duels, as in
+    `rank`.
 
     :param model: a `PreferenceGP` whose utilities move in time.
     :param items: their ids, or names; by default those who led most often, at most six.
@@ -77,15 +115,16 @@ def history(
         last.
     :param level: of the intervals, which are of the difference from the average: levels alone are
         not known.
+    :param at: contexts, as in `rank`: averaged over those seen that agree with any of them.
     :return: A data frame with `item_id`, `date`, `utility`, `sd`, `lower` and `upper`, a row for
         each item at each date from its first duel on.
-    :raises ValueError: what `grid_of`, `rows_of` and `PreferenceGP.trajectories` raise; a level
-        outside (0, 1).
+    :raises ValueError: what `grid_of`, `numbers_of` and `PreferenceGP.trajectories` raise; a
+        level outside (0, 1); what `contexts_at` raises.
     """
     level = level_of_interval(level)
     days = grid_of(model) if dates is None else dates
-    names = leaders(model, days) if items is None else list(items)
-    found = model.trajectories(rows_of(model, names), days)
+    names = leaders(model, days, at=at) if items is None else list(items)
+    found = trajectories_of(model, numbers_of(model, names), days, stand=_stand(model, at))
     half = float(special.ndtri(0.5 + 0.5 * level)) * found.sd
     pd = require_pandas()
     frame = pd.DataFrame(
@@ -101,31 +140,34 @@ def history(
     return frame[frame["utility"].notna()].reset_index(drop=True)
 
 
-def leaders(model: Any, dates: Any, number: int = NAMED) -> list[Hashable]:
-    """Those who were best at most of the dates, at most so many."""
-    first = [season["best"][0]["item"] for season in seasons(model, dates, 1)]
+def leaders(model: Any, dates: Any, number: int = NAMED, at: Any = ()) -> list[Hashable]:
+    """Those who were best at most of the dates, at most so many.
+
+    :param at: as for `history`.
+    """
+    first = [season["best"][0]["item"] for season in seasons(model, dates, 1, at)]
     counts: dict[Hashable, int] = {}
     for name in first:
         counts[name] = counts.get(name, 0) + 1
     return sorted(counts, key=lambda name: -counts[name])[:number]
 
 
-def seasons(model: Any, dates: Any = None, number: int = 3) -> list[dict[str, Any]]:
+def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> list[dict[str, Any]]:
     """Who was best at each of some dates, of the items active then.
 
     :param dates: as for `history`; by default twelve from the first duel to the last.
     :param number: how many to name.
+    :param at: as for `history`.
     :return: `date`, `active` (how many items are about) and `best`: the first ones with `item`,
         `utility` (less the average of those active) and `sd` of it.
     """
     days = grid_of(model, number=SEASONS + 1)[1:] if dates is None else dates
-    names = _names(model)
-    last_row = {int(item): row for row, item in enumerate(model.duels.item)}
-    rows = np.array(list(last_row.values()))
-    found: Trajectories = model.trajectories(rows, days)
+    names = names_of(model)
+    rows = model.rows_at()
+    found = trajectories_of(model, np.arange(len(rows)), days, stand=_stand(model, at))
     told = []
     for j, day in enumerate(found.days):
-        about = np.isin(model.duels.item[rows], model.active_items(day))
+        about = np.isin(found.items, model.active_items(day))
         mean = np.where(about, found.mean[:, j], -np.inf)
         best = np.argsort(-mean, kind="stable")[: min(number, int(about.sum()))]
         told.append(
@@ -143,11 +185,3 @@ def seasons(model: Any, dates: Any = None, number: int = 3) -> list[dict[str, An
             }
         )
     return told
-
-
-def _names(model: Any) -> Sequence[Hashable]:
-    """Of the item of each row."""
-    duels = model.duels
-    if duels.item_rows is not None:
-        return tuple(duels.item_rows.names)
-    return range(duels.num_items) if duels.item_ids is None else duels.item_ids

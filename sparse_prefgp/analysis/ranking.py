@@ -219,7 +219,8 @@ def rank(
     An item with several rows, in contexts or at dates, is ranked by the average of its utilities
     there, under their joint posterior. In contexts it is the same average for every item: over
     those of the training duels, each weighted by how often it occurs. Over dates or states (`item=`
-    of `read_duels`) it is over the item's own rows, weighted by the duels of each.
+    of `read_duels`) it is over the item's own rows, weighted by the duels of each; but where
+    utilities move in time it is at the one row that the item's latest duel by the date had.
 
     Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn by
     `rng`; where an item has several rows, these are 2,000 rows, of 200 items at least. With

@@ -30,6 +30,13 @@ class TrajectoriesOptions:
     since: str | None = option("The first date; by default that of the first duel.", default=None)
     until: str | None = option("The last date; by default that of the last duel.", default=None)
     dates: int = option("How many dates at equal distances.", default=60, least=2)
+    at: Sequence[str] = option(
+        "Where items stand in contexts, in which: surface=clay, repeatable. By default the average "
+        "over those of the training duels.",
+        default=(),
+        kind=list[str],
+        parse=tuple,
+    )
     level: float = same_as(Shared, "level", default=0.9)
     out: Path | None = option("Write all trajectories here (.csv).", default=None)
     picture: Path | None = option("Draw them here (.png).", default=None)
@@ -47,8 +54,9 @@ def trajectories(console: Output, saved: SavedModel, options: TrajectoriesOption
 
     days = grid_of(fitted, options.since, options.until, options.dates)
     with console.status("Looking back …"):
-        told = seasons(fitted, grid_of(fitted, options.since, options.until, SEASONS + 1)[1:])
-        frame = history(fitted, options.item or None, days, level=options.level)
+        grid = grid_of(fitted, options.since, options.until, SEASONS + 1)[1:]
+        told = seasons(fitted, grid, at=options.at)
+        frame = history(fitted, options.item or None, days, level=options.level, at=options.at)
     if options.out is not None:
         write_file(options.out, frame.to_csv(index=False))
     if options.picture is not None:
@@ -56,7 +64,7 @@ def trajectories(console: Output, saved: SavedModel, options: TrajectoriesOption
         from sparse_prefgp.plotting.canvas import save
 
         names = list(dict.fromkeys(frame["item_id"]))
-        save(draw(fitted, names, days, level=options.level).figure, options.picture)
+        save(draw(fitted, names, days, level=options.level, at=options.at).figure, options.picture)
     columns = {
         "date": [one["date"] for one in told],
         "active": [f"{one['active']:,}" for one in told],

@@ -91,6 +91,8 @@ class Dated(NamedTuple):
     """Of each item by its number: the day of its first duel; NaN where it takes part in none."""
     last: FloatArray
     """Of each item by its number: the day of its last duel; NaN where it takes part in none."""
+    starts: FloatArray
+    """Of each row of the items: the day of its first duel; NaN where it takes part in none."""
 
     @property
     def from_when(self) -> FloatArray:
@@ -115,7 +117,26 @@ class Dated(NamedTuple):
         np.minimum.at(begin, number, np.repeat(times[place], sizes))
         none = np.isinf(first)
         first[none] = last[none] = begin[none] = np.nan
-        return cls(times[place], begin, first, last)
+        starts = np.full(duels.num_items, np.inf)
+        np.minimum.at(starts, events.sides, np.repeat(events.time, sizes))
+        starts[np.isinf(starts)] = np.nan
+        return cls(times[place], begin, first, last, starts)
+
+
+def rows_in_force(owner: IntArray, starts: FloatArray, day: float) -> IntArray:
+    """(I,) the row in force at a day, of each of I owners.
+
+    It is the one that began last by then. Where none had, it is the last of those that never begin,
+    and where all begin later the first to begin.
+
+    :param owner: (n,) of each row, 0 to I - 1, each of which has one.
+    :param starts: (n,) the day on which each row begins; NaN for never.
+    """
+    never = np.isnan(starts)
+    begun = ~never & (starts <= day)
+    key = np.select([begun, never], [starts, 0.0], -starts)
+    order = np.lexsort((np.arange(len(owner)), key, 2 * begun + never, owner))
+    return np.asarray(order[np.cumsum(np.bincount(owner)) - 1])
 
 
 def days_of(times: Any, t: int) -> FloatArray:

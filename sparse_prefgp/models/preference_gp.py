@@ -36,7 +36,14 @@ from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.data.slices import DAYS_A_YEAR, Dated, check_slices, date_text, days_of
+from sparse_prefgp.data.slices import (
+    DAYS_A_YEAR,
+    Dated,
+    check_slices,
+    date_text,
+    days_of,
+    rows_in_force,
+)
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
@@ -463,6 +470,27 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         assert self._dated is not None
         return float(np.nanmin(self._dated.from_when))
 
+    @property
+    def row_starts(self) -> FloatArray:
+        """(n,) of each row of `duels.items` the day, since 1970, of its first duel; NaN where it
+        has none.
+
+        :raises ValueError: utilities that do not move in time.
+        """
+        self._require_time("When rows begin")
+        assert self._dated is not None
+        return self._dated.starts
+
+    def rows_at(self, at: Any = None) -> IntArray:
+        """Of each item by its number, (I,), its row of `duels.items` at a date: where an item has
+        several, that which its latest duel by then had.
+
+        :param at: the date; by default `date`.
+        :raises ValueError: utilities that do not move in time; a date that is none.
+        """
+        day = self.date if at is None else float(days_of(np.asarray([at]), 1)[0])
+        return rows_in_force(self.duels.item, self.row_starts, day)
+
     def moved_in(self, years: float) -> float:
         """Standard deviation of what joins the utility of an item in so many years.
 
@@ -478,15 +506,28 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def trajectories(self, items: Any, dates: Any, active_within: float = 2.0) -> Trajectories:
         """How utilities of items moved, less the average of the items active at each date.
 
-        Levels alone are not known: only differences are, and their bands are of these.
+        Levels alone are not known: only differences are, and their bands are of these. An item with
+        several rows is followed through them, by `rows_at`; of items in contexts
+        `analysis.history` takes the average.
 
-        :param items: (n,) rows of `duels.items`.
+        :param items: (n,) rows of `duels.items`, each of which stands for its item.
         :param dates: (d,) as `Duels(times=)` has them, ascending.
         :param active_within: years after its last duel for which an item counts as active.
-        :raises ValueError: utilities that do not move in time; dates that are none, or of nobody.
+        :raises ValueError: utilities that do not move in time; items in contexts; dates that are
+            none, or of nobody.
         """
         self._require_time("A trajectory")
-        return trajectories_of(self, np.asarray(items), dates, active_within)
+        rows = self.duels.item_rows
+        if rows is not None and rows.columns:
+            raise ValueError(
+                "The items of the model stand in contexts, at which a trajectory is an average; "
+                "take spg.analysis.history.history(model, names)."
+            )
+        given, n = np.asarray(items), self.duels.num_items
+        for i in given[(given < 0) | (given >= n)][:1]:
+            raise ValueError(f"items has {i}, which is no row of the items; give 0 to {n - 1}.")
+        found = trajectories_of(self, self.duels.item[given], dates, active_within)
+        return found._replace(items=given)
 
     def filter(self, duels: Duels | None = None, slices: Any = None) -> Filtering:
         """This model and later duels, in one pass: nothing before is done again.

@@ -30,6 +30,8 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # So many items all stay in the frontier at the end; of more, those that dueled in the last years.
 _ALL_STAY, _STAYING_YEARS = 1500, 3.0
+# A variance up to here is nothing.
+_ROUNDING = 1e-12
 
 
 class EndFrontier(NamedTuple):
@@ -187,21 +189,28 @@ class TimePosterior(Posterior):
         items, times = self._where(inputs)
         columns = self._own(inputs)
         mean, covariance = self.utilities(items, times).with_columns(columns)
-        covariance += self._beyond(inputs, columns)
+        covariance += self._beyond(inputs[:, None], np.ones((len(inputs), 1)), columns)
         return tf.constant(mean + self._prior_mean(inputs)), tf.constant(covariance)
 
-    def joint_at_each(self, inputs: Sequence[tf.Tensor]) -> list[tuple[FloatArray, FloatArray]]:
-        """Mean (N,) and covariance (N, N) for several sets of rows (N, D), in one sweep.
+    def joint_at_each(
+        self, inputs: Sequence[tf.Tensor], weights: Sequence[FloatArray]
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Mean (N,) and covariance (N, N) of averages over rows of one item each, for several sets
+        of them, in one sweep.
 
-        :param inputs: the rows of a set are of one date.
+        :param inputs: (N, p, D) rows each, all of one date.
+        :param weights: (N, p) each, which add up to 1.
         """
-        every = tf.concat(inputs, 0)
-        items, times = self._where(every)
-        columns = self._own(every)
-        asked = Asked(items, np.full(len(items), -1), times, np.zeros_like(columns))
+        items, times = self._where(tf.concat([rows[:, 0] for rows in inputs], 0))
+        own = [
+            np.einsum("np,npk->nk", weight, self._own(_flat(rows)).reshape(*weight.shape, -1))
+            for rows, weight in zip(inputs, weights, strict=True)
+        ]
+        nothing = np.zeros_like(np.concatenate(own))
+        asked = Asked(items, np.full(len(items), -1), times, nothing)
         swept = self._swept(asked, joint=True)
         found, start, result = swept.found, 0, []
-        for rows in inputs:
+        for rows, weight, columns in zip(inputs, weights, own, strict=True):
             some = slice(start, start + len(rows))
             start = some.stop
             at, step = swept.at[some], int(swept.steps[some.start])
@@ -209,9 +218,10 @@ class TimePosterior(Posterior):
             given, of_w = found.rows[at], found.covariance
             covariance = found.joint[step][np.ix_(inside, inside)] + given @ of_w @ given.T
             together = JointInTime(found.mean[at, 0], covariance, given, found.weights[:, 0], of_w)
-            mean, covariance = together.with_columns(columns[some])
-            mean += np.asarray(self._prior_mean(rows))
-            result.append((mean, covariance + self._beyond(rows, columns[some])))
+            mean, covariance = together.with_columns(columns)
+            before = np.asarray(self._prior_mean(_flat(rows))).reshape(weight.shape)
+            mean += np.sum(weight * before, 1)
+            result.append((mean, covariance + self._beyond(rows, weight, columns)))
         return result
 
     def with_date(self, date: float) -> TimePosterior:
@@ -299,12 +309,24 @@ class TimePosterior(Posterior):
         """Features of the other terms, (N, k)."""
         return np.asarray(self._in_time.features(inputs))
 
-    def _beyond(self, inputs: tf.Tensor, columns: FloatArray) -> FloatArray:
-        """What features (N, k) leave of the covariance of the other terms, (N, N)."""
-        others = self._in_time.others
-        if others is None:
-            return np.zeros((len(columns), len(columns)))
-        return np.asarray(kernel_matrix(others, inputs)) - columns @ columns.T
+    def _beyond(self, inputs: tf.Tensor, weights: FloatArray, columns: FloatArray) -> FloatArray:
+        """What the features of averages, (N, k), leave of the covariance of the other terms,
+        (N, N).
+
+        :param inputs: (N, p, D).
+        :param weights: (N, p).
+        """
+        others, n, flat = self._in_time.others, len(columns), _flat(inputs)
+        if others is None or np.all(self._in_time.left(flat) <= _ROUNDING):
+            return np.zeros((n, n))
+        covariance = -columns @ columns.T
+        if weights.shape[1] == 1:
+            return np.asarray(kernel_matrix(others, flat)) + covariance
+        for p, weight in enumerate(weights.T):
+            between = np.asarray(kernel_matrix(others, inputs[:, p], flat))
+            between = between.reshape(n, *weights.shape)
+            covariance += weight[:, None] * np.einsum("nmq,mq->nm", between, weights)
+        return covariance
 
     @staticmethod
     def _in_order(plan: Plan, seen: Seen) -> Seen:
@@ -448,3 +470,8 @@ class TimePosterior(Posterior):
         where = np.empty(len(losers), np.int64)
         where[plan.order] = np.arange(len(losers))
         return _Swept(plan, found, where[late], steps[late])
+
+
+def _flat(inputs: tf.Tensor) -> tf.Tensor:
+    """Rows (N, p, D) as (N p, D)."""
+    return tf.reshape(inputs, [-1, inputs.shape[-1]])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from sparse_prefgp.data.slices import days_of
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -17,7 +19,7 @@ class Trajectories(NamedTuple):
     """Utilities of n items at d dates, less the average of the items active then."""
 
     items: IntArray
-    """(n,) rows of `duels.items`."""
+    """(n,) rows of `duels.items`, or numbers of items."""
     days: FloatArray
     """(d,) since 1970."""
     mean: FloatArray
@@ -28,31 +30,45 @@ class Trajectories(NamedTuple):
     """(d,) how many items are averaged."""
 
 
+# Of numbers of items (q,) at a day: features (q, p, D) of p rows of each, and weights (q, p) of
+# these, each row of which adds up to 1.
+Stand = Callable[[IntArray, float], tuple[FloatArray, FloatArray]]
+
+
 def trajectories_of(
-    model: PreferenceGP, items: IntArray, dates: Any, active_within: float
+    model: PreferenceGP,
+    numbers: IntArray,
+    dates: Any,
+    active_within: float = 2.0,
+    stand: Stand | None = None,
 ) -> Trajectories:
-    """See `PreferenceGP.trajectories`: one sweep, which all dates are asked in."""
+    """See `PreferenceGP.trajectories`: one sweep, which all dates are asked in.
+
+    :param numbers: (n,) of items.
+    :param stand: where items stand; by default at their rows of the date.
+    :return: whose `items` are the numbers.
+    """
     given = np.asarray(dates)
     days = days_of(given, given.size if given.ndim == 1 else 1)
     if not len(days) or np.any(np.diff(days) <= 0.0):
         raise ValueError(f"dates has {len(days)} entries in no ascending order; sort them.")
-    n = model.duels.num_items
-    for i in items[(items < 0) | (items >= n)][:1]:
-        raise ValueError(f"items has {i}, which is no row of the items; give 0 to {n - 1}.")
     known = model._dated
     assert known is not None
-    last_row = {int(number): row for row, number in enumerate(model.duels.item)}
-    asked, places, counts = [], [], []
+    asked, weights, places, counts = [], [], [], []
     for day in days:
         active = model.active_items(day, active_within)
-        others = np.array([last_row[int(number)] for number in active])
-        begun = known.from_when[model.duels.item[items]] <= day
-        rows = model.item_inputs(np.append(items[begun], others), at=day)
-        asked.append(model._inputs(rows))
+        begun = known.from_when[numbers] <= day
+        every = np.append(numbers[begun], active)
+        features, weight = _at_their_rows(model, every, day) if stand is None else stand(every, day)
+        q, p = weight.shape
+        flat = np.column_stack([features.reshape(q * p, -1), np.repeat(every, p)])
+        rows = model._inputs(model.dated(flat, day))
+        asked.append(tf.reshape(rows, [q, p, -1]))
+        weights.append(weight)
         places.append(np.flatnonzero(begun))
-        counts.append(len(others))
-    found = model.posterior_in_time().joint_at_each(asked)
-    mean, sd = (np.full((len(items), len(days)), np.nan) for _ in range(2))
+        counts.append(len(active))
+    found = model.posterior_in_time().joint_at_each(asked, weights)
+    mean, sd = (np.full((len(numbers), len(days)), np.nan) for _ in range(2))
     for j, ((average, covariance), at, count) in enumerate(zip(found, places, counts, strict=True)):
         step = np.zeros((len(at), len(average)))
         step[np.arange(len(at)), np.arange(len(at))] = 1.0
@@ -60,4 +76,11 @@ def trajectories_of(
         mean[at, j] = step @ average
         variance = np.einsum("ij,jk,ik->i", step, covariance, step)
         sd[at, j] = np.sqrt(np.maximum(variance, 0.0))  # of the one item that is active it is 0
-    return Trajectories(items, days, mean, sd, np.array(counts))
+    return Trajectories(numbers, days, mean, sd, np.array(counts))
+
+
+def _at_their_rows(
+    model: PreferenceGP, numbers: IntArray, day: float
+) -> tuple[FloatArray, FloatArray]:
+    rows = model.rows_at(day)[numbers]
+    return model.duels.items[rows][:, None], np.ones((len(numbers), 1))

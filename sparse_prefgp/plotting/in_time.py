@@ -34,6 +34,7 @@ def trajectories(
     dates: Any = None,
     *,
     level: float = 0.9,
+    at: Any = (),
     ax: Axes | None = None,
 ) -> Axes:
     """How utilities of items moved, less the average of the items active at each date, with bands
@@ -43,10 +44,11 @@ def trajectories(
     :param items: ids, or names; by default those who led most often, at most six.
     :param dates: as for `history`.
     :param level: of the bands.
+    :param at: contexts, as for `history`.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: what `history` raises.
     """
-    frame = history(model, items, dates, level=level)
+    frame = history(model, items, dates, level=level, at=at)
     ax = axes_or_new(ax)
     names = list(dict.fromkeys(frame["item_id"]))
     ax.axhline(0.0, color=GREY, linewidth=0.8)

@@ -1,0 +1,224 @@
+"""Items in contexts, or with a row for each state, whose utilities move: against dense matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.history import history, seasons
+from sparse_prefgp.analysis.suggestion import suggest
+from sparse_prefgp.data.slices import DAYS_A_YEAR, rows_in_force
+from tests.reference import slow_time
+from tests.tolerances import EVIDENCE
+
+TIGHT = spg.ParallelEP(tolerance=1e-13, max_sweeps=300)
+NUMBER, T, VARIANCE, OWN, NOISE = 6, 45, 0.4, 0.7, 0.35
+SURFACES = ("clay", "grass")
+MOVING = slow_time.wiener(1.2, 0.3)
+NAMES = [f"t{i}" for i in range(NUMBER)]
+
+
+def _tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """45 duels on two surfaces; the first player stops early, the last one is never on grass."""
+    rng = np.random.default_rng(21)
+    days = np.sort(rng.integers(0, 365 * 7, T))
+    surface = rng.choice(SURFACES, T)
+    sides = []
+    for i in range(T):
+        there = [j for j in range(NUMBER) if j or i < 12]
+        there = [j for j in there if j < NUMBER - 1 or surface[i] == "clay"]
+        sides.append(rng.permutation(there)[:2])
+    first, second = np.array(sides).T
+    duels = pd.DataFrame(
+        {
+            "winner": [NAMES[i] for i in first],
+            "loser": [NAMES[i] for i in second],
+            "date": (np.datetime64("2010-01-01") + days).astype(str),
+            "surface": surface,
+        }
+    )
+    return pd.DataFrame({"item_id": NAMES, "size": rng.normal(size=NUMBER)}), duels
+
+
+ITEMS, DUELS = _tables()
+
+
+@pytest.fixture(scope="module")
+def model() -> spg.PreferenceGP:
+    duels = spg.read_duels(ITEMS, DUELS, time="date", context=["surface"])
+    columns = duels.transform.columns_made_of
+    on_surface = [i for i, name in enumerate(columns) if name == "surface"]
+    own = spg.ItemTimes(spg.SameLevel(active_dims=on_surface))
+    own.kernel.variance.assign(OWN)
+    moving = spg.ItemInTime(spg.markov.Wiener(1.2, 0.3), "quarter")
+    kernel = gpflow.kernels.Linear(VARIANCE, active_dims=[columns.index("size")]) + own + moving
+    return spg.PreferenceGP(duels, kernel, engine=TIGHT, noise_variance=NOISE)
+
+
+class Dense:
+    """The same by matrices over duels and over players on surfaces."""
+
+    def __init__(self) -> None:
+        size = ITEMS["size"].to_numpy()
+        rows = np.append(np.repeat(size[:-1], 2), size[-1])  # which are what is standardised
+        self.size = (size - rows.mean()) / rows.std()
+        winners, losers = (
+            np.array([NAMES.index(x) for x in DUELS[side]]) for side in ("winner", "loser")
+        )
+        place = np.array([SURFACES.index(x) for x in DUELS["surface"]])
+        dates = DUELS["date"].to_numpy().astype("datetime64[M]").astype(int) // 3
+        days = DUELS["date"].to_numpy().astype("datetime64[D]").astype(float)
+        mean = np.array([days[dates == one].mean() for one in dates]) / DAYS_A_YEAR
+        columns = self.features(losers, place) - self.features(winners, place)
+        self.duels = slow_time.Duels(losers, winners, mean, columns)
+        self.prior = self.duels.covariance(MOVING)
+        self.found = slow_time.dense_ep(self.prior, 2.0 * NOISE, np.full(T, -np.inf), np.zeros(T))
+
+    def features(self, items: np.ndarray, place: np.ndarray) -> np.ndarray:
+        effects = np.zeros((len(items), NUMBER * 2))
+        effects[np.arange(len(items)), 2 * items + place] = np.sqrt(OWN)
+        return np.column_stack([np.sqrt(VARIANCE) * self.size[items], effects])
+
+    def at(self, items: np.ndarray, place: np.ndarray, day: str) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of utilities at a date."""
+        date = np.datetime64(day).astype(float) / DAYS_A_YEAR
+        dates, own = np.full(len(items), date), self.features(items, place)
+        before = slow_time.utilities(MOVING, items, dates, self.duels.first_dates())
+        across = self.duels.with_utilities(MOVING, items, dates) + self.duels.columns @ own.T
+        whole = np.block([[self.prior, across], [across.T, before + own @ own.T]])
+        zero = np.zeros(len(items))
+        sites = np.append(self.found.precision, zero), np.append(self.found.shift, zero)
+        after = slow_time.conditioned(whole, *sites)
+        return after.mean[T:], after.covariance[T:, T:]
+
+    def centred(
+        self, items: np.ndarray, weights: np.ndarray, day: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of averages over the surfaces, less the average of all of them."""
+        n = len(items)
+        mean, covariance = self.at(np.repeat(items, 2), np.tile([0, 1], n), day)
+        step = np.kron(np.eye(n) - 1.0 / n, weights)
+        return step @ mean, np.sqrt(np.diag(step @ covariance @ step.T))
+
+
+@pytest.fixture(scope="module")
+def dense() -> Dense:
+    return Dense()
+
+
+def weights_of_surfaces() -> np.ndarray:
+    counts = np.array([(DUELS["surface"] == name).sum() for name in SURFACES])
+    return counts / counts.sum()
+
+
+def test_evidence_and_predictions(model: spg.PreferenceGP, dense: Dense) -> None:
+    assert model.log_evidence() == pytest.approx(dense.found.log_evidence, rel=EVIDENCE)
+    pairs = pd.DataFrame({"first": ["t1", "t2"], "second": ["t3", "t5"], "surface": "grass"})
+    for day in ("2013-05-05", "2019-01-01"):
+        found = spg.predict(model, pairs, at=f"date={day}")
+        mean, covariance = dense.at(np.array([1, 2, 3, 5]), np.ones(4, int), day)
+        step = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
+        np.testing.assert_allclose(found["difference"], step @ mean, atol=1e-9)
+        sd = np.sqrt(np.diag(step @ covariance @ step.T))
+        np.testing.assert_allclose(found["sd"], sd, rtol=1e-8)
+
+
+@pytest.mark.parametrize("place", ["", "surface=grass"])
+def test_a_ranking_is_of_items_that_are_about_in_their_contexts(
+    model: spg.PreferenceGP, dense: Dense, place: str
+) -> None:
+    day = "2016-06-01"
+    found = spg.rank(model, at=[f"date={day}", *([place] if place else [])])
+    assert "t0" not in set(found.frame["item_id"]) and len(found.frame) == NUMBER - 1
+    assert any(day in note and "surface=grass" in note for note in found.notes())
+    items = np.array([NAMES.index(name) for name in found.frame["item_id"]])
+    weights = np.array([0.0, 1.0]) if place else weights_of_surfaces()
+    mean, sd = dense.centred(items, weights, day)
+    np.testing.assert_allclose(found.frame["utility"], mean, atol=1e-8)
+    np.testing.assert_allclose(found.frame["sd"], sd, rtol=1e-7)
+    assert "t0" in set(spg.rank(model, at="date=2010-12-01").frame["item_id"])
+
+
+@pytest.mark.parametrize("place", ["", "surface=clay"])
+def test_trajectories_are_averages_over_contexts(
+    model: spg.PreferenceGP, dense: Dense, place: str
+) -> None:
+    day, at = "2016-06-01", [place] if place else ()
+    weights = np.array([1.0, 0.0]) if place else weights_of_surfaces()
+    frame = history(model, ["t2", "t5"], [day, "2016-09-01"], at=at)
+    frame = frame[frame["date"] == np.datetime64(day)]
+    # In a fine order: of the active ones, as of all but t0, who stopped.
+    mean, sd = dense.centred(np.arange(1, NUMBER), weights, day)
+    np.testing.assert_allclose(frame["utility"], mean[[1, 4]], atol=1e-8)
+    np.testing.assert_allclose(frame["sd"], sd[[1, 4]], rtol=1e-7)
+    told = seasons(model, [day], at=at)[0]
+    best = 1 + int(np.argmax(mean))
+    assert told["active"] == NUMBER - 1 and told["best"][0]["item"] == NAMES[best]
+    assert told["best"][0]["utility"] == pytest.approx(mean[best - 1], abs=1e-8)
+
+
+def test_places_that_there_are_not(model: spg.PreferenceGP) -> None:
+    with pytest.raises(ValueError, match="surface=ice; choose from clay, grass"):
+        history(model, ["t2"], ["2012-01-01"], at=["surface=ice"])
+    with pytest.raises(ValueError, match="A history is of many dates"):
+        history(model, ["t2"], ["2012-01-01"], at=["date=2012-01-01"])
+    with pytest.raises(ValueError, match="stand in contexts, at which a trajectory is an average"):
+        model.trajectories([0], ["2012-01-01"])
+
+
+def test_suggestions_are_of_items_that_are_about(model: spg.PreferenceGP) -> None:
+    rng = np.random.default_rng(0)
+    found = suggest(model, batch=4, at="date=2016-06-01", rng=rng).frame
+    assert "t0" not in {*found["first"], *found["second"]}
+
+
+def test_the_row_in_force() -> None:
+    owner = np.array([0, 0, 0, 1, 1, 2, 2])
+    starts = np.array([1.0, 5.0, np.nan, 7.0, 6.0, np.nan, 9.0])
+    for day, rows in ((0.5, [2, 4, 5]), (3.0, [0, 4, 5]), (5.0, [1, 4, 5]), (9.0, [1, 3, 6])):
+        assert rows_in_force(owner, starts, day).tolist() == rows
+
+
+@pytest.fixture(scope="module")
+def states() -> spg.PreferenceGP:
+    """Each player has a row before and after 2013, of another rank."""
+    late = (DUELS["date"] >= "2013-06-01").to_numpy()
+    rng = np.random.default_rng(3)
+    items = pd.DataFrame(
+        {
+            "row": [f"{name}{end}" for end in "ab" for name in NAMES],
+            "player": NAMES * 2,
+            "rank": rng.normal(size=2 * NUMBER),
+        }
+    )
+    duels = DUELS.drop(columns="surface").copy()
+    for side in ("winner", "loser"):
+        duels[side] = duels[side] + np.where(late, "b", "a")
+    read = spg.read_duels(items, duels, time="date", item="player")
+    kernel = gpflow.kernels.Linear() + spg.ItemInTime(spg.markov.Wiener(1.2, 0.3), "quarter")
+    return spg.PreferenceGP(read, kernel)
+
+
+def test_an_item_with_several_rows_stands_at_that_of_the_date(states: spg.PreferenceGP) -> None:
+    for day in ("2012-06-01", "2016-06-01"):
+        by_then = DUELS[DUELS["date"] <= day]
+        found = spg.rank(states, at=f"date={day}")
+        assert any("the row that its latest duel by then had" in note for note in found.notes())
+        names = list(found.frame["item_id"])
+        rows = []
+        for name in names:
+            latest = by_then["date"][by_then[["winner", "loser"]].isin([name]).any(axis=1)].max()
+            end = "b" if latest >= "2013-06-01" else "a"
+            rows.append(states.duels.item_ids.index(f"{name}{end}"))
+        mean = states.predict_f(states.item_inputs(rows, at=day))[0].numpy()[:, 0]
+        np.testing.assert_allclose(found.frame["utility"], mean - mean.mean(), atol=1e-8)
+        frame = history(states, names, [day, "2016-12-01"])
+        here = frame[frame["date"] == np.datetime64(day)]
+        np.testing.assert_allclose(here["utility"], mean - mean.mean(), atol=1e-8)
+    every: Any = spg.rank(states, at=["date=2016-06-01", "each"]).frame
+    assert {"t1a", "t1b"} <= set(every["item_id"])
