@@ -101,7 +101,18 @@ def convert(votes: Mapping[str, bytes], gold: Mapping[str, bytes]) -> dict[str, 
         "ties.csv.gz": pd.DataFrame(ties, columns=["item_a", "item_b", "annotator", "pair_id"]),
         "gold_duels.csv.gz": pd.DataFrame(kept, columns=["winner", "loser", "debate"]),
         "debates.csv": pd.DataFrame({"debate": range(len(debates)), "name": debates}),
+        "texts.csv.gz": pd.DataFrame(
+            {"item_id": range(len(order)), "text": [texts[argument][1] for argument in order]}
+        ),
     }
+
+
+def with_texts(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables, in which each argument has its text."""
+    text = tables["texts"].set_index("item_id")["text"]
+    items = tables["items"]
+    kept = {name: tables[name] for name in ("duels", "ties", "gold_duels")}
+    return {"items": items.assign(text=items["item_id"].map(text)), **kept}
 
 
 def _members(archive: zipfile.ZipFile, folder: str, ending: str) -> dict[str, bytes]:

@@ -80,8 +80,9 @@ _CONVERTERS: dict[str, Converter] = {
     "sarcos_test": tables.tidy_sarcos,
 }
 
-# Of sets whose files are not yet items and duels.
+# Of sets whose items and duels are made of more than the two files of these names.
 _DERIVED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "ukp_convincing": arguments.with_texts,
     "football_internationals": matches.as_duels,
     "llm_votes": model_answers.named,
 }
@@ -161,7 +162,7 @@ def where(known: DataSet) -> str:
 
 
 def is_derived(name: str) -> bool:
-    """Whether the files of a set are not yet items and duels, which `load` makes of them."""
+    """Whether `load` makes items and duels of more than the two files of these names."""
     return name in _DERIVED
 
 
@@ -258,7 +259,7 @@ def _duel_set(known: DataSet, files: Mapping[str, Path]) -> DuelSet:
     tables_of = {file.partition(".")[0]: path for file, path in files.items()}
     if known.name in _DERIVED:
         read = _DERIVED[known.name](
-            {name: _csv(path, known) for name, path in tables_of.items() if name in _TABLES}
+            {name: _csv(path, known) for name, path in tables_of.items()}
         )
     else:
         read = {name: _csv(tables_of[name], known) for name in _DUEL_TABLES if name in tables_of}

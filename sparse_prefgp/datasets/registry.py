@@ -189,8 +189,9 @@ _ALL = (
                 "5927f66fef02836c9dbf5f5c3d2320889970841b9b1f3f8c93707d8cfccf011a",
             ),
             ("debates.csv", "85786470f035721c2531d6fc0148ef8d11d3c5b901059ad6e77fa0df9cebf3c4"),
+            ("texts.csv.gz", "bd8233d62bba8f6755c495e542a9a142fb094f41992f7091de9c372db2bd436a"),
         ),
-        ("source_id", "debate"),
+        ("source_id", "debate", "text"),
         "group:debate",
     ),
     DataSet(

@@ -270,6 +270,7 @@ def test_the_arguments_of_the_corpus():
     ]
     assert found["gold_duels.csv.gz"].to_numpy().tolist() == [[1, 0, 0], [3, 4, 1]]
     assert list(found["debates.csv"]["name"]) == ["pets_dogs", "tv_books"]
+    assert found["texts.csv.gz"]["text"].tolist()[:2] == ["Dogs are\nbetter.", "Cats."]
     assert np.isfinite(items.drop(columns="source_id").to_numpy(dtype=float)).all()
 
 
