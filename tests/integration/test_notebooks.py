@@ -160,6 +160,30 @@ def test_the_install_cell_has_the_commands_of_the_readme(small):
     assert '"{SOURCE}[cli,studies]"' in _made(small).cells[0].source
 
 
+@pytest.mark.slow
+def test_the_install_cell_installs_what_is_missing(small, tmp_path, monkeypatch):
+    """A package that stands for ours, of which pip says that it would be installed."""
+    source = tmp_path / "a package"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n'
+        '[project]\nname = "nothing-yet"\nversion = "1"\noptional-dependencies = {cli = []}\n'
+        "[tool.setuptools]\npackages = []\n",
+        encoding="utf-8",
+    )
+    for name in ("DRY_RUN", "NO_DEPS", "NO_INDEX"):
+        monkeypatch.setenv(f"PIP_{name}", "1")
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # which is how pip spells "without"
+    made = _made(small)
+    made.cells = made.cells[:1]
+    cell = made.cells[0]
+    assert 'version("sparse_prefgp")' in cell.source
+    cell.source = cell.source.replace('version("sparse_prefgp")', 'version("nothing-yet")')
+    cell.source = re.sub(r'SOURCE = ".*"', f'SOURCE = "{source}"', cell.source)
+    cell.source = cell.source.replace("--quiet ", "")
+    assert "Would install nothing-yet-1" in _printed(_run(made, tmp_path).cells[0])
+
+
 @pytest.mark.parametrize("page", [page.values[0] for page in PAGES])
 def test_every_worked_page_is_a_notebook(page):
     path = DOCS / page
