@@ -119,7 +119,7 @@ def _written(folder: Path, name: str, overwrite: bool) -> dict[str, Path]:
 
 
 def _size(known: DataSet) -> str:
-    what = "choices" if known.kind == "choices" else "duels"
+    what = known.kind if known.kind in ("choices", "rankings") else "duels"
     answers = f", {known.duels:,} {what}" if known.duels else ""
     return f"{known.items:,} items, {known.features:,} features{answers}"
 
@@ -127,7 +127,7 @@ def _size(known: DataSet) -> str:
 def _next(known: DataSet, files: dict[str, Path]) -> str:
     """The command that fits it."""
     found = {file.partition(".")[0]: path for file, path in files.items()}
-    tables = ("choices",) if known.kind == "choices" else ("items", "duels")
+    tables = ("choices",) if known.kind == "choices" else ("items", known.kind)
     words = [f"--{table} {found[table]}" for table in tables]
     # A column that an option names, such as that of texts, is not left out.
     ignored = [name for name in known.ignore if name not in known.options.split()]

@@ -12,13 +12,14 @@ from sparse_prefgp.datasets.demo import demo_tables
 from sparse_prefgp.datasets.kamishima import Sushi, sushi
 from sparse_prefgp.datasets.loading import fetch, load
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile, describe, names
-from sparse_prefgp.datasets.sets import ChoiceSet, DuelSet, RegressionSet
+from sparse_prefgp.datasets.sets import ChoiceSet, DuelSet, RankingSet, RegressionSet
 from sparse_prefgp.datasets.targets import TargetDuels, duels_from_targets
 
 __all__ = [
     "ChoiceSet",
     "DataSet",
     "DuelSet",
+    "RankingSet",
     "RegressionSet",
     "RemoteFile",
     "Sushi",
@@ -36,6 +37,7 @@ __all__ = [
     "ev_choice_us",
     "fetch",
     "football_internationals",
+    "formula_1",
     "humour",
     "item_parts",
     "kin8nm",
@@ -104,6 +106,11 @@ def llm_votes() -> DuelSet:
 def humour() -> DuelSet:
     """Which of two short texts is funnier: votes of a crowd."""
     return cast(DuelSet, load("humour"))
+
+
+def formula_1() -> RankingSet:
+    """Where drivers finished in the races of two seasons; a driver in a car is an item."""
+    return cast(RankingSet, load("formula_1"))
 
 
 def snelson1d() -> RegressionSet:

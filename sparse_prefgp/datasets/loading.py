@@ -18,6 +18,7 @@ from sparse_prefgp.datasets import (
     jokes,
     matches,
     model_answers,
+    races,
     tables,
     tennis,
 )
@@ -33,6 +34,7 @@ from sparse_prefgp.datasets.fetching import (
 from sparse_prefgp.datasets.registry import (
     CHOICES,
     DUELS,
+    RANKINGS,
     REGRESSION,
     SETS,
     TARGET,
@@ -40,9 +42,16 @@ from sparse_prefgp.datasets.registry import (
     check_name,
     describe,
 )
-from sparse_prefgp.datasets.sets import TIE, AnySet, ChoiceSet, DuelSet, RegressionSet
+from sparse_prefgp.datasets.sets import (
+    TIE,
+    AnySet,
+    ChoiceSet,
+    DuelSet,
+    RankingSet,
+    RegressionSet,
+)
 from sparse_prefgp.disk.folders import replaced_folder, write_file
-from sparse_prefgp.io.choices import CHOICE_SET
+from sparse_prefgp.io.choices import CHOICE_SET, RANK, RANKING
 
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
 FORM = 1  # raised whenever a converter gives something else
@@ -52,6 +61,7 @@ _DUEL_TABLES = ("items", "duels", "ties", "gold_duels")
 _TABLES = (
     *_DUEL_TABLES,
     CHOICES,
+    RANKINGS,
     "teams",
     "matches",
     "models",
@@ -74,6 +84,7 @@ _CONVERTERS: dict[str, Converter] = {
     "football_internationals": matches.tidy,
     "llm_votes": model_answers.tidy,
     "humour": jokes.tidy,
+    "formula_1": races.tidy,
     "snelson1d": tables.tidy_snelson,
     "boston": tables.tidy_boston,
     "kin40k": tables.tidy_kin40k,
@@ -121,8 +132,8 @@ def load(name: str) -> AnySet:
 
     It is read from the folder that SPARSE_PREFGP_DATA names, else from the cache, else made from
     the public files, which are downloaded and kept. A local folder may hold further sets: a folder
-    with `items.csv` and `duels.csv`, one with `choices.csv`, or one with a file of its own name and
-    a column `target`.
+    with `items.csv` and `duels.csv`, one with `items.csv` and `rankings.csv`, one with
+    `choices.csv`, or one with a file of its own name and a column `target`.
 
     Warns if what was made of the public files has another size than it is known to have.
 
@@ -243,14 +254,16 @@ def _described(name: str, files: Mapping[str, Path]) -> DataSet:
     stems = {file.partition(".")[0] for file in files}
     if {"items", "duels"} <= stems:
         kind = DUELS
+    elif {"items", RANKINGS} <= stems:
+        kind = RANKINGS
     elif CHOICES in stems:
         kind = CHOICES
     elif stems & {name, "train"}:
         kind = REGRESSION
     else:
         raise ValueError(
-            f"The folder of the data set {name!r} has neither items.csv and duels.csv nor "
-            f"choices.csv nor {name}.csv with a column {TARGET!r}; add them."
+            f"The folder of the data set {name!r} has neither items.csv and duels.csv or "
+            f"rankings.csv nor choices.csv nor {name}.csv with a column {TARGET!r}; add them."
         )
     return DataSet(name, kind, "", 0, 0, 0, "", "", "", (), tuple((file, None) for file in files))
 
@@ -269,6 +282,13 @@ def _duel_set(known: DataSet, files: Mapping[str, Path]) -> DuelSet:
 def _choice_set(known: DataSet, files: Mapping[str, Path]) -> ChoiceSet:
     (path,) = (path for file, path in files.items() if file.partition(".")[0] == CHOICES)
     return ChoiceSet(known, _csv(path, known))
+
+
+def _ranking_set(known: DataSet, files: Mapping[str, Path]) -> RankingSet:
+    by_stem = {file.partition(".")[0]: path for file, path in files.items()}
+    # Some cells of ranks are empty.
+    rankings = require_pandas().read_csv(by_stem[RANKINGS], dtype={RANK: "Int64"})
+    return RankingSet(known, _csv(by_stem["items"], known), rankings)
 
 
 def _regression_set(known: DataSet, files: Mapping[str, Path]) -> RegressionSet:
@@ -312,6 +332,7 @@ def _csv(path: Path, known: DataSet | None = None) -> Any:
 _READERS: dict[str, Callable[[DataSet, Mapping[str, Path]], AnySet]] = {
     DUELS: _duel_set,
     CHOICES: _choice_set,
+    RANKINGS: _ranking_set,
     REGRESSION: _regression_set,
 }
 
@@ -330,6 +351,12 @@ def _warn_of_size(found: AnySet) -> None:
             "items": len(found.choices.drop_duplicates(named)),
             "features": len(named),
             "duels": found.choices[CHOICE_SET].nunique(),
+        }
+    elif isinstance(found, RankingSet):
+        size = {
+            "items": len(found.items),
+            "features": len(found.items.columns) - 1 - len(known.ignore),
+            "duels": found.rankings[RANKING].nunique(),
         }
     else:
         size = dict(zip(("items", "features"), found.features.shape, strict=True))

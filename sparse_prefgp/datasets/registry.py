@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-DUELS, CHOICES, REGRESSION = "duels", "choices", "regression"
-_KINDS = (DUELS, CHOICES, REGRESSION)
+from sparse_prefgp.datasets.races import public_paths
+
+DUELS, CHOICES, RANKINGS, REGRESSION = "duels", "choices", "rankings", "regression"
+_KINDS = (DUELS, CHOICES, RANKINGS, REGRESSION)
 TARGET = "target"
 
 
@@ -31,8 +33,8 @@ class DataSet:
     name: str
     """By which it is loaded, and of its folder."""
     kind: str
-    """`duels` (real comparisons), `choices` (of one from a set) or `regression` (features and a
-    target).
+    """`duels` (real comparisons), `choices` (of one from a set), `rankings` or `regression`
+    (features and a target).
     """
     title: str
     """What is compared, or what the target is."""
@@ -41,7 +43,7 @@ class DataSet:
     features: int
     """Number of features in the tidy form."""
     duels: int
-    """Number of duels in the tidy form without ties, or of choices; 0 for regression sets."""
+    """Number of duels without ties, of choices or of rankings; 0 of regression sets."""
     licence: str
     """Under which the data are passed on."""
     citation: str
@@ -65,7 +67,7 @@ class DataSet:
 
 
 def names(kind: str | None = None) -> tuple[str, ...]:
-    """The names of all sets, or of one kind: `duels`, `choices` or `regression`.
+    """The names of all sets, or of one kind: `duels`, `choices`, `rankings` or `regression`.
 
     :raises ValueError: another kind.
     """
@@ -118,6 +120,15 @@ def _known(repository: str, commit: str, sums: dict[str, str]) -> tuple[RemoteFi
     return tuple(
         RemoteFile(file.name, file.url, sha256)
         for file, sha256 in zip(found, sums.values(), strict=True)
+    )
+
+
+def _races() -> tuple[RemoteFile, ...]:
+    """One file for each race of two seasons."""
+    root = "https://raw.githubusercontent.com/f1db/f1db/6a5845b840e68d53400f3e8db97b55c3ad2fab52"
+    return tuple(
+        RemoteFile(name, f"{root}/{path}", checksum)
+        for name, (path, checksum) in public_paths().items()
     )
 
 
@@ -421,6 +432,24 @@ _ALL = (
         "--text text",
         "The licence covers the votes; most texts come from a collection under CC BY-NC: use "
         "them non-commercially if in doubt.",
+    ),
+    DataSet(
+        "formula_1",
+        RANKINGS,
+        "drivers in their cars by where they finished in a race; Formula 1, 2024 and 2025",
+        48,
+        2,
+        48,
+        "CC BY 4.0",
+        "F1DB, state of August 2026",
+        "https://github.com/f1db/f1db",
+        _races(),
+        (
+            ("items.csv", "27c2c771afdedaffd2507cb51093eb78b5bd2d99ebe1814140e0f7cb5fe3e6fe"),
+            ("rankings.csv", "bcdebe5e1f717dd467803e1c5580fc0e99de757a229abe586c0c42738b627044"),
+        ),
+        split="time:race",
+        options="--kernel linear --unranked-last",
     ),
     DataSet(
         "snelson1d",

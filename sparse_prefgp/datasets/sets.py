@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparse_prefgp.datasets.registry import CHOICES, TARGET, DataSet
-from sparse_prefgp.io import DuelTable, read_choice_table, read_table
-from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, PERSON
+from sparse_prefgp.datasets.registry import CHOICES, RANKINGS, TARGET, DataSet
+from sparse_prefgp.io import DuelTable, read_choice_table, read_ranking_table, read_table
+from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, PERSON, RANK, RANKING
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 TIE = "tie"
@@ -136,6 +136,39 @@ class ChoiceSet:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class RankingSet:
+    """Rankings of items."""
+
+    about: DataSet
+    """What is known of the set: licence, citation, shape."""
+    items: Any
+    """Data frame, one row per item: `item_id`, features."""
+    rankings: Any
+    """Data frame, one row per item in a ranking: `ranking` (which one it belongs to), `item_id`,
+    `rank` (1 is the best, missing for who was there and got none), context.
+    """
+
+    @property
+    def frames(self) -> dict[str, Any]:
+        """Its data frames by the names that files of them have."""
+        return {"items": self.items, RANKINGS: self.rankings}
+
+    def table(self, *, unranked_last: bool = False, **options: Any) -> DuelTable:
+        """The table from which splits and `Duels` are made.
+
+        :param unranked_last: who has no rank stands below all others; by default left out.
+        :param options: more of `read_ranking_table`, such as `covariates`.
+        :raises ValueError: what `read_ranking_table` raises.
+        """
+        rankings = self.rankings if unranked_last else self.rankings.dropna(subset=RANK)
+        return read_ranking_table(self.items, rankings, unranked_last=unranked_last, **options)
+
+    def __repr__(self) -> str:
+        number = self.rankings[RANKING].nunique()
+        return f"RankingSet({self.about.name!r}, items={len(self.items)}, rankings={number})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class RegressionSet:
     """Features and a target, from which `duels_from_targets` makes duels."""
 
@@ -161,4 +194,4 @@ class RegressionSet:
         return f"RegressionSet({self.about.name!r}, rows={rows}, features={columns}, parts={parts})"
 
 
-AnySet = DuelSet | ChoiceSet | RegressionSet
+AnySet = DuelSet | ChoiceSet | RankingSet | RegressionSet

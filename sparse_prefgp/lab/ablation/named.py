@@ -12,6 +12,7 @@ from sparse_prefgp.data.splits import given_rows, item_parts, split_columns
 from sparse_prefgp.datasets import (
     ChoiceSet,
     DuelSet,
+    RankingSet,
     RegressionSet,
     duels_from_targets,
     load,
@@ -41,9 +42,10 @@ def check_named(data: Data) -> None:
     """
     assert data.set is not None
     found = _loaded(data.set, tuple(source_sums(data).items()))
-    if isinstance(found, ChoiceSet):
+    if isinstance(found, ChoiceSet | RankingSet):
+        what = "choices from sets" if isinstance(found, ChoiceSet) else "rankings"
         raise ValueError(
-            f"The data set {data.set!r} has choices from sets, and studies take duels; choose "
+            f"The data set {data.set!r} has {what}, and studies take duels; choose "
             "another, or give a table of duels under files."
         )
     if isinstance(found, RegressionSet) and data.regression is None:

@@ -1,0 +1,97 @@
+"""Results of races, in the form of the public files, become items and rankings."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("yaml")
+
+from sparse_prefgp.datasets import races
+
+RESULTS = """\
+- position: 1
+  driverId: ann-one
+  constructorId: red
+  time: "1:31:44.742"
+  reasonRetired:
+  gridPosition: 2
+- position: 2
+  driverId: ben-two
+  constructorId: blue
+  gridPosition: PL
+- position: DNF
+  driverId: cem-three
+  constructorId: red
+  gridPosition: 1
+- position: DNS
+  driverId: dan-four
+  constructorId: blue
+  gridPosition:
+"""
+
+
+def written(folder, **texts):
+    files = {}
+    for name, text in texts.items():
+        path = files[f"{name[1:5]}-{name[6:]}.yml"] = folder / f"{name}.yml"
+        path.write_text(text, encoding="utf-8")
+    return files
+
+
+def test_races_become_rankings(tmp_path):
+    later = RESULTS.replace("red", "green")
+    found = races.tidy(written(tmp_path, r2025_01_there=later, r2024_09_here=RESULTS))
+    items, rankings = found["items.csv"], found["rankings.csv"]
+    assert items.to_dict("records")[:3] == [
+        {"item_id": "ann-one red 2024", "driver": "ann-one", "car": "red 2024"},
+        {"item_id": "ben-two blue 2024", "driver": "ben-two", "car": "blue 2024"},
+        {"item_id": "cem-three red 2024", "driver": "cem-three", "car": "red 2024"},
+    ]
+    assert list(items["car"])[3:] == ["green 2025", "blue 2025", "green 2025"]
+    assert list(rankings["ranking"]) == ["2024-09_here"] * 3 + ["2025-01_there"] * 3
+    assert list(rankings["race"]) == [1, 1, 1, 2, 2, 2]
+    assert rankings["rank"].isna().tolist() == [False, False, True] * 2
+    assert rankings["rank"].dropna().tolist() == [1, 2, 1, 2]
+    # The pit lane is behind all three who started; who did not start is left out.
+    assert list(rankings["grid"]) == [2, 3, 1] * 2
+    assert list(rankings["item_id"])[:3] == list(items["item_id"])[:3]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- position: [", "no YAML"),
+        ("position: 1\n", "no list of results"),
+        ("- 1\n", "no list of results"),
+        ("- position: 1\n  driverId: ann\n", "Result 1 .* no 'constructorId'"),
+    ],
+)
+def test_damaged_results(tmp_path, text, words):
+    with pytest.raises(ValueError, match=words):
+        races.tidy(written(tmp_path, r2024_01_here=text))
+
+
+def test_each_race_has_a_file_and_a_sum():
+    found = races.public_paths()
+    assert len(found) == 48
+    assert list(found) == sorted(found)
+    assert all(len(checksum) == 64 for _, checksum in found.values())
+    assert len({checksum for _, checksum in found.values()}) == 48
+
+
+def test_the_set_is_read_with_and_without_those_who_did_not_finish(tmp_path, monkeypatch):
+    from sparse_prefgp import datasets
+    from sparse_prefgp.datasets.fetching import DATA_VARIABLE
+
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    (tmp_path / "two_races").mkdir()
+    later = RESULTS.replace("red", "green")
+    tables = races.tidy(written(tmp_path, r2025_01_there=later, r2024_09_here=RESULTS))
+    for name, table in tables.items():
+        table.to_csv(tmp_path / "two_races" / name, index=False)
+    found = datasets.load("two_races")
+    assert repr(found) == "RankingSet('two_races', items=6, rankings=2)"
+    assert found.frames["rankings"].equals(tables["rankings.csv"])
+    finished, started = (found.table(unranked_last=last).to_duels() for last in (False, True))
+    assert [len(finished.events.sides), len(started.events.sides)] == [4, 6]
