@@ -1,27 +1,59 @@
-"""The README's example runs as printed, its commands are understood, and nothing is left open."""
+"""Examples of the first pages run as printed, commands are understood, nothing is left open."""
 
+import functools
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import sparse_prefgp as spg
 from tests.conftest import ROOT
 
 
-def test_readme_example_runs(capsys):
-    text = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+def _blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("duels", [400, pytest.param(None, marks=pytest.mark.slow)])
+def test_readme_example_runs(duels, capsys, tmp_path, monkeypatch):
+    """As it is printed, of fewer duels where it has to be quick."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    if duels is not None:
+        fewer = functools.partial(spg.datasets.demo_tables, duels)
+        monkeypatch.setattr(spg.datasets, "demo_tables", fewer)
+        monkeypatch.setattr(spg, "fit", functools.partial(spg.fit, max_iterations=3, inducing=20))
     scope: dict = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), scope)
+    (block,) = _blocks(ROOT / "README.md")
+    exec(compile(block, "README.md", "exec"), scope)
     printed = capsys.readouterr().out
-    assert "log evidence" in printed
+    assert "log evidence" in printed and "442 items" in printed
+    fitted = scope["fitted"]
+    assert fitted.model.infer().converged
+    assert fitted.scores["model"]["nlp_nats"] < fitted.scores["coin"]["nlp_nats"]
+    assert (tmp_path / "ranking.png").is_file()
+    assert spg.load("fitted").duels.num_duels == fitted.model.duels.num_duels
+    if duels is None:
+        assert fitted.scores["model"]["nlp_nats"] < fitted.scores["linear_probit"]["nlp_nats"]
+
+
+def test_the_model_by_hand_runs(capsys):
+    scope: dict = {}
+    for block in _blocks(ROOT / "docs" / "model.md"):
+        exec(compile(block, "model.md", "exec"), scope)
+    assert "log evidence" in capsys.readouterr().out
     utility, mean = scope["utility"], scope["mean"].numpy()[:, 0]
     assert np.corrcoef(mean, utility)[0, 1] > 0.95
     assert scope["model"].infer().converged
-    scores = scope["fitted"].scores
-    assert scores["model"]["nlp_nats"] < scores["linear_probit"]["nlp_nats"]
+
+
+def test_every_link_of_the_readme_is_alive():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert len(links) > 15
+    assert [link for link in links if not (ROOT / link.partition("#")[0]).exists()] == []
 
 
 def test_readme_has_no_placeholder():
@@ -29,15 +61,16 @@ def test_readme_has_no_placeholder():
     assert re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b|\b(?:TODO|TBD|FIXME|XXX)\b", text) == []
 
 
-def test_readme_fit_command_parses(tmp_path, monkeypatch):
+def test_fit_commands_parse(tmp_path, monkeypatch):
     """Without the two files it gets as far as looking for them."""
     testing = pytest.importorskip("typer.testing")
     pytest.importorskip("pandas")
     from sparse_prefgp.cli.app import app
 
-    text = (ROOT / "README.md").read_text().replace("\\\n", " ")
-    commands = re.findall(r"sparse-prefgp (fit --items .*)", text)
-    assert commands
+    pages = (ROOT / "README.md", ROOT / "docs" / "command-line.md")
+    text = "".join(page.read_text().replace("\\\n", " ") for page in pages)
+    commands = re.findall(r"sparse-prefgp (fit +--items .*)", text)
+    assert len(commands) >= 3
     monkeypatch.chdir(tmp_path)
     for command in commands:
         result = testing.CliRunner().invoke(app, shlex.split(command))
