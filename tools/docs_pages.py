@@ -1,13 +1,16 @@
 """What mkdocs writes itself: the command line from the program, the reference from the names.
 
-A page says `<!-- commands -->` or `<!-- names -->` where the generated part belongs. Each worked
-page is also written as a notebook next to it, to which a line under its title leads.
+A page says `<!-- commands -->`, `<!-- names -->` or `<!-- gallery -->` where the generated part
+belongs, and `<!-- cards -->` before a list of links to pages, each of which gets the first picture of
+its page. Each worked page is also written as a notebook next to it, to which a line under its title
+leads.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # `mkdocs build` does not look here by itself
 
 from tools import examples, notebooks  # noqa: E402
+
+PICTURE = re.compile(r"!\[(?P<says>[^\]]+)\]\((?P<place>[^):]+)\)")
+# `- [Duels](duels.md): which of two.`
+CARD = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<page>[^)]+)\): (?P<says>.+)$", re.MULTILINE)
+# Where the site keeps pictures of studies, which lie outside of `docs`.
+STUDIES = "gallery"
 
 # Sections of the reference, by the module a public name comes from; others follow under the
 # module's own name, so that a new name appears by itself.
@@ -49,6 +58,9 @@ def on_files(files: Files, config: Any) -> Files:
     pages = [file for file in files.documentation_pages() if examples.is_worked(_path(file))]
     for file in pages:
         files.append(File.generated(config, _notebook(file), content=_written(file, files, config)))
+    for path in _study_pictures():
+        place = f"{STUDIES}/{_study_name(path)}.png"
+        files.append(File.generated(config, place, abs_src_path=str(path)))
     return files
 
 
@@ -78,7 +90,7 @@ def _written(file: File, files: Files, config: Any) -> str:
     return notebooks.written(_path(file), link)
 
 
-def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Fill in the generated parts of a page."""
     name = _notebook(page.file)
     if files.get_file_from_path(name) is not None:
@@ -89,7 +101,78 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     for marker, write in (("<!-- commands -->", commands), ("<!-- names -->", names)):
         if marker in markdown:
             markdown = markdown.replace(marker, write())
+    if "<!-- gallery -->" in markdown:
+        markdown = markdown.replace("<!-- gallery -->", gallery(page.file, config, files))
+    if "<!-- cards -->" in markdown:
+        before, _marker, rest = markdown.partition("<!-- cards -->\n")
+        listed, blank, after = rest.partition("\n\n")
+        cards = CARD.sub(lambda found: _card(found, page.file, files), listed)
+        markdown = f'{before}<div class="cards" markdown>\n\n{cards}\n\n</div>{blank}{after}'
     return markdown
+
+
+def gallery(here: File, config: Any, files: Files) -> str:
+    """Markdown of all pictures, those of pages in the order of the navigation, then of studies."""
+    pages = [files.get_file_from_path(name) for name in _in_order(config.nav)]
+    parts = ['<div class="gallery" markdown>']
+    for file in pages:
+        if file is None or file == here:
+            continue
+        text = file.content_string
+        title = text.partition("\n")[0].lstrip("# ")
+        link = _relative(file.src_uri, here)
+        for found in PICTURE.finditer(text):
+            place = posixpath.join(posixpath.dirname(file.src_uri), found["place"])
+            parts.append(_figure(found["says"], _relative(place, here), title, link))
+    parts += ["</div>", "## Of studies", '<div class="gallery" markdown>']
+    for path in _study_pictures():
+        name = _study_name(path)
+        study = path.relative_to(ROOT / "experiments").parts[0]
+        place = _relative(f"{STUDIES}/{name}.png", here)
+        about = [one for one in pages if one and f"experiments/{study}" in one.content_string]
+        link = _relative(about[0].src_uri, here) if about else place
+        says = name.replace("-", ", ").replace("_", " ")
+        parts.append(_figure(says, place, f"experiments/{study}", link))
+    return "\n\n".join([*parts, "</div>"])
+
+
+def _figure(says: str, place: str, title: str, link: str) -> str:
+    return f"[![{says}]({place})<br>**{title}**<br>{says}]({link})"
+
+
+def _card(found: re.Match[str], here: File, files: Files) -> str:
+    """A line of the list with the first picture of its page."""
+    place = posixpath.normpath(
+        posixpath.join(posixpath.dirname(here.src_uri), found["page"].partition("#")[0])
+    )
+    file = files.get_file_from_path(place)
+    picture = PICTURE.search(file.content_string) if file is not None else None
+    shown = ""
+    if picture is not None:
+        source = posixpath.join(posixpath.dirname(place), picture["place"])
+        shown = f"![{picture['says']}]({_relative(source, here)})"
+    return f"- [{shown}**{found['title']}**]({found['page']}) {found['says']}"
+
+
+def _in_order(nav: Any) -> list[str]:
+    """Pages of the navigation, in its order."""
+    if isinstance(nav, str):
+        return [nav]
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return [name for part in parts for name in _in_order(part)]
+
+
+def _relative(place: str, here: File) -> str:
+    return posixpath.relpath(place, posixpath.dirname(here.src_uri) or ".")
+
+
+def _study_pictures() -> list[Path]:
+    return sorted((ROOT / "experiments").rglob("*.png"))
+
+
+def _study_name(path: Path) -> str:
+    parts = path.relative_to(ROOT / "experiments").with_suffix("").parts
+    return "-".join(dict.fromkeys(part for part in parts if part != "results"))
 
 
 def commands() -> str:
