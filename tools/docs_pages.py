@@ -1,9 +1,9 @@
 """What mkdocs writes itself: the command line from the program, the reference from the names.
 
 A page says `<!-- commands -->`, `<!-- names -->` or `<!-- gallery -->` where the generated part
-belongs, and `<!-- cards -->` before a list of links to pages, each of which gets the first picture of
-its page. Each worked page is also written as a notebook next to it, to which a line under its title
-leads.
+belongs, and `<!-- cards -->` before a list of links to pages: each gets the first picture of its
+page, or the one that the link names as its title. Each worked page is also written as a notebook
+next to it, to which a line under its title leads.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ sys.path.insert(0, str(ROOT))  # `mkdocs build` does not look here by itself
 from tools import examples, notebooks  # noqa: E402
 
 PICTURE = re.compile(r"!\[(?P<says>[^\]]+)\]\((?P<place>[^):]+)\)")
-# `- [Duels](duels.md): which of two.`
-CARD = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<page>[^)]+)\): (?P<says>.+)$", re.MULTILINE)
+# `- [Duels](duels.md "duels_ranking.png"): which of two.`
+CARD = re.compile(
+    r'^- \[(?P<title>[^\]]+)\]\((?P<page>[^) ]+)(?: "(?P<picture>[^"]+)")?\): (?P<says>.+)$',
+    re.MULTILINE,
+)
 # Where the site keeps pictures of studies, which lie outside of `docs`.
 STUDIES = "gallery"
 
@@ -103,7 +106,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             markdown = markdown.replace(marker, write())
     if "<!-- gallery -->" in markdown:
         markdown = markdown.replace("<!-- gallery -->", gallery(page.file, config, files))
-    if "<!-- cards -->" in markdown:
+    while "<!-- cards -->" in markdown:
         before, _marker, rest = markdown.partition("<!-- cards -->\n")
         listed, blank, after = rest.partition("\n\n")
         cards = CARD.sub(lambda found: _card(found, page.file, files), listed)
@@ -115,15 +118,18 @@ def gallery(here: File, config: Any, files: Files) -> str:
     """Markdown of all pictures, those of pages in the order of the navigation, then of studies."""
     pages = [files.get_file_from_path(name) for name in _in_order(config.nav)]
     parts = ['<div class="gallery" markdown>']
+    shown: set[str] = set()
     for file in pages:
-        if file is None or file == here:
+        if file is None or file.src_uri in (here.src_uri, "index.md"):
             continue
         text = file.content_string
         title = text.partition("\n")[0].lstrip("# ")
         link = _relative(file.src_uri, here)
         for found in PICTURE.finditer(text):
             place = posixpath.join(posixpath.dirname(file.src_uri), found["place"])
-            parts.append(_figure(found["says"], _relative(place, here), title, link))
+            if place not in shown:
+                parts.append(_figure(found["says"], _relative(place, here), title, link))
+            shown.add(place)
     parts += ["</div>", "## Of studies", '<div class="gallery" markdown>']
     for path in _study_pictures():
         name = _study_name(path)
@@ -137,21 +143,25 @@ def gallery(here: File, config: Any, files: Files) -> str:
 
 
 def _figure(says: str, place: str, title: str, link: str) -> str:
-    return f"[![{says}]({place})<br>**{title}**<br>{says}]({link})"
+    return f"[![{says}]({place})**{title}**<br>{says}]({link})"
 
 
 def _card(found: re.Match[str], here: File, files: Files) -> str:
-    """A line of the list with the first picture of its page."""
+    """A line of the list with a picture of its page, if it has any."""
     place = posixpath.normpath(
         posixpath.join(posixpath.dirname(here.src_uri), found["page"].partition("#")[0])
     )
     file = files.get_file_from_path(place)
-    picture = PICTURE.search(file.content_string) if file is not None else None
+    pictures = [] if file is None else list(PICTURE.finditer(file.content_string))
+    if wanted := found["picture"]:
+        pictures = [one for one in pictures if one["place"] == wanted]
+        if not pictures:
+            raise ValueError(f"{here.src_uri} wants {wanted!r} of {place}, which does not show it.")
     shown = ""
-    if picture is not None:
+    for picture in pictures[:1]:
         source = posixpath.join(posixpath.dirname(place), picture["place"])
         shown = f"![{picture['says']}]({_relative(source, here)})"
-    return f"- [{shown}**{found['title']}**]({found['page']}) {found['says']}"
+    return f"- [{shown}**{found['title']}**]({found['page']})<br>{found['says']}"
 
 
 def _in_order(nav: Any) -> list[str]:

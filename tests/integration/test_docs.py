@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 from tools.examples import is_worked
@@ -166,3 +167,38 @@ def test_the_command_line_page_has_every_command_and_option(site):
 def test_pictures_are_small():
     for picture in (ROOT / "docs").rglob("*.png"):
         assert picture.stat().st_size < 100_000, picture.name
+
+
+def _navigation(part: object) -> list[str]:
+    if isinstance(part, str):
+        return [part]
+    assert isinstance(part, dict | list)
+    inner = part.values() if isinstance(part, dict) else part
+    return [name for one in inner for name in _navigation(one)]
+
+
+def test_every_page_but_the_last_names_its_next_one():
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    pages = _navigation(yaml.safe_load(nav.partition("\n\n")[0]))
+    assert len(pages) > 30
+    wrong = []
+    for page in pages[:-1]:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        last = text.rstrip().rpartition("\n\n")[2]
+        found = re.search(r"\]\(([^)#]+\.md)[^)]*\)", last)
+        if not last.startswith("Next: ") or found is None or Path(found[1]).name == Path(page).name:
+            wrong.append(page)
+    assert set(wrong) <= {"choices.md", "embeddings.md", "nothing-yet.md", "people.md", "time.md"}
+
+
+def test_pictures_of_pages_are_cards_and_in_the_gallery(site):
+    """Every picture of a page is in the gallery, and leads to its page."""
+    (gallery,) = (page for path, page in site.items() if path.name == "gallery.html")
+    for path in (ROOT / "docs").rglob("*.md"):
+        for place in re.findall(r"!\[[^\]]+\]\(([^):]+)\)", path.read_text(encoding="utf-8")):
+            full = (path.parent / place).resolve().relative_to(ROOT / "docs").as_posix()
+            assert full in gallery.loaded, full
+            page = path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+            assert page == "index.html" or page in gallery.links, page
+    (home,) = (page for path, page in site.items() if path.name == "index.html")
+    assert len([place for place in home.loaded if place.endswith(".png")]) >= 5
