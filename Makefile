@@ -19,7 +19,8 @@ PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 # Next to NumPy 2, which Python 3.13 needs, pip installs GPflow only without its requirements.
 WITHOUT_REQUIREMENTS := $(if $(filter 3.13,$(VERSION)),$(shell grep '^gpflow==' $(CONSTRAINTS)))
 
-.PHONY: help setup demo lint test test-all test-alone test-all-alone durations test-data smoke smoke-tests docs clean
+.PHONY: help setup demo lint test test-all test-alone test-all-alone durations test-data dist wheel \
+	wheel-environment smoke smoke-tests docs clean
 
 help:
 	@echo "make demo       set up, then fit and score a model on duels made without any download"
@@ -27,7 +28,9 @@ help:
 	@echo "make test-all   as make test, with the slow tests"
 	@echo "make durations  set up, then name the tests that take long but are not marked slow"
 	@echo "make test-data  set up, then run the tests that touch data with none within reach"
-	@echo "make smoke      install into a fresh environment, then run the demo and the main tests"
+	@echo "make dist       set up, then build a wheel and an sdist into dist/ and check them"
+	@echo "make wheel      install the wheel into a fresh environment, and run it from elsewhere"
+	@echo "make smoke      as make wheel, then with all extras, then run the main tests there"
 	@echo "make lint       set up, then lint and type check"
 	@echo "make docs       set up, then build the documentation into site/, without network"
 	@echo "make clean      remove the environments and all caches"
@@ -85,15 +88,37 @@ CENTRAL := $(patsubst %,tests/%.py,$(addprefix integration/test_,readme commands
 	$(addprefix unit/,factors/test_truncated_normal evidence/test_evidence models/test_gradients \
 	support/test_plain_numbers disk/test_saving io/test_io))
 # Of its own, so that what pip does today is seen, and removed when all went well.
-SMOKE := build/smoke-$(VERSION)
+WHEEL := build/wheel-$(VERSION)
+PIP := PIP_CONSTRAINT=$(CONSTRAINTS) $(WHEEL)/bin/python -m pip
+TRY := $(WHEEL)/bin/python tools/try_wheel.py
 
-smoke:
-	rm -rf $(SMOKE)
-	$(MAKE) --no-print-directory setup VENV=$(SMOKE)
-	$(SMOKE)/bin/python tools/check_packages.py $(CONSTRAINTS)
-	$(SMOKE)/bin/sparse-prefgp demo
-	$(MAKE) --no-print-directory smoke-tests VENV=$(SMOKE)
-	rm -rf $(SMOKE)
+# By way of the sdist, which so has all that a wheel is built from.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
+wheel: wheel-environment
+	rm -rf $(WHEEL)
+
+# First as a library, without any extra, then with that of the command line.
+wheel-environment:
+	rm -rf $(WHEEL) build/lib build/bdist.*
+	@sh tools/make_venv.sh '$(WHEEL)' '$(PYTHON)'
+	$(PIP) wheel --quiet --no-deps --wheel-dir $(WHEEL)/dist .
+	$(PIP) install --quiet $(WHEEL)/dist/*.whl
+ifneq ($(WITHOUT_REQUIREMENTS),)
+	$(PIP) install --quiet --no-deps $(WITHOUT_REQUIREMENTS)
+endif
+	$(TRY) core
+	$(PIP) install --quiet "$$(echo $(WHEEL)/dist/*.whl)[cli]"
+	$(TRY) cli
+
+smoke: wheel-environment
+	$(PIP) install --quiet "$$(echo $(WHEEL)/dist/*.whl)[$(EXTRAS)]"
+	$(WHEEL)/bin/python tools/check_packages.py $(CONSTRAINTS)
+	$(MAKE) --no-print-directory smoke-tests VENV=$(WHEEL)
+	rm -rf $(WHEEL)
 
 smoke-tests:
 	$(PYTEST) -m "not slow" $(CENTRAL)
