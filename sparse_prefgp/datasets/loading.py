@@ -271,9 +271,7 @@ def _described(name: str, files: Mapping[str, Path]) -> DataSet:
 def _duel_set(known: DataSet, files: Mapping[str, Path]) -> DuelSet:
     tables_of = {file.partition(".")[0]: path for file, path in files.items()}
     if known.name in _DERIVED:
-        read = _DERIVED[known.name](
-            {name: _csv(path, known) for name, path in tables_of.items()}
-        )
+        read = _DERIVED[known.name]({name: _csv(path, known) for name, path in tables_of.items()})
     else:
         read = {name: _csv(tables_of[name], known) for name in _DUEL_TABLES if name in tables_of}
     return DuelSet(known, read["items"], read["duels"], read.get("ties"), read.get("gold_duels"))
