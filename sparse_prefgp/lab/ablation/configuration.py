@@ -12,9 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-
 from sparse_prefgp.data.splits import says_itself
+from sparse_prefgp.datasets.fetching import INSTALL
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.layout import LAYOUT
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
@@ -23,6 +22,20 @@ from sparse_prefgp.workflow.model_names import (
     ApproximationChoice,
     EngineChoice,
 )
+
+try:
+    from pydantic import (
+        BaseModel,
+        ConfigDict,
+        Field,
+        ValidationError,
+        field_validator,
+        model_validator,
+    )
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        f"Studies need pydantic; install it with {INSTALL}.", name="pydantic"
+    ) from None
 
 # What may be a name in a folder: it leads nowhere else, and is not hidden.
 PLAIN = re.compile(r"(?!\.)[^/\\:\x00-\x1f]+")
@@ -390,9 +403,9 @@ def read_study(path: str | Path) -> Study:
 
     :raises ValueError: a file that is missing or is not YAML; an unknown key (the message has the
         nearest known one), one that is missing or twice there, a value that makes no sense.
+    :raises ModuleNotFoundError: PyYAML is not installed.
     """
-    import yaml
-
+    yaml = _yaml()
     path = Path(path)
     where = f"The configuration {str(path)!r}"
     try:
@@ -439,6 +452,17 @@ def study_from(values: Any, where: str = "The study", folder: str | Path = ".") 
             raise ValueError(f"{where} names {path!r}, which does not exist; correct the path.")
     data = study.data.model_copy(update={"files": files.model_copy(update=at)})
     return study.model_copy(update={"data": data})
+
+
+def _yaml() -> Any:
+    """:raises ModuleNotFoundError: it is not installed."""
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f"Reading a study needs PyYAML; install it with {INSTALL}.", name="yaml"
+        ) from None
+    return yaml
 
 
 def _loader() -> Any:

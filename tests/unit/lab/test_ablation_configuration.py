@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,11 @@ def test_every_configuration_is_complete(path: Path) -> None:
     if path.parent.name == "smoke":
         assert study.name == "smoke-" + path.stem.replace("_", "-")
         assert len(runs) < 20
+
+
+def test_without_yaml_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r'install it with pip .*"sparse_prefgp\[studies\]"\.'
+    ):
+        read_study(ROOT / "configs" / "smoke" / "inducing_points.yaml")
