@@ -96,6 +96,22 @@ def random_duels(
     return spg.Duels(x, winners, losers)
 
 
+def prior_of_problem(
+    graph: DuelGraph,
+    kernel: gpflow.kernels.Kernel,
+    approximation: Approximation,
+    noise_variance: float,
+    inducing: Array | None = None,
+    mean_function: gpflow.functions.MeanFunction | None = None,
+    logistic: bool = False,
+) -> DuelPrior:
+    """The prior of a graph under an approximation, before any inference."""
+    z = None if inducing is None else gpflow.inducing_variables.InducingPoints(inducing)
+    noise = tf.constant(noise_variance, gpflow.default_float())
+    problem = DuelProblem(graph, kernel, mean_function, noise, z, logistic=logistic)
+    return approximation.prior(problem)
+
+
 def run_problem(
     graph: DuelGraph,
     kernel: gpflow.kernels.Kernel,
@@ -106,12 +122,11 @@ def run_problem(
     mean_function: gpflow.functions.MeanFunction | None = None,
 ) -> tuple[DuelPrior, FixedPoint, float]:
     """Prior, fixed point and log evidence of a graph, without a model around it."""
-    z = None if inducing is None else gpflow.inducing_variables.InducingPoints(inducing)
-    noise = tf.constant(noise_variance, gpflow.default_float())
     engine = spg.ParallelEP(tolerance=SOLVER) if engine is None else engine
     logistic = engine.link_function.name == "logit"
-    problem = DuelProblem(graph, kernel, mean_function, noise, z, logistic=logistic)
-    prior = approximation.prior(problem)
+    prior = prior_of_problem(
+        graph, kernel, approximation, noise_variance, inducing, mean_function, logistic
+    )
     point = engine.run(
         prior.covariance, prior.factors, Sites.zeros(graph.num_sites, gpflow.default_float())
     )

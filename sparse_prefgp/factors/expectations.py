@@ -13,13 +13,18 @@ standard deviations off the real line, so that the trapezoid rule converges geom
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.factors.truncated_normal import LOG_SQRT_2PI, log_mass, truncated_moments
+from sparse_prefgp.factors.truncated_normal import (
+    LOG_SQRT_2PI,
+    Moments,
+    log_mass,
+    truncated_moments,
+)
 from sparse_prefgp.support.arrays import FloatArray
 
 # The normal is cut off at so many standard deviations: 1e-23 of its mass lies beyond.
@@ -317,7 +322,7 @@ def _average(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
 def _average_slopes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = _normal_nodes(sites, rule)
     below, above, scale = standardised(sites, sites.mean + sites.sd * y)
-    moments = truncated_moments(below, above)
+    moments = moments_in_graph(below, above)
     slope = tf.reduce_sum(weight * moments.mean, 1) / scale[:, 0]
     return slope, -tf.reduce_sum(weight * moments.reduction, 1) / sites.noise[:, 0]
 
@@ -362,10 +367,25 @@ def standardised(sites: NormalSites, z: tf.Tensor) -> tuple[tf.Tensor | None, tf
     return below, (sites.upper - z) / scale, scale
 
 
+def moments_in_graph(below: tf.Tensor | None, above: tf.Tensor) -> Moments:
+    """`truncated_moments` of matrices of limits, traced once for all the rules that take them."""
+    run = _traced_moments(below is None, above.dtype)
+    found: Moments = run(above) if below is None else run(below, above)
+    return found
+
+
+@cache
+def _traced_moments(one_sided: bool, dtype: tf.DType) -> Callable[..., Moments]:
+    limits = tf.TensorSpec([None, None], dtype)
+    if one_sided:
+        return tf.function(partial(truncated_moments, None), [limits], autograph=False)
+    return tf.function(truncated_moments, [limits, limits], autograph=False)
+
+
 def factor_at(sites: NormalSites, z: tf.Tensor) -> FactorValues:
     """The factors at z (k, p)."""
     below, above, scale = standardised(sites, z)
-    moments = truncated_moments(below, above)
+    moments = moments_in_graph(below, above)
     if below is None:
         upper, lower = -moments.mean, tf.zeros_like(above)
     else:

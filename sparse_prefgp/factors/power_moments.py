@@ -16,10 +16,11 @@ from sparse_prefgp.factors.expectations import (
     as_sites,
     factor_at,
     in_chunks,
+    moments_in_graph,
     nodes,
     site_table,
 )
-from sparse_prefgp.factors.truncated_normal import LOG_SQRT_2PI, truncated_moments
+from sparse_prefgp.factors.truncated_normal import LOG_SQRT_2PI
 
 _NEWTON_STEPS = 40
 # Of a variance, in units of the noise.
@@ -138,7 +139,7 @@ def _mode(sites: NormalSites) -> tf.Tensor:
     total = sites.sd**2 + sites.noise
     scale = tf.sqrt(total)
     below = None if sites.lower is None else (sites.lower - sites.mean) / scale
-    moments = truncated_moments(below, (sites.upper - sites.mean) / scale)
+    moments = moments_in_graph(below, (sites.upper - sites.mean) / scale)
     start = sites.sd * moments.mean / scale
     longest = 3.0 + 0.25 * tf.abs(start)
 

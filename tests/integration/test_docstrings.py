@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+from tests.sources import nodes_of
 
 ROOT = Path(__file__).parents[2]
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -18,13 +20,14 @@ SECTION = re.compile(
 KNOWN_FIELDS = re.compile(r":(param \*{0,2}\w+|ivar \w+|return|raises [\w.]+):( |\n|$)")
 
 
-def _documented() -> Iterator[tuple[str, Documented, str]]:
-    for path in sorted((ROOT / "sparse_prefgp").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, Documented) and (text := ast.get_docstring(node)):
-                line = getattr(node, "lineno", 1)
-                yield f"{path.relative_to(ROOT)}:{line}", node, text
+@cache
+def _documented() -> list[tuple[str, Documented, str]]:
+    return [
+        (f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", node, text)
+        for path in sorted((ROOT / "sparse_prefgp").rglob("*.py"))
+        for node in nodes_of(path)
+        if isinstance(node, Documented) and (text := ast.get_docstring(node))
+    ]
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -91,7 +94,7 @@ UNCLEAR = re.compile(
 def test_docstrings_and_messages_use_plain_verbs() -> None:
     found = []
     for path in sorted((ROOT / "sparse_prefgp").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 unclear = UNCLEAR.search(" ".join(node.value.split()))
                 if unclear:

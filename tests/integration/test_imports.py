@@ -13,6 +13,7 @@ import pytest
 
 from sparse_prefgp.support import moved
 from sparse_prefgp.support.public import declared
+from tests.sources import nodes_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 
@@ -54,7 +55,7 @@ def _imported_rooms(path: Path) -> set[tuple[str, int]]:
     """Rooms that a file imports, at its head, inside functions or for type checking, with lines."""
     package = ("sparse_prefgp", *path.relative_to(PACKAGE).parent.parts)
     rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -159,8 +160,7 @@ def test_imports_stand_at_the_head() -> None:
     for path in FILES:
         if _room(path) == "cli":
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        functions = [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef)]
         for node in {inner for one in functions for inner in ast.walk(one)}:
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -176,9 +176,12 @@ def test_imports_stand_at_the_head() -> None:
 def test_only_what_is_slow_is_imported_late() -> None:
     found = {}
     for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        late = {ast.literal_eval(c.args[0]) for c in calls if ast.unparse(c.func) == "late"}
+        calls = [node for node in nodes_of(path) if isinstance(node, ast.Call)]
+        late = {
+            ast.literal_eval(c.args[0])
+            for c in calls
+            if isinstance(c.func, ast.Name) and c.func.id == "late"
+        }
         if late:
             found[path.relative_to(PACKAGE).as_posix()] = late
     assert found == LATE

@@ -9,6 +9,8 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+from tests.sources import nodes_of, tree_of
+
 PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 ROOMS = ("approximations", "engines", "covariances")
 # Not the kinds of duels that a caller may give, `Duels`, `DuelTable` and `StreamedDuels`.
@@ -35,18 +37,17 @@ def _classes() -> set[str]:
     found = set(MODELS)
     for room in ROOMS:
         for path in (PACKAGE / room).glob("*.py"):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            found |= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+            found |= {node.name for node in tree_of(path).body if isinstance(node, ast.ClassDef)}
     # Kernels: GPflow has no other way to ask what a sum is made of, or where inputs lie.
     kernels = {"FiniteKernel", "ItemEffect", "ItemTimes", "PairEffect", "SameLevel", "TermOfDuels"}
     kernels |= {"Projected", "ProjectedPoints", "MarkovKernel", "ItemInTime"}
     return found - kernels
 
 
-def _asked(tree: ast.Module, classes: set[str]) -> int:
+def _asked(path: Path, classes: set[str]) -> int:
     """How many tests of a module ask for a class, or for the name of one."""
     count = 0
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
                 names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
@@ -61,12 +62,7 @@ def test_no_more_switches_than_are_known() -> None:
     classes = _classes()
     assert {"VFE", "PITC", "Laplace", "LowRankOverItems"} <= classes
     found = Counter(
-        {
-            str(path.relative_to(PACKAGE)): _asked(
-                ast.parse(path.read_text(encoding="utf-8")), classes
-            )
-            for path in PACKAGE.rglob("*.py")
-        }
+        {str(path.relative_to(PACKAGE)): _asked(path, classes) for path in PACKAGE.rglob("*.py")}
     )
     more = {file: n for file, n in found.items() if n > LEFT.get(file, 0)}
     assert not more, f"say it by a fact or a protocol, or give a reason in LEFT: {more}"

@@ -44,24 +44,30 @@ Make = Callable[..., Approximation]
 # The five reference cases.
 
 
-# The algebra over duels of the other rows is slow; `test_items_and_duels_agree` takes all of them.
-@pytest.mark.parametrize(
-    ("row", "over"),
-    [
-        *((row, "items") for row in ROWS),
-        *((row, "duels") for row in ("exact", "vfe")),
-        *(
-            pytest.param(row, "duels", marks=pytest.mark.slow)
-            for row in ROWS
-            if row not in ("exact", "vfe")
-        ),
-    ],
+# Each row, each case, and low noise (case 2) with what one meets most; `test_items_and_duels_agree`
+# takes the algebra over duels of all rows.
+@pytest.mark.covering(
+    "1-exact-items",
+    "2-exact-items",
+    "0-exact-duels",
+    "0-dtc-items",
+    "1-vfe-items",
+    "2-vfe-items",
+    "3-vfe-duels",
+    "3-tight_vfe-items",
+    "2-fitc-items",
+    "4-fitc-items",
+    "3-prior_power_0.5-items",
+    "4-hetero_vfe-items",
 )
+@pytest.mark.parametrize("over", FORMS)
+@pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("index", range(len(DUEL_CASES)))
 def test_reference_case(index: int, row: str, over: str) -> None:
     check_reference(index, row, case_model(DUEL_CASES[index], ROWS[row](over=over)))
 
 
+@pytest.mark.covering("1-exact-items", "2-fitc-duels")
 @pytest.mark.parametrize(
     ("index", "row", "over"),
     [
@@ -88,6 +94,7 @@ def check_reference(index: int, row: str, model: spg.PreferenceGP) -> None:
     np.testing.assert_allclose(cov[0], expected["cov"], atol=FIXED_POINT, rtol=0)
 
 
+@pytest.mark.covering("1-rank-items", "2-rank-duels", "2-logdet-items")
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("residual", ["rank", "logdet"])
 @pytest.mark.parametrize("index", [1, 2])
@@ -138,6 +145,14 @@ def test_cheaper_form_is_chosen() -> None:
 # Counts.
 
 
+@pytest.mark.covering(
+    "Exact-items",
+    "Exact-duels",
+    "VFE-items",
+    "TightVFE-rank-duels",
+    "FITC-items",
+    "HeteroscedasticVFE-duels",
+)
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", ALL)
 def test_counts_equal_separate_duels(name: str, over: str) -> None:
@@ -183,6 +198,10 @@ def all_items_case(seed: int) -> tuple[spg.Duels, gpflow.kernels.Kernel]:
     return duels, kernel
 
 
+# Over items all of them are quick in `test_all_items_on_a_reference_case`.
+@pytest.mark.covering(
+    "DTC-items", "VFE-duels", "TightVFE-logdet-duels", "FITC-duels", "HeteroscedasticVFE-duels"
+)
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", SPARSE)
 def test_all_items_as_inducing_inputs_is_exact(
@@ -297,6 +316,7 @@ def test_order_of_the_bounds(bounded: dict[str, float]) -> None:
     assert bounded["TightVFE-rank"] > bounded["VFE"]
 
 
+@pytest.mark.covering("1", "2")
 @pytest.mark.parametrize("index", range(5))
 def test_order_of_the_bounds_on_reference_cases(index: int) -> None:
     case = DUEL_CASES[index]
@@ -335,6 +355,7 @@ def test_power_one_is_fitc(over: str) -> None:
         np.testing.assert_allclose(a, b, atol=IDENTITY, rtol=IDENTITY)
 
 
+@pytest.mark.covering("1-duels", "3-items")
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("index", [1, 3])
 def test_small_power_approaches_vfe(index: int, over: str) -> None:
@@ -361,6 +382,19 @@ def one_duel(approximation: Approximation, noise: float = 0.5) -> spg.Preference
     )
 
 
+# Each in one form and at one noise, VFE in both.
+@pytest.mark.covering(
+    "Exact-duels-0.5",
+    "DTC-items-0.0001",
+    "VFE-items-0.5",
+    "VFE-duels-0.0001",
+    "TightVFE-diagonal-items-0.0001",
+    "TightVFE-rank-duels-0.5",
+    "TightVFE-logdet-items-0.0001",
+    "FITC-duels-0.0001",
+    "HeteroscedasticVFE-items-0.5",
+    "PriorPower-0.5-duels-0.0001",
+)
 @pytest.mark.parametrize("noise", [1e-4, 0.5])
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", ALL)

@@ -13,7 +13,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.workflow.model_names import PLAIN_APPROXIMATIONS, ApproximationChoice
-from tests.cases import random_duels, run_problem
+from tests.cases import prior_of_problem, random_duels, run_problem
 from tests.tolerances import EP_ERROR, IDENTITY, ROUNDING
 
 APPROXIMATIONS: dict[str, Approximation] = {
@@ -40,11 +40,18 @@ def evidence(
     return run_problem(graph, kernel(), approximation, noise, z)[2]
 
 
-@pytest.mark.parametrize("name", SPARSE)
-def test_only_a_bound_stays_below_the_exact_evidence(name: str) -> None:
-    # Contradictions at low noise, which an approximation may call noise.
+@pytest.fixture(scope="module")
+def contradictory() -> tuple[spg.Duels, float]:
+    """Contradictions at low noise, which an approximation may call noise, and their evidence."""
     duels = random_duels(0, items=4, duels=16)
-    exact = evidence(spg.Exact(), duels, noise=0.01)
+    return duels, evidence(spg.Exact(), duels, noise=0.01)
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_only_a_bound_stays_below_the_exact_evidence(
+    contradictory: tuple[spg.Duels, float], name: str
+) -> None:
+    duels, exact = contradictory
     over = evidence(APPROXIMATIONS[name], duels, duels.items[:1], 0.01) - exact
     if APPROXIMATIONS[name].is_bound:
         assert over <= EP_ERROR
@@ -52,7 +59,7 @@ def test_only_a_bound_stays_below_the_exact_evidence(name: str) -> None:
         assert over > EP_ERROR
 
 
-@pytest.mark.covering("vfe")
+@pytest.mark.slow  # of VFE, `test_vfe_does_not_fall_when_an_item_joins` is quick
 @pytest.mark.parametrize("name", SPARSE)
 def test_only_one_never_falls_when_an_item_joins(name: str) -> None:
     least = np.inf
@@ -72,7 +79,7 @@ def prior_of(name: str, duels: spg.Duels) -> tuple[Any, DuelGraph]:
     approximation = APPROXIMATIONS[name]
     graph = approximation.select(DuelGraph.from_duels(duels))
     z = duels.items[:2] if approximation.needs_inducing else None
-    return run_problem(graph, kernel(), approximation, NOISE, z)[0], graph
+    return prior_of_problem(graph, kernel(), approximation, NOISE, z), graph
 
 
 @pytest.mark.covering("vfe", "fitc", "tight-vfe-logdet", "pitc")
@@ -111,16 +118,21 @@ def test_who_sees_the_residual(name: str) -> None:
     assert approximation.sees_residual == (share > 0.0)
 
 
+@pytest.fixture(scope="module")
+def exactly() -> spg.PreferenceGP:
+    return spg.PreferenceGP(random_duels(2, items=8, duels=12), kernel(), approximation=spg.Exact())
+
+
 @pytest.mark.parametrize("name", APPROXIMATIONS)
-def test_models_use_the_duels_that_the_approximation_says(name: str) -> None:
-    approximation = APPROXIMATIONS[name]
-    duels = random_duels(2, items=8, duels=12)
+def test_models_use_the_duels_that_the_approximation_says(
+    exactly: spg.PreferenceGP, name: str
+) -> None:
+    approximation, duels = APPROXIMATIONS[name], exactly.duels
     z = duels.items[:2] if approximation.needs_inducing else None
     model = spg.PreferenceGP(duels, kernel(), approximation=approximation, inducing_variable=z)
     assert (model.num_duels_used == duels.num_duels) == approximation.uses_all_duels
     assert (model.graph.blocks is not None) == approximation.has_blocks
-    exact = spg.PreferenceGP(duels, kernel(), approximation=spg.Exact())
-    same = model.log_evidence() == pytest.approx(exact.log_evidence(), abs=ROUNDING)
+    same = model.log_evidence() == pytest.approx(exactly.log_evidence(), abs=ROUNDING)
     assert same == approximation.is_exact
 
 

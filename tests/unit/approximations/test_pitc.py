@@ -89,6 +89,7 @@ def assert_close(first: Any, second: Any, tolerance: float) -> None:
 # Evidence and q(u).
 
 
+@pytest.mark.covering("1-parallel", "2-parallel", "3-sequential", "4-parallel")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("index", range(len(DUEL_CASES)))
 def test_reference_case(index: int, engine: str) -> None:
@@ -102,6 +103,7 @@ def test_reference_case(index: int, engine: str) -> None:
     np.testing.assert_allclose(cov[0], expected["cov"], atol=FIXED_POINT, rtol=0)
 
 
+@pytest.mark.covering("1", "2")
 @pytest.mark.parametrize("index", range(len(DUEL_CASES)))
 def test_blocks_of_one_are_fitc_and_one_block_is_exact(index: int) -> None:
     case = DUEL_CASES[index]
@@ -459,6 +461,7 @@ def test_kmeans_does_not_look_at_the_numbers_of_items() -> None:
     np.testing.assert_array_equal(numbered.graph.blocks, plain.graph.blocks)
 
 
+@pytest.mark.covering("1")
 @pytest.mark.parametrize("index", [1, 3])
 def test_lower_bounds_against_dense_matrices(index: int) -> None:
     model = pitc_case(index)

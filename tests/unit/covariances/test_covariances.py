@@ -295,13 +295,16 @@ def test_white_noise_counts_twice_between_rows_and_not_within_one() -> None:
     assert variance[~equal] == pytest.approx(0.8, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("approximation", [spg.Exact(over="items"), spg.Exact(over="duels")])
+@pytest.mark.covering(
+    "White-items", "ArcCosine-2-duels", "Polynomial-items", "Product-duels", "Nested-items"
+)
+@pytest.mark.parametrize("over", ["items", "duels"])
 @pytest.mark.parametrize("name", ["White", "ArcCosine-2", "Polynomial", "Product", "Nested"])
-def test_any_kernel_goes_into_a_model(name: str, approximation: spg.Exact) -> None:
+def test_any_kernel_goes_into_a_model(name: str, over: Any) -> None:
     duels = random_duels(2, items=6, duels=9, features=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        exact = spg.PreferenceGP(duels, KERNELS[name](), approximation=approximation)
+        exact = spg.PreferenceGP(duels, KERNELS[name](), approximation=spg.Exact(over=over))
     assert exact.infer().converged
     mean, variance = exact.predict_f(duels.items)
     assert np.all(np.isfinite(mean))

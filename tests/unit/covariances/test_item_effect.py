@@ -156,6 +156,7 @@ def told_by(ours: spg.PreferenceGP, inputs: np.ndarray) -> dict[str, np.ndarray]
     }
 
 
+@pytest.mark.covering("VFE", "FITC", "TightVFE logdet")
 @pytest.mark.parametrize("name", APPROXIMATIONS)
 def test_effects_integrated_out_are_those_that_are_inducing_values(
     duels: spg.Duels, name: str

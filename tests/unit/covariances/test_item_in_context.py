@@ -125,6 +125,7 @@ def test_exact_is_the_dense_reference(duels: spg.Duels, kind: str, over: str) ->
     np.testing.assert_allclose(covariance[0], wanted.cov, atol=FIXED_POINT)
 
 
+@pytest.mark.covering("levels-VFE()", "slopes-FITC()", "slopes-TightVFE(residual='logdet')")
 @pytest.mark.parametrize(
     "approximation",
     [spg.VFE(over="items"), spg.FITC(over="duels"), spg.TightVFE("logdet"), spg.PITC(3)],

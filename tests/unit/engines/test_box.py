@@ -31,6 +31,12 @@ def random_box(seed: int, t: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return rng.normal(size=t), root @ root.T / t + 0.1 * np.eye(t), lower, upper
 
 
+@pytest.mark.covering(
+    *(f"{index}-parallel" for index in range(len(ORTHANT_CASES))),
+    "0-sequential",
+    "5-sequential",
+    "9-sequential",
+)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("index", range(len(ORTHANT_CASES)))
 def test_orthant_reference(index: int, engine: str) -> None:

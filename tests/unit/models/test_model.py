@@ -423,16 +423,11 @@ def sized_duels() -> spg.Duels:
 
 @pytest.mark.covering(
     "Exact-items",
-    "Exact-duels",
-    "VFE-items",
     "VFE-duels",
-    "DTC-items",
-    "TightVFE-diagonal-duels",
     "TightVFE-rank-items",
     "TightVFE-logdet-duels",
     "FITC-items",
     "HeteroscedasticVFE-duels",
-    "PriorPower-0.5-items",
 )
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", ALL)

@@ -208,6 +208,7 @@ def test_sequential_engine_and_one_block_agree():
         assert abs(parallel.log_evidence() - other.log_evidence()) < PARTS
 
 
+@pytest.mark.covering("approximation0", "approximation2")
 @pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE(), spg.FITC()])
 def test_over_duels_and_over_rows(monkeypatch, approximation):
     """Both forms of the algebra, with two duels of a person between the same items."""

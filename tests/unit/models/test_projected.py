@@ -59,6 +59,15 @@ def by_hand(name: str, effects: bool = False) -> spg.PreferenceGP:
     )
 
 
+@pytest.mark.covering(
+    "Exact-False",
+    "VFE-True",
+    "FITC-False",
+    "TightVFE-True",
+    "PriorPower-True",
+    "PITC-False",
+    "over duels-True",
+)
 @pytest.mark.parametrize("effects", [False, True])
 @pytest.mark.parametrize("name", list(MADE))
 def test_it_is_the_model_of_projected_features(name: str, effects: bool) -> None:
@@ -76,6 +85,7 @@ def test_it_is_the_model_of_projected_features(name: str, effects: bool) -> None
     )
 
 
+@pytest.mark.covering("Exact-True", "VFE-False", "FITC-True", "PriorPower-False")
 @pytest.mark.parametrize("effects", [False, True])
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC", "PriorPower"])
 def test_the_gradient_in_the_directions_is_that_of_differences(name: str, effects: bool) -> None:

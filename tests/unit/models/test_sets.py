@@ -54,24 +54,21 @@ ROWS = {
 }
 # With a clique for each set, and with a block of rows for each.
 FORMS = ("items", "duels")
-SPARSE = [
-    pytest.param(name, row, id=f"{name}-{row}")
-    for name, case in CASES.items()
-    for row in ROWS
-    if "sparse" in case
-]
-
-
-# Each case in one of the two forms; in the other one it is slow.
+OF_ROWS = [name for name, case in CASES.items() if "sparse" in case]
+# Each row with one of the cases and in one form, in turn; with the others it is slow.
 IN_TURN = [
     pytest.param(
-        *case.values,
+        name,
+        row,
         over,
-        id=f"{case.id}-{over}",
-        marks=[] if (number + turn) % 2 == 0 else [pytest.mark.slow],
+        id=f"{name}-{row}-{over}",
+        marks=[]
+        if name == OF_ROWS[number % len(OF_ROWS)] and over == FORMS[number % 2]
+        else [pytest.mark.slow],
     )
-    for number, case in enumerate(SPARSE)
-    for turn, over in enumerate(FORMS)
+    for name in OF_ROWS
+    for number, row in enumerate(ROWS)
+    for over in FORMS
 ]
 
 
@@ -151,6 +148,14 @@ def test_cases(name: str) -> None:
     check(CASES[name], model_of(CASES[name]))
 
 
+@pytest.mark.covering(
+    "three_choices_of_4-items",
+    "choices_low_noise-duels",
+    "two_rankings_of_4-duels",
+    "top_2_of_5-items",
+    "best_and_worst_shared_noise-items",
+    "prior_mean_and_counts-duels",
+)
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", OF_SETS)
 def test_inducing_inputs_at_all_items(name: str, over: str) -> None:
@@ -248,6 +253,7 @@ def spread(model: spg.PreferenceGP, values: np.ndarray) -> np.ndarray:
     return np.concatenate([values[starts[i] : starts[i] + sizes[i]] for i in events])
 
 
+@pytest.mark.covering("VFE()", "TightVFE(residual='block')", "FITC()")
 @pytest.mark.parametrize("approximation", [*ROWS.values(), spg.TightVFE("rank")], ids=repr)
 def test_both_forms_and_copies(approximation: spg.Approximation) -> None:
     """Copies that are counted are copies with blocks of their own: evidence, sites, gradient."""
@@ -335,6 +341,7 @@ def test_one_block_is_the_exact_model() -> None:
     )
 
 
+@pytest.mark.covering("VFE()")
 @pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE(), spg.FITC()], ids=repr)
 def test_one_site_after_the_other(approximation: spg.Approximation) -> None:
     engine = spg.SequentialEP(tolerance=1e-12, max_sweeps=200)
