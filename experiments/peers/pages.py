@@ -15,12 +15,14 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +85,13 @@ def blocks(page: Path) -> list[Block]:
 
 
 def pages() -> list[Path]:
-    """The pages that have such blocks."""
-    return [page for page in sorted(PAGES.glob("*.md")) if blocks(page)]
+    """The pages, also those without such blocks."""
+    return sorted(PAGES.glob("*.md"))
+
+
+def stated(page: Path) -> str:
+    """What a page says that its blocks print here."""
+    return "".join(block.output for block in examples.blocks(page))
 
 
 def run(page: Path, python: Path, folder: Path) -> tuple[list[str], list[str], dict[str, str]]:
@@ -94,6 +101,8 @@ def run(page: Path, python: Path, folder: Path) -> tuple[list[str], list[str], d
     """
     here = examples.run(page, folder)
     there = blocks(page)
+    if not there:
+        return here, [], {}
     source, target = folder / "blocks.json", folder / "printed.json"
     source.write_text(json.dumps([block.code for block in there]), encoding="utf-8")
     # The packages of this environment are not to be found in the other one.
@@ -131,6 +140,14 @@ def differences(page: Path, here: list[str], there: list[str]) -> list[str]:
             if problem:
                 found.append(f"{page.name}, {which}: {problem}")
     return found
+
+
+def own_versions() -> dict[str, str]:
+    """Of this package and of what it stands on."""
+    import sparse_prefgp
+
+    found = {name: version(name) for name in ("gpflow", "tensorflow")}
+    return {"sparse_prefgp": sparse_prefgp.__version__} | found
 
 
 def kept() -> dict[str, Any]:

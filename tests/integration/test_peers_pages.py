@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments.peers import compare
 from experiments.peers import pages as peers
 from tests.conftest import ROOT
+from tests.tolerances import EXAMPLE_ABSOLUTE, EXAMPLE_RELATIVE
+from tools import examples
 
 PAGES = [pytest.param(page, id=page.stem) for page in peers.pages()]
 # The Python of the environment that has the other packages.
@@ -19,7 +22,15 @@ def test_a_page_states_what_its_last_run_printed(page):
     kept = peers.kept()[page.stem]
     stated = [{"digest": b.digest, "output": b.output} for b in peers.blocks(page)]
     assert stated == kept["blocks"], "run experiments/peers/pages.py --refresh"
-    assert kept["versions"], page.name
+    here = examples.difference(
+        peers.stated(page), kept["here"], EXAMPLE_RELATIVE, EXAMPLE_ABSOLUTE
+    )
+    assert here == "", "run experiments/peers/pages.py --refresh"
+
+
+def test_the_comparison_is_what_its_command_writes():
+    page = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
+    assert page == compare.page(peers.kept()), "run experiments/peers/compare.py --write"
 
 
 def test_nothing_is_kept_of_pages_that_are_gone():

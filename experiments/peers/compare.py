@@ -1,0 +1,252 @@
+"""Makes docs/compared.md: what each neighbour knows, and the figures measured next to it.
+
+    python experiments/peers/compare.py --peers .venv-peers/bin/python --write docs/compared.md
+    python experiments/peers/compare.py --write docs/compared.md        # of the figures that are kept
+
+With `--peers` it first runs the pages "Coming from ..." (`pages.py`) and keeps what they print, with
+versions and date; figures are the lines of that output that end in nats, share right and seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+
+from experiments.peers import pages  # noqa: E402
+
+FIGURE = re.compile(
+    r"^(?P<method>[^:\n]+): (?P<nats>\d\.\d{4}) nats, (?P<right>\d\.\d{3}) right"
+    r"(?:, (?P<seconds>[\d.]+) s)?$",
+    re.MULTILINE,
+)
+TITLES = {
+    "bradley-terry": "Votes on 59 language models, no features",
+    "botorch": "Cars, 16 features, eight people",
+    "gpflow-svgp": "Cars, 16 features, sixty people",
+    "conditional-logit": "Choices of one in four electricity contracts",
+    "kickscore": "International football since 2016",
+}
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """What a package knows, as its documentation says it."""
+
+    name: str
+    page: str
+    source: str
+    knows: dict[str, str]
+
+
+QUESTIONS = (
+    "answers",
+    "features of items",
+    "uncertainty",
+    "ties",
+    "time",
+    "people who differ",
+    "learned by itself",
+    "what to ask next",
+    "gradients, devices",
+)
+YES, NO = "yes", "-"
+OURS = {
+    "answers": "duels, grades, choices, rankings, best-worst",
+    "features of items": "any kernel",
+    "uncertainty": "joint posterior",
+    "ties": "learned margin, for pairs",
+    "time": "Markov kernels in time",
+    "people who differ": "taste of each, normal",
+    "learned by itself": "kernel, noise of judges, margins, covariates, inducing inputs",
+    "what to ask next": "pairs, sets, a new item",
+    "gradients, devices": "TensorFlow, processor",
+}
+NEIGHBOURS = (
+    Neighbour(
+        "choix", "bradley-terry", "https://choix.lum.li",
+        {"answers": "duels, choices, rankings, networks", "features of items": NO,
+         "uncertainty": "joint, from EP, of duels", "ties": NO, "time": NO, "people who differ": NO,
+         "learned by itself": NO, "what to ask next": NO, "gradients, devices": "NumPy, processor"},
+    ),
+    Neighbour(
+        "evalica", "bradley-terry", "https://github.com/dustalov/evalica",
+        {"answers": "duels", "features of items": NO, "uncertainty": "bootstrap",
+         "ties": "weight of a tie, given", "time": "order only (Elo)", "people who differ": NO,
+         "learned by itself": NO, "what to ask next": NO, "gradients, devices": "Rust"},
+    ),
+    Neighbour(
+        "BoTorch PairwiseGP", "botorch", "https://botorch.org/docs/tutorials/preference_bo",
+        {"answers": "duels", "features of items": "any kernel",
+         "uncertainty": "joint, Laplace", "ties": NO, "time": NO, "people who differ": NO,
+         "learned by itself": "kernel", "what to ask next": "points of a box: EUBO, qNEI",
+         "gradients, devices": "PyTorch, GPU"},
+    ),
+    Neighbour(
+        "GPflow SVGP", "gpflow-svgp", "https://gpflow.github.io/GPflow/",
+        {"answers": "by a likelihood of yours", "features of items": "any kernel",
+         "uncertainty": "joint, variational", "ties": "by a likelihood of yours",
+         "time": "by a kernel of yours", "people who differ": "by a kernel of yours",
+         "learned by itself": "kernel, inducing inputs, likelihood", "what to ask next": NO,
+         "gradients, devices": "TensorFlow, GPU, mini-batches"},
+    ),
+    Neighbour(
+        "PlackettLuce (R)", "plackett-luce", "https://hturner.github.io/PlackettLuce/",
+        {"answers": "rankings, partial ones, duels", "features of items": "linear (`pladmm`)",
+         "uncertainty": "standard and quasi standard errors", "ties": "learned, of any order",
+         "time": NO, "people who differ": "trees; reliability of each ranker",
+         "learned by itself": "tie parameters, reliabilities", "what to ask next": NO,
+         "gradients, devices": "R"},
+    ),
+    Neighbour(
+        "logitr (R)", "conditional-logit", "https://jhelvy.github.io/logitr/",
+        {"answers": "choices", "features of items": "linear",
+         "uncertainty": "standard errors, draws", "ties": NO, "time": NO,
+         "people who differ": "mixed logit: normal, lognormal, zero-censored normal",
+         "learned by itself": "coefficients, their spread", "what to ask next": NO,
+         "gradients, devices": "R and C++, several cores"},
+    ),
+    Neighbour(
+        "choice-learn", "conditional-logit", "https://github.com/artefactory/choice-learn",
+        {"answers": "choices, baskets", "features of items": "linear, neural networks",
+         "uncertainty": "standard errors of the logits", "ties": NO, "time": NO,
+         "people who differ": "latent classes", "learned by itself": "weights",
+         "what to ask next": NO, "gradients, devices": "TensorFlow, GPU, mini-batches"},
+    ),
+    Neighbour(
+        "kickscore", "kickscore", "https://github.com/lucasmaystre/kickscore",
+        {"answers": "duels, ties, differences, counts", "features of items": NO,
+         "uncertainty": "of each item", "ties": "given margin", "time": "Markov kernels in time",
+         "people who differ": NO, "learned by itself": NO, "what to ask next": NO,
+         "gradients, devices": "NumPy, Numba"},
+    ),
+    Neighbour(
+        "TrueSkill", "kickscore", "https://trueskill.org",
+        {"answers": "results of teams, rankings", "features of items": NO,
+         "uncertainty": "of each item", "ties": "given probability", "time": "drift, match by match",
+         "people who differ": NO, "learned by itself": NO,
+         "what to ask next": "quality of a match", "gradients, devices": "Python"},
+    ),
+)  # fmt: skip
+
+
+def figures(kept: dict[str, Any]) -> str:
+    """A table of what was measured, page by page."""
+    lines = ["| data | method | nats | right | seconds |", "|---|---|---|---|---|"]
+    for stem, title in TITLES.items():
+        if stem not in kept:
+            continue
+        outputs = [kept[stem]["here"], *(b["output"] for b in kept[stem]["blocks"])]
+        found = [m for text in outputs for m in FIGURE.finditer(text)]
+        found.sort(key=lambda m: float(m["nats"]))
+        first = f"[{title}](coming-from/{stem}.md)"
+        for m in found:
+            name = m["method"].replace("_", " ").replace("sparse prefgp", "sparse_prefgp")
+            lines.append(
+                f"| {first} | {name} | {m['nats']} | {float(m['right']):.1%} | "
+                f"{m['seconds'] or ''} |".replace("%", " %")
+            )
+            first = ""
+    return "\n".join(lines)
+
+
+def features() -> str:
+    """A table of what each package knows; a row for each, so that it can be read on a phone."""
+    lines = []
+    for question in QUESTIONS:
+        lines += [f"### {question.capitalize()}", "", "| | |", "|---|---|"]
+        lines.append(f"| **sparse_prefgp** | {OURS[question]} |")
+        lines += [
+            f"| {n.name} | {n.knows[question]} |" for n in NEIGHBOURS if n.knows[question] != NO
+        ]
+        others = [n.name for n in NEIGHBOURS if n.knows[question] == NO]
+        lines += ["", f"Not in: {', '.join(others)}." if others else "In all of them.", ""]
+    return "\n".join(lines).rstrip()
+
+
+def versions(kept: dict[str, Any]) -> str:
+    """What ran, as a sentence."""
+    found: dict[str, str] = {}
+    for page in kept.values():
+        found |= page["versions"]
+    return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
+
+
+def page(kept: dict[str, Any]) -> str:
+    """The page, from what is kept of the last runs."""
+    dates = sorted(entry["date"] for entry in kept.values())
+    machines = sorted({entry["machine"] for entry in kept.values()})
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    sources = "\n".join(
+        f"- **{n.name}**: [{n.source.split('//')[1].strip('/')}]({n.source}); "
+        f"[the same ten lines there and here](coming-from/{n.page}.md)"
+        for n in NEIGHBOURS
+    )
+    return f"""# How it compares
+
+Figures that were measured side by side, then what each neighbour knows. For advice, [which tool when](which-tool.md).
+`python experiments/peers/compare.py --peers .venv-peers/bin/python --write docs/compared.md` makes this page.
+
+## Measured
+
+Every pair of tools has the same data and the same part held out; a page for each shows the code that ran. Nats are
+the mean negative log probability of what happened, the smaller the better; right is how often the likelier side won.
+Seconds are of the processor, for one fit, what it compiles included. They were taken once and on small data, where
+compiling is most of ours: compare within one table, and by orders of magnitude.
+
+{figures(kept)}
+
+Measured {when} on {", ".join(machines)}, with {versions(kept)}. A share of one percent is 19 of the
+votes on language models and about 25 of the duels of cars: small differences mean nothing.
+
+At larger sizes, on duels made from a smooth utility over four features, in one run of `experiments/peers/run.py` on
+two busy cores. "After" is when our fit, compiled, was as good as the rival ended:
+
+{large()}
+
+## What each knows
+
+From the documentation of each. "Not in" means that the package itself has nothing for it, not that nobody could build
+it.
+
+{features()}
+
+## Sources
+
+{sources}
+
+Next: [the model](model.md).
+"""
+
+
+def large() -> str:
+    """The table of `run.py`, which stands in the README of this folder."""
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Run the pages where `--peers` is given, and write this one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", type=Path, help="the Python that has the other packages")
+    parser.add_argument("--write", type=Path, required=True, help="the page to be written")
+    given = parser.parse_args()
+    if given.peers is not None:
+        command = [sys.executable, str(HERE / "pages.py"), "--peers", str(given.peers), "--refresh"]
+        subprocess.run(command, check=True, cwd=ROOT)
+    kept = json.loads(pages.RESULTS.read_text(encoding="utf-8"))
+    given.write.write_text(page(kept), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
