@@ -1,10 +1,10 @@
-"""Makes docs/compared.md: what each neighbour knows, and the figures measured next to it.
+"""Makes docs/compared.md: what each neighbour knows, and figures measured next to it.
 
     python experiments/peers/compare.py --peers .venv-peers/bin/python --write docs/compared.md
-    python experiments/peers/compare.py --write docs/compared.md        # of the figures that are kept
+    python experiments/peers/compare.py --write docs/compared.md    # of what is kept
 
-With `--peers` it first runs the pages "Coming from ..." (`pages.py`) and keeps what they print, with
-versions and date; figures are the lines of that output that end in nats, share right and seconds.
+With `--peers` it first runs the pages "Coming from ..." (`pages.py`) and keeps what they print,
+with versions and date; figures are the lines of that output with nats, share right and seconds.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ NEIGHBOURS = (
     Neighbour(
         "TrueSkill", "kickscore", "https://trueskill.org",
         {"answers": "results of teams, rankings", "features of items": NO,
-         "uncertainty": "of each item", "ties": "given probability", "time": "drift, match by match",
+         "uncertainty": "of each item", "ties": "given probability", "time": "drift by match",
          "people who differ": NO, "learned by itself": NO,
          "what to ask next": "quality of a match", "gradients, devices": "Python"},
     ),
@@ -183,8 +183,9 @@ def versions(kept: dict[str, Any]) -> str:
 
 def page(kept: dict[str, Any]) -> str:
     """The page, from what is kept of the last runs."""
-    dates = sorted(entry["date"] for entry in kept.values())
-    machines = sorted({entry["machine"] for entry in kept.values()})
+    measured = [entry for stem, entry in kept.items() if stem in TITLES]
+    dates = sorted(entry["date"] for entry in measured)
+    machines = sorted({entry["machine"] for entry in measured})
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     sources = "\n".join(
         f"- **{n.name}**: [{n.source.split('//')[1].strip('/')}]({n.source}); "
@@ -193,30 +194,35 @@ def page(kept: dict[str, Any]) -> str:
     )
     return f"""# How it compares
 
-Figures that were measured side by side, then what each neighbour knows. For advice, [which tool when](which-tool.md).
-`python experiments/peers/compare.py --peers .venv-peers/bin/python --write docs/compared.md` makes this page.
+Figures that were measured side by side, then what each neighbour knows. For advice, [which tool
+when](which-tool.md). `python experiments/peers/compare.py --peers .venv-peers/bin/python --write
+docs/compared.md` makes this page.
 
 ## Measured
 
-Every pair of tools has the same data and the same part held out; a page for each shows the code that ran. Nats are
-the mean negative log probability of what happened, the smaller the better; right is how often the likelier side won.
-Seconds are of the processor, for one fit, what it compiles included. They were taken once and on small data, where
-compiling is most of ours: compare within one table, and by orders of magnitude.
+Every pair of tools has the same data and the same part held out; a page for each shows the code
+that ran. Nats are the mean negative log probability of what happened, the smaller the better; right
+is how often the likelier side won. Seconds are of the processor, for one fit, what it compiles
+included. They were taken once and on small data, where compiling is most of ours: compare within
+one table, by orders of magnitude. PlackettLuce and logitr are R packages: what they publish stands
+on their pages.
 
 {figures(kept)}
 
-Measured {when} on {", ".join(machines)}, with {versions(kept)}. A share of one percent is 19 of the
-votes on language models and about 25 of the duels of cars: small differences mean nothing.
+Measured {when} on one machine ({", ".join(machines)}, busy with other work), with {versions(kept)}.
+One percent of what is forecast is 19 votes on language models, 30 duels of cars, 9 choices of
+contracts, 13 matches: small differences mean nothing.
 
-At larger sizes, on duels made from a smooth utility over four features, in one run of `experiments/peers/run.py` on
-two busy cores. "After" is when our fit, compiled, was as good as the rival ended:
+At larger sizes, on duels made from a smooth utility over four features, in one run of
+`experiments/peers/run.py` on two busy cores. "After" is when our fit, compiled, was as good as the
+rival ended:
 
 {large()}
 
 ## What each knows
 
-From the documentation of each. "Not in" means that the package itself has nothing for it, not that nobody could build
-it.
+From the documentation of each. "Not in" means that the package itself has nothing for it, not that
+nobody could build it.
 
 {features()}
 

@@ -171,7 +171,9 @@ def main() -> int:
             page.write_text(refreshed(page, there), encoding="utf-8")
             told = {
                 "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-                "versions": versions,
+                "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+                "versions": own_versions() | versions,
+                "here": stated(page),
                 "blocks": [vars(block) | {"digest": block.digest} for block in blocks(page)],
             }
             for block in told["blocks"]:

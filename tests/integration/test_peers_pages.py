@@ -22,9 +22,7 @@ def test_a_page_states_what_its_last_run_printed(page):
     kept = peers.kept()[page.stem]
     stated = [{"digest": b.digest, "output": b.output} for b in peers.blocks(page)]
     assert stated == kept["blocks"], "run experiments/peers/pages.py --refresh"
-    here = examples.difference(
-        peers.stated(page), kept["here"], EXAMPLE_RELATIVE, EXAMPLE_ABSOLUTE
-    )
+    here = examples.difference(peers.stated(page), kept["here"], EXAMPLE_RELATIVE, EXAMPLE_ABSOLUTE)
     assert here == "", "run experiments/peers/pages.py --refresh"
 
 
