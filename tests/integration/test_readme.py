@@ -79,3 +79,38 @@ def test_fit_commands_parse(tmp_path, monkeypatch):
         assert "items.csv" in result.stderr
         assert len(result.stderr.splitlines()) == 1, "a usage error has several lines"
     assert list(tmp_path.iterdir()) == []
+
+
+def _tables() -> None:
+    """What the commands of the pages read, in the working directory."""
+    items, duels = spg.datasets.demo_tables(40_000)
+    kept = items.iloc[[*range(12), 32, 114]]
+    names = set(kept["item_id"])
+    kept.to_csv("items.csv", index=False)
+    kept.iloc[::2].to_csv("next_month.csv", index=False)
+    duels = duels[duels["winner"].isin(names) & duels["loser"].isin(names)].reset_index(drop=True)
+    rows = np.arange(len(duels))
+    duels = duels.assign(
+        shown_first=rows % 2, judge=np.array(["Ann", "Bo"])[rows % 3 // 2], surface="clay"
+    )
+    duels.loc[rows % 5 < 2, "surface"] = "grass"
+    duels.iloc[:-10].to_csv("duels.csv", index=False)
+    duels.iloc[-10:].to_csv("new_duels.csv", index=False)
+    Path("pairs.csv").write_text("first,second\npatient 1,patient 2\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/command-line.md"])
+def test_commands_run_one_after_the_other(page, tmp_path, monkeypatch):
+    testing = pytest.importorskip("typer.testing")
+    pytest.importorskip("pandas")
+    from sparse_prefgp.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    _tables()
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^    sparse-prefgp (.*)$", text, flags=re.MULTILINE)
+    assert len(commands) >= 5
+    for command in commands:
+        result = testing.CliRunner().invoke(app, shlex.split(command))
+        assert result.exit_code == 0, f"{command}: {result.output}"
