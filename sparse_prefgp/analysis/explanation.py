@@ -11,17 +11,20 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, feature_parts, known_items
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, shortened
 
@@ -29,6 +32,7 @@ EXACT = "exact: the utility is additive over the features"
 PATH = "integrated path"
 ITEM_EFFECT, PAIR_EFFECT = "item effect", "pair effect"
 ITEM_AND_PAIR = "item and pair effects"
+IN_TIME = "utility in time"
 UNKNOWN_LEVEL = "(none of the known levels)"
 STEPS, MOST_STEPS = 32, 4096
 # Of the larger of the utility difference and its standard deviation.
@@ -191,7 +195,8 @@ def explain(
     the scores tell is its own (the directions' entries in it, times their transpose). For a
     model with item effects, features are changed for an item it does not know, and what the two
     items have besides their features is a contribution of its own, `item effect`; with effects of
-    pairs `pair effect`, or `item and pair effects`.
+    pairs `pair effect`, or `item and pair effects`; where utilities move `utility in time`, what
+    the two have of it at the date.
 
     :param model: any model.
     :param first: id of an item, or an array in model units: (D,) features, or (D + 1,) for a model
@@ -199,7 +204,8 @@ def explain(
     :param second: the item it is compared with, in the same form.
     :param items: where ids are looked up before the model's own items, as in `resolve_items`.
     :param at: for a model with contexts, that of both sides as text or a mapping, by the columns of
-        a table of pairs: `surface=clay,first_home=1,second_home=0`.
+        a table of pairs: `surface=clay,first_home=1,second_home=0`. Where utilities move in time,
+        also the date, as `date=2014-07-13`; by default that of the last duel.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default what all share.
     :param steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
@@ -210,11 +216,8 @@ def explain(
     if steps < 1:
         raise ValueError(f"steps is {steps}; give a whole number of at least 1.")
     model = seen_by(model, person)
-    if model.row_layout.dated:
-        raise ValueError(
-            "Contributions of features have no form for utilities that move in time; predict says "
-            "what the difference of two items is at a date."
-        )
+    model, at = at_a_date(model, () if at is None else at)
+    at = _one_place(at)
     if np.ndim(first) == 0 and np.ndim(second) == 0:
         first, second, items = _in_context(model, first, second, items, at)
     elif at is not None:
@@ -243,10 +246,10 @@ def explain(
     ]
     if model.has_item_effect:
         numbers = inputs[:, d] if inputs.shape[1] > d else np.full(2, -1.0)
-        more_mean, more_variance = _effects(model, sides, numbers)
-        means, variances = np.append(means, more_mean), np.append(variances, more_variance)
         known = [_acquaintance(model.duels, int(number)) for number in numbers]
-        rows.append((_effect_name(model), known[0], known[1]))
+        for name, more_mean, more_variance in _own(model, sides, numbers):
+            means, variances = np.append(means, more_mean), np.append(variances, more_variance)
+            rows.append((name, known[0], known[1]))
     said = () if model.duels.transform is None else model.duels.transform.texts
     words = {}
     if said:
@@ -274,6 +277,21 @@ def explain(
         tie_probability=None if model.margin is None else float(tied),
         words=words,
     )
+
+
+def _one_place(at: Any) -> str | Mapping[str, Any] | None:
+    """The context of both sides, of which there is one.
+
+    :raises ValueError: several.
+    """
+    if not isinstance(at, list | tuple):
+        return at
+    if len(at) > 1:
+        raise ValueError(
+            f"Several contexts were asked for, {at[0]} and {at[1]}; give those of both sides in "
+            "one, as surface=clay,first_home=1 (--at)."
+        )
+    return at[0] if at else None
 
 
 # ---- the pair ----------------------------------------------------------------------------------
@@ -393,6 +411,22 @@ def _one_by_one(
     return _differences(model, np.stack([changed, second], axis=1))
 
 
+def _own(
+    model: Any, sides: FloatArray, numbers: FloatArray
+) -> list[tuple[str, FloatArray, FloatArray]]:
+    """What two items have besides their features: names, means and variances, (1,) each."""
+    mean, variance = _effects(model, sides, numbers)
+    if not model.row_layout.dated:
+        return [(_effect_name(model), mean, variance)]
+    apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
+    rows = model.with_dates(np.column_stack([sides, apart]))
+    moved, of_it = model.posterior_in_time().moved_apart(as_float(rows))
+    found = [(IN_TIME, np.array([moved]), np.array([of_it]))]
+    if item_effects(model.kernel):
+        found.insert(0, (ITEM_EFFECT, mean - moved, np.full(1, np.nan)))
+    return found
+
+
 def _effect_name(model: Predicts) -> str:
     """What two items have besides their features."""
     if pair_effect(model.kernel) is None:
@@ -458,9 +492,11 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
     points = sides[1] + (0.5 * (node + 1.0))[:, None] * step
     inputs = tf.constant(_unknown(model, points), gpflow.default_float())
     posterior = model.posterior()
+    if isinstance(posterior, TimePosterior):  # a sweep in NumPy, but for one date features alone
+        inputs, posterior = as_float(model.with_dates(inputs.numpy())), posterior.at_its_date
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        mean = posterior.marginal(inputs)[:, 0]
+        mean = posterior.mean(inputs)
     gradient = np.asarray(tape.gradient(mean, inputs))[:, : len(step)]
     if not np.isfinite(gradient).all():
         raise ValueError(

@@ -27,7 +27,8 @@ class ExplainOptions:
     first: str | None = option("Id of an item.", default=None)
     second: str | None = option("Id of the item it is compared with.", default=None)
     at: str | None = option(
-        "For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0.",
+        "For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0; "
+        "for utilities that move in time when: date=2014-07-13. Both with a comma between them.",
         default=None,
     )
     person: Sequence[str] = same_as(Shared, "person")

@@ -21,7 +21,7 @@ from sparse_prefgp.data.events import (
     kinds_of_grades,
 )
 from sparse_prefgp.data.people import PeopleFeatures
-from sparse_prefgp.data.slices import days_of
+from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
@@ -649,7 +649,10 @@ def _given(
         covariates=covariates,
         covariate_names=covariate_names,
     )
-    time = None if judgements.times is None else days_of(judgements.times, len(won))
+    time = None
+    if judgements.times is not None:
+        time = days_of(judgements.times, len(won))
+        warn_of_years(judgements.times, time)
     return replace(events, person=person, time=time)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ DAYS_A_YEAR = 365.25
 # From the coarsest on, and how many days each has.
 SLICES = {"year": DAYS_A_YEAR, "quarter": 91.3125, "month": 30.4375, "week": 7.0, "day": 1.0}
 AUTO = "auto"
+# 9999-12-31, in days since 1970.
+_LAST_DAY = 2_932_896
 # Fewer slices than these say too little of how utilities move.
 FEWEST = 20
 
@@ -156,11 +159,39 @@ def days_of(times: Any, t: int) -> FloatArray:
     elif given.dtype.kind in "iuf":
         days = given.astype(np.float64)
         missing = ~np.isfinite(days)
+        _check_numbers(days[~missing])
     else:
         raise _no_date(given[0].item(), 0)
     for i in np.flatnonzero(missing)[:1]:
         raise ValueError(f"times has no date for duel {i}; give one, or leave the duel out.")
     return days
+
+
+def _check_numbers(days: FloatArray) -> None:
+    """Refuse what is no number of days since 1970.
+
+    :raises ValueError: one beyond the year 9999.
+    """
+    if len(days) and np.max(np.abs(days)) > _LAST_DAY:
+        raise ValueError(
+            f"times has {days[np.argmax(np.abs(days))]:.0f}, which as days since 1970 is beyond "
+            "the year 9999; give dates as datetime64 or text such as 2026-06-11."
+        )
+
+
+def warn_of_years(times: Any, days: FloatArray) -> None:
+    """Say where numbers of days are those that years would be.
+
+    :param times: as they were given.
+    """
+    years = len(days) and np.asarray(times).dtype.kind in "iuf"
+    if years and np.all((days == np.floor(days)) & (days >= 1800) & (days <= 2100)):
+        warnings.warn(
+            f"The dates {days.min():.0f} to {days.max():.0f} are taken for days since 1970, "
+            f"{date_text(days.min())} to {date_text(days.max())}; if they are years, give them as "
+            "text such as 2014-07-01.",
+            stacklevel=5,
+        )
 
 
 def _date_of(value: Any, i: int) -> np.datetime64:

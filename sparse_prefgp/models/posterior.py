@@ -51,6 +51,12 @@ class Posterior:
         a = self.features(inputs)
         return tf.stack([self._mean(a, inputs), variance - self._explained(a)], -1)
 
+    def mean(self, inputs: tf.Tensor) -> tf.Tensor:
+        """E f, (N,), for inputs (N, D)."""
+        if self.beside is not None:
+            return self.beside.told(self.terms, (1.0, inputs))[0] + self._prior_mean(inputs)
+        return self._mean(self.features(inputs), inputs)
+
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N,) and covariance (N, N) for inputs (N, D)."""
         a = self.features(inputs)

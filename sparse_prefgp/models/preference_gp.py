@@ -449,6 +449,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._require_time("Who is active")
         known, date = self._dated, self.date
         assert known is not None
+        if not within >= 0.0:
+            raise ValueError(f"active_within is {within}; give a number of years of at least 0.")
         if at is not None:
             date = float(days_of(np.asarray([at]), 1)[0])
         there = (known.from_when <= date) & (date <= known.last + within * DAYS_A_YEAR)

@@ -192,6 +192,18 @@ class TimePosterior(Posterior):
         covariance += self._beyond(inputs[:, None], np.ones((len(inputs), 1)), columns)
         return tf.constant(mean + self._prior_mean(inputs)), tf.constant(covariance)
 
+    def moved_apart(self, inputs: tf.Tensor) -> tuple[float, float]:
+        """Mean and variance of what two rows (2, D) differ by in their utilities in time alone."""
+        items, times = self._where(self._with_dates(inputs))
+        asked = Asked(items[:1], items[1:], times[:1], np.zeros((1, self._seen.columns.shape[1])))
+        mean, variance = self._each(asked)
+        return float(mean[0]), float(variance[0])
+
+    @property
+    def at_its_date(self) -> Posterior:
+        """q(f) at the date of `features` and `terms`, which TensorFlow differentiates."""
+        return self._now
+
     def joint_at_each(
         self, inputs: Sequence[tf.Tensor], weights: Sequence[FloatArray]
     ) -> list[tuple[FloatArray, FloatArray]]:

@@ -162,6 +162,40 @@ def test_trajectories_are_averages_over_contexts(
     assert told["best"][0]["utility"] == pytest.approx(mean[best - 1], abs=1e-8)
 
 
+def test_an_explanation_says_what_comes_from_time(model: spg.PreferenceGP, dense: Dense) -> None:
+    day = "2013-05-05"
+    found = spg.explain(model, "t1", "t3", at=f"date={day},surface=grass")
+    parts = found.frame.set_index("feature")["contribution"]
+    assert set(parts.index) == {"size", "surface", "item effect", "utility in time"}
+    assert found.difference == pytest.approx(parts.sum(), abs=1e-8)
+    mean, _ = dense.at(np.array([1, 3]), np.ones(2, int), day)
+    assert found.difference == pytest.approx(mean[0] - mean[1], abs=1e-8)
+    # Utilities in time alone, by matrices.
+    items, dates = np.array([1, 3]), np.full(2, np.datetime64(day).astype(float) / DAYS_A_YEAR)
+    before = slow_time.utilities(MOVING, items, dates, dense.duels.first_dates())
+    across = dense.duels.with_utilities(MOVING, items, dates)
+    whole = np.block([[dense.prior, across], [across.T, before]])
+    sites = (np.append(x, np.zeros(2)) for x in (dense.found.precision, dense.found.shift))
+    after = slow_time.conditioned(whole, *sites)
+    mean, covariance = after.mean[T:], after.covariance[T:, T:]
+    assert parts["utility in time"] == pytest.approx(mean[0] - mean[1], abs=1e-8)
+    sd = found.frame.set_index("feature").loc["utility in time", "sd"]
+    step = np.array([1.0, -1.0])
+    assert sd == pytest.approx(np.sqrt(step @ covariance @ step), rel=1e-7)
+    later = spg.explain(model, "t1", "t3", at="date=2016-06-01,surface=grass").frame
+    assert later.set_index("feature").loc["utility in time", "contribution"] != pytest.approx(
+        parts["utility in time"]
+    )
+
+
+def test_an_explanation_by_a_path(states: spg.PreferenceGP) -> None:
+    kernel = gpflow.kernels.SquaredExponential() + spg.ItemInTime(spg.markov.Wiener(), "quarter")
+    curved = spg.PreferenceGP(states.duels, kernel, approximation=spg.VFE())
+    found = spg.explain(curved, "t1b", "t3b", at="date=2016-06-01")
+    assert found.converged and abs(found.residual) < 1e-6
+    assert set(found.frame["feature"]) == {"rank", "utility in time"}
+
+
 def test_places_that_there_are_not(model: spg.PreferenceGP) -> None:
     with pytest.raises(ValueError, match="surface=ice; choose from clay, grass"):
         history(model, ["t2"], ["2012-01-01"], at=["surface=ice"])
