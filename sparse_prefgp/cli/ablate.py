@@ -70,7 +70,7 @@ class AblateOptions:
     workers: int | None = option(
         "Processes of --dask without an address; one per core by default.", default=None
     )
-    retry_failed: bool = option("Do runs again that failed before.", default=False)
+    retry_failed: bool = option("Run again what failed before.", default=False)
 
 
 @command()

@@ -35,28 +35,29 @@ app = typer.Typer(
     # A traceback with every local variable helps nobody.
     pretty_exceptions_enable=False,
 )
-for module in (
-    fit,
-    select,
-    rank,
-    predict,
-    evaluate,
-    explain,
-    shares,
-    worth,
-    trajectories,
-    suggest,
-    meet,
-    update,
-    ablate,
-    datasets,
-    report,
-    demo,
-    bench,
-):
-    name = module.__name__.rpartition(".")[2]
-    kind = getattr(module, "Command", None)  # what else it makes of its words
-    app.command(name, epilog=module.EXAMPLE, cls=kind)(getattr(module, name))
+_PANELS = {
+    "Begin": (demo, fit, select, datasets),
+    "Use a fitted model": (
+        rank,
+        predict,
+        evaluate,
+        explain,
+        shares,
+        worth,
+        trajectories,
+        meet,
+        suggest,
+        update,
+    ),
+    "Studies of the method": (ablate, report, bench),
+}
+for panel, modules in _PANELS.items():
+    for module in modules:
+        name = module.__name__.rpartition(".")[2]
+        kind = getattr(module, "Command", None)  # what else it makes of its words
+        app.command(name, epilog=module.EXAMPLE, cls=kind, rich_help_panel=panel)(
+            getattr(module, name)
+        )
 
 
 def _print_version(wanted: bool) -> None:
@@ -72,7 +73,11 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", metavar="", callback=_print_version, is_eager=True, help="Print it."
+            "--version",
+            metavar="",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:

@@ -94,6 +94,7 @@ def _parameter(one: Field[Any], option: Option, hint: Any) -> inspect.Parameter:
         *flags,
         help=option.help,
         hidden=option.hidden,
+        rich_help_panel=option.panel,
         show_default=default is not None and default is not MISSING,
         **more,
     )

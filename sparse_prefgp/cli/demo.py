@@ -48,7 +48,7 @@ class DemoOptions:
 
 @command()
 def demo(console: Output, options: DemoOptions) -> None:
-    """Fit thousands of duels made from a data set that ships inside scikit-learn."""
+    """A first look: fit duels made from data that ship inside scikit-learn."""
     from sparse_prefgp.cli.fit_printer import Printer
     from sparse_prefgp.datasets.demo import NOISE_SHARE, demo_tables
     from sparse_prefgp.workflow.folder import check_folder, rank_items

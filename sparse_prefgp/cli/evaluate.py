@@ -59,8 +59,11 @@ class EvaluateOptions:
 
 @command()
 def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> None:
-    """Score a model on labelled duels, next to a linear probit on its training duels and a coin; or
-    on choices or rankings, next to a conditional logit and equal shares."""
+    """Score a model on duels, choices or rankings whose outcome is known.
+
+    Next to it stand, fitted to the same training data, a linear probit and a coin for duels, and
+    a conditional logit and equal shares for choices and rankings.
+    """
     sources = (options.duels, options.choices, options.rankings, options.best_worst)
     check_file(options.out, options.overwrite, *saved.files, *sources, ending=".json")
     flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}

@@ -33,7 +33,7 @@ class ExplainOptions:
     )
     person: Sequence[str] = same_as(Shared, "person")
     simulations: int = option(
-        "Without a pair: so often the votes are redrawn from the model.", default=200
+        "Without a pair: how many times the votes are drawn again from the model.", default=200
     )
     seed: int = same_as(FitSettings, "seed")
 
@@ -51,10 +51,10 @@ class ExplainOptions:
 
 @command()
 def explain(console: Output, saved: SavedModel, options: ExplainOptions) -> None:
-    """Why did it win? What each feature adds to the expected utility difference of two items.
+    """Why did it win? What each feature adds to the difference of two utilities.
 
-    Without a pair: contradictions and circles among the model's duels, and whether it explains
-    them.
+    Without a pair: contradictions and circles among the model's duels, and whether the model
+    explains them.
     """
     fitted = open_model(console, saved.model)
     if options.first is None or options.second is None:

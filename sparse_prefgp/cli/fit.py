@@ -20,7 +20,10 @@ EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out 
 class Folder:
     """What a fit is written to, and what is kept of one that is killed."""
 
-    out: Path = option("Folder for metrics.json, ranking.csv, model/ and pictures/; new or ours.")
+    out: Path = option(
+        "Folder for metrics.json, ranking.csv, model/ and pictures/: a new one or, with "
+        "--overwrite, that of an earlier fit."
+    )
     overwrite: bool = same_as(Shared, "overwrite")
     report: bool = option("Also write report.html: tables and pictures.", default=False)
     checkpoint_every: int = option(

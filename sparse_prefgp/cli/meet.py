@@ -42,7 +42,9 @@ class MeetOptions:
     )
     out: Path | None = option("Write the person's whole ranking here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
-    ask: int = option("So many pairs to ask the person next, those that tell most.", default=0)
+    ask: int = option(
+        "Suggest this many pairs to ask the person next: those that tell most.", default=0
+    )
     show: int = option("How many items to print.", default=20, least=0)
     level: float = same_as(Shared, "level")
     seed: int = same_as(FitSettings, "seed")
@@ -56,8 +58,10 @@ class MeetOptions:
 
 @command()
 def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
-    """What a new person prefers, from some duels, choices or rankings, for a model with tastes (fit
-    --person)."""
+    """What a new person prefers, from a few answers.
+
+    The answers are duels, choices or rankings; the model has tastes of people (fit --person).
+    """
     answers = {name: getattr(options, name) for name in ANSWERS}
     check_file(options.out, options.overwrite, *saved.files, *answers.values(), options.people)
     flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}

@@ -71,8 +71,11 @@ class PredictOptions:
 
 @command()
 def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None:
-    """Predict pairs: probability that the first beats the second, interval of the difference; or
-    what is chosen of sets."""
+    """Predict who wins each pair, or what is chosen of each set.
+
+    Of a pair: the probability that the first beats the second, and the difference of their
+    utilities with its interval.
+    """
     sources = (options.pairs, options.choices, options.rankings, options.best_worst)
     check_file(options.out, options.overwrite, *saved.files, *sources)
     flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}

@@ -61,16 +61,19 @@ class RankOptions:
     )
     level: float = same_as(Shared, "level")
     person: Sequence[str] = same_as(Shared, "person")
-    candidates: int = option("So many items are sampled jointly to find the best.", default=1000)
-    samples: int = option("How many joint samples.", default=10_000)
+    candidates: int = option(
+        "Largest number of items among which the best are looked for.", default=1000
+    )
+    samples: int = option("How many samples are drawn.", default=10_000)
     seed: int = same_as(FitSettings, "seed")
 
 
 @command()
 def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
-    """Rank items by utility: interval, probability of being best and in the top k, comparisons.
+    """Rank items by utility, with intervals.
 
-    Items with equal features share a row.
+    Each item has its probability of being the best and in the top k, and its number of
+    comparisons. Items with equal features share a row.
     """
     check_file(options.out, options.overwrite, *saved.files)
     fitted = open_model(console, saved.model)

@@ -26,7 +26,7 @@ class SavedModel:
     embedding: Sequence[str] = same_as(
         Sources,
         "embedding",
-        help="Vectors of these items, as for fit; the only ones of a model need no name.",
+        help="Vectors of these items, as in fit. Names are needed only where a model has several.",
         default=(),
         parse=tuple,
     )
@@ -47,9 +47,9 @@ class Shared:
 
     overwrite: bool = option("Replace --out if it exists.", default=False)
     resume: bool = option(
-        "Go on with what was killed or interrupted: the same command.", default=False
+        "Resume what was killed or interrupted: give the same command again.", default=False
     )
-    level: float = option("Of the intervals, for example 0.9.", default=0.95)
+    level: float = option("Chance that an interval holds the truth, for example 0.9.", default=0.95)
     noise_by: str | None = option(
         "Column of the duels that says who judged, for a model with noise by group; the column of "
         "--lean-by is known.",

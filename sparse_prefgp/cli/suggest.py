@@ -58,7 +58,7 @@ class SuggestOptions:
         default=Score.BALD,
     )
     max_pairs: int = option(
-        "Look at so many pairs at most: of more, at random ones or, when looking for the best "
+        "Largest number of pairs looked at: of more, random ones or, when looking for the best "
         "item, at those of the likely best.",
         default=50_000,
     )
@@ -77,7 +77,10 @@ class SuggestOptions:
 
 @command()
 def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None:
-    """Suggest which duels or sets to ask next, each as if those before it were asked already."""
+    """Suggest which duels or sets to ask next.
+
+    Each is chosen as if those before it were asked already.
+    """
     check_file(options.out, options.overwrite, *saved.files, options.pairs)
     _check_seed(options.seed)
     fitted = open_model(console, saved.model)

@@ -45,8 +45,11 @@ class TrajectoriesOptions:
 
 @command()
 def trajectories(console: Output, saved: SavedModel, options: TrajectoriesOptions) -> None:
-    """Who was good when: utilities above the average of the items active at each date, with
-    intervals of that difference, and who led."""
+    """Who was good when, for utilities that move in time.
+
+    Utilities are above the average of the items active at each date, with intervals of that
+    difference; a table says who led.
+    """
     check_file(options.out, options.overwrite, *saved.files)
     check_file(options.picture, options.overwrite, *saved.files, options.out, ending=".png")
     fitted = open_model(console, saved.model)

@@ -33,7 +33,7 @@ class UpdateOptions:
     unranked_last: bool = same_as(Sources, "unranked_last")
     out: Path = option("Folder for the new model: new, empty, or a saved model.")
     noise_by: str | None = same_as(Shared, "noise_by")
-    weight: str | None = option("Column of the duels: as how many each counts.", default=None)
+    weight: str | None = option("Column of the duels with their weights.", default=None)
     blocks: str | None = same_as(Shared, "blocks")
     grade: str | None = same_as(Shared, "grade")
     person: str | None = option(
@@ -55,7 +55,7 @@ class UpdateOptions:
         default=None,
     )
     max_iterations: int = option(
-        "Also move the hyperparameters, by at most so many steps.", default=0
+        "Also learn the hyperparameters, in at most this many steps.", default=0
     )
     overwrite: bool = same_as(Shared, "overwrite")
 
@@ -69,8 +69,10 @@ class UpdateOptions:
 
 @command()
 def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
-    """Add duels, choices or rankings to a saved model; hyperparameters stay unless --max-iterations
-    is given."""
+    """Add duels, choices or rankings to a saved model.
+
+    Hyperparameters stay as they are unless --max-iterations is given.
+    """
     from sparse_prefgp.disk.folders import check_place, contents
     from sparse_prefgp.disk.model_folder import check_replaceable
     from sparse_prefgp.workflow.folder import check_not_of_a_fit

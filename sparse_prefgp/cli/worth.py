@@ -33,7 +33,7 @@ class WorthOptions:
     picture: Path | None = option("Draw it here (.png).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     show: int = option("How many rows to print.", default=30, least=0)
-    level: float = option("Of the intervals, for example 0.95.", default=0.9)
+    level: float = option("Chance that an interval holds the truth, for example 0.95.", default=0.9)
 
     def steps(self) -> dict[str, float]:
         """By feature.

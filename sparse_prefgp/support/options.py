@@ -12,6 +12,17 @@ from typing import Any
 _KEY = "option"
 
 
+class Panel:
+    """Headings under which the help of a command shows its options."""
+
+    DATA = "What was compared"
+    COLUMNS = "Columns of the duels, choices or rankings"
+    HELD_OUT = "What is held out"
+    MODEL = "Model"
+    FITTING = "Fitting"
+    STREAMS = "More duels than memory"
+
+
 @dataclass(frozen=True)
 class Option:
     """How a field is given on the command line, and what it cannot go together with."""
@@ -27,6 +38,8 @@ class Option:
     metavar: str | None = None
     hidden: bool = False
     """Not in the help."""
+    panel: str | None = None
+    """One of `Panel`; None for the options that stand first."""
     argument: bool = False
     """Given by its place, without a flag."""
     least: float | None = None
@@ -47,14 +60,14 @@ def option(help: str | None = None, default: Any = MISSING, **more: Any) -> Any:
 
 
 def same_as(kind: type, name: str, **changes: Any) -> Any:
-    """A field like that of another dataclass.
+    """A field like that of another dataclass; under no heading unless `panel` names one.
 
     :param changes: another `default`, or other fields of `Option`.
     """
     one = next(one for one in fields(kind) if one.name == name)
     return field(
         default=changes.pop("default", one.default),
-        metadata={_KEY: replace(one.metadata[_KEY], **changes)},
+        metadata={_KEY: replace(one.metadata[_KEY], **{"panel": None, **changes})},
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from sparse_prefgp import data, io
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
-from sparse_prefgp.support.options import names, option
+from sparse_prefgp.support.options import Panel, names, option
 from sparse_prefgp.workflow.settings import FitSettings
 
 ITEMS = (
@@ -36,12 +36,14 @@ class Sources:
         "(Bradley-Terry).",
         default=None,
         kind=Path,
+        panel=Panel.DATA,
     )
     """Path or data frame, or an (n, D) array in which ids are row numbers."""
     duels: Any = option(
         "Duels: columns winner and loser hold item ids; count is optional.",
         default=None,
         kind=Path,
+        panel=Panel.DATA,
     )
     """Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a
     `DuelTable`; `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels`
@@ -53,6 +55,7 @@ class Sources:
         "option_1, option_2, … Without items and item_id, all other columns describe the options.",
         default=None,
         kind=Path,
+        panel=Panel.DATA,
     )
     """As `read_choice_table` takes them."""
     rankings: Any = option(
@@ -61,6 +64,7 @@ class Sources:
         "all that were shown, where only the first are ranked.",
         default=None,
         kind=Path,
+        panel=Panel.DATA,
     )
     """As `read_ranking_table` takes them."""
     best_worst: Any = option(
@@ -68,30 +72,35 @@ class Sources:
         "worst.",
         default=None,
         kind=Path,
+        panel=Panel.DATA,
     )
     """As `read_best_worst_table` takes them."""
     as_duels: bool = option(
-        "Read choices or rankings as independent duels, as others do: the uncertainty is "
-        "understated.",
+        "Read choices or rankings as independent duels, as other tools do. This understates the"
+        " uncertainty.",
         default=False,
+        panel=Panel.DATA,
     )
     """For comparison."""
     at_once: bool = option(
         "The best and the worst were found in one look at the set, not one after the other.",
         default=False,
         needs="best_worst",
+        panel=Panel.DATA,
     )
     """Of best and worst."""
     unranked_last: bool = option(
-        "Rows of the rankings without a rank were shown, and stand below all others.",
+        "Items without a rank were shown, and stand below all that have one.",
         default=False,
         needs="rankings",
+        panel=Panel.DATA,
     )
     """Of rankings."""
     none: str | None = option(
-        "Id of none of these in choices or rankings, which the items lack: an item like the "
-        "average one, with a feature none of its own.",
+        'Id that stands for "none of these" in choices or rankings and that the items lack. It '
+        "becomes an item of average features, with a feature of its own.",
         default=None,
+        panel=Panel.DATA,
     )
     """Of answers about sets."""
     ties: Any = option(
@@ -99,14 +108,16 @@ class Sources:
         "says the same.",
         default=None,
         kind=Path,
+        panel=Panel.DATA,
     )
     """Which duels are ties; of duels only."""
     embedding: Any = option(
-        "Vectors of the items: a .npy file, rows in the order of the items, or a .npz file with "
-        "an array and ids; repeatable; NAME=FILE names them.",
+        "Vectors of the items: a .npy file with rows in the order of the items, or a .npz file "
+        "with an array and ids; repeatable. NAME=FILE gives them a name.",
         default=None,
         kind=list[str],
         metavar="FILE",
+        panel=Panel.DATA,
     )
     """As `with_embedding` takes them."""
     text: Sequence[str] = option(
@@ -114,37 +125,44 @@ class Sources:
         default=(),
         kind=str,
         parse=names,
+        panel=Panel.DATA,
     )
     """As `with_texts` takes them."""
     text_features: Any = option(None, default=None)
     """A function that makes vectors of texts besides, see `with_texts`."""
     features: Sequence[str] | None = option(
-        "Use only these columns: a,b,c.", default=None, kind=str, parse=names
+        "Use only these columns: a,b,c.", default=None, kind=str, parse=names, panel=Panel.DATA
     )
     """Columns of the items that are features; None for all."""
     ignore: Sequence[str] = option(
-        "Columns that are not features: x,y.", default=(), kind=str, parse=names
+        "Columns that are not features: x,y.", default=(), kind=str, parse=names, panel=Panel.DATA
     )
     """Columns that are not features."""
     weight: str | None = option(
-        "Column of the duels: as how many duels each counts in the fit.", default=None
+        "Column of the duels with their weights: a duel of weight 2 counts as two in the fit.",
+        default=None,
+        panel=Panel.COLUMNS,
     )
     """Column of the weights."""
     noise_by: str | None = option(
-        "Column of the duels that says who judged: each has a noise of its own.", default=None
+        "Column of the duels that says who judged: a noise level is learned for each judge.",
+        default=None,
+        panel=Panel.COLUMNS,
     )
     """Column of who judged."""
     grade: str | None = option(
-        "Column of the duels with grades: how much better the winner, so called, is. Grades take "
-        "the place of ties.",
+        "Column of the duels with grades, which say how much better the item in the column "
+        "winner is. Grades take the place of ties.",
         default=None,
+        panel=Panel.COLUMNS,
     )
     """Column of grades."""
     grades: str | Sequence[Any] | None = option(
-        'Their levels from worst to best: "much worse,worse,tie,better,much better", with ties in '
-        "the middle of an odd number; by default whole numbers, 0 for a tie.",
+        'Grades from worst to best: "much worse,worse,tie,better,much better". An odd number of'
+        " them has ties in the middle. By default whole numbers, 0 for a tie.",
         default=None,
         kind=str,
+        panel=Panel.COLUMNS,
     )
     """Levels of the grades."""
     context: Sequence[str] = option(
@@ -153,36 +171,41 @@ class Sources:
         default=(),
         kind=str,
         parse=names,
+        panel=Panel.COLUMNS,
     )
     """Columns of the context."""
     item: str | None = option(
-        "Column of the items that says which item a row is of, where items have a row for each "
-        "date or state.",
+        "Column of the items that says which item a row is of, where an item has a row for each"
+        " date or state.",
         default=None,
+        panel=Panel.DATA,
     )
     """Column of the names of the items; by default each row is one."""
     covariate: Sequence[str] = option(
-        "Columns of the duels that tell the winner's side from the loser's, winner less loser: "
-        "shown_first with 1 and -1, or x where winner_x and loser_x hold a value for each. Each "
-        "has a coefficient, which rankings leave out.",
+        "Columns of the duels that tell the winner's side from the loser's: shown_first with 1 "
+        "and -1, or x where winner_x and loser_x hold a value for each, of which the difference"
+        " counts. Each has a coefficient, which rankings leave out.",
         default=(),
         kind=str,
         parse=names,
+        panel=Panel.COLUMNS,
     )
     """Columns of the covariates."""
     lean_by: str | None = option(
-        "Column of the duels that says who judged: each leans to a side by the covariate, beyond "
-        "its coefficient. judge:shown_first where there are several covariates. With --noise-by "
-        "the same column.",
+        "Column of the duels that says who judged: how far each judge leans to one side by the "
+        "covariate is learned. judge:shown_first where there are several covariates. With "
+        "--noise-by, name the same column.",
         default=None,
         needs="covariate",
+        panel=Panel.COLUMNS,
     )
     """Column of who judged, and the covariate they lean by."""
 
     person: str | None = option(
-        "Column of the duels that says whose preference each is: besides what all prefer, the "
-        "taste of each person is learned.",
+        "Column of the duels that says whose preference each is: the taste of each person is "
+        "learned, besides what all prefer.",
         default=None,
+        panel=Panel.COLUMNS,
     )
     """Column of the people."""
     people: Any = option(
@@ -190,12 +213,14 @@ class Sources:
         default=None,
         kind=Path,
         needs="person",
+        panel=Panel.COLUMNS,
     )
     """As `read_table` takes them."""
     time: str | None = option(
-        "Column of the duels with their dates, such as 2024-01-31: the utility of each item moves "
-        "in time, and the last dates are held out.",
+        "Column of the duels with their dates, such as 2024-01-31: the utility of each item "
+        "moves in time, and the last dates are held out.",
         default=None,
+        panel=Panel.COLUMNS,
     )
     """Column of the dates."""
 

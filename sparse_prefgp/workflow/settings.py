@@ -21,7 +21,7 @@ from sparse_prefgp.support.checks import (
     whole_number,
 )
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
-from sparse_prefgp.support.options import names, option, option_of, same_as
+from sparse_prefgp.support.options import Panel, names, option, option_of, same_as
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
@@ -82,36 +82,44 @@ class FitSettings:
         "What to hold out: duels, items, group:COLUMN, time:COLUMN or given:COLUMN (what has 1 "
         "there, and not what has 0). With --time the last dates.",
         default=DEFAULT_SPLIT,
+        panel=Panel.HELD_OUT,
     )
     """What is held out: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or `given:COLUMN` (what has
     1 there, and not what has 0).
     """
     test_fraction: float = option(
-        "Share to hold out; 0 fits to everything and scores nothing.", default=DEFAULT_SHARE
+        "Share to hold out; 0 fits to everything and scores nothing.",
+        default=DEFAULT_SHARE,
+        panel=Panel.HELD_OUT,
     )
     """Share to hold out; 0 fits to everything and scores nothing."""
-    seed: int = option("Of everything drawn at random: same seed, same numbers.", default=0)
+    seed: int = option(
+        "Seed of everything drawn at random: the same seed gives the same numbers.",
+        default=0,
+    )
     """Of everything random."""
     approximation: str | None = option(
-        f"{', '.join(PLAIN_APPROXIMATIONS)}, "
+        f"How the covariance is approximated: {', '.join(PLAIN_APPROXIMATIONS)}, "
         "prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or subset:SIZE; auto compares some "
         "on the training duels. By default vfe, or exact for item effects alone.",
         default=None,
+        panel=Panel.MODEL,
     )
     """By name; None is `vfe`, or `exact` for items without features and for the kernel `item`
     alone. `auto` as for the kernel.
     """
     kernel: str | None = option(
-        "se, matern32, matern52, linear, item (an independent effect of each item), additive-se "
-        "and its like (a sum over the columns), with columns in brackets, as linear(price, age), "
-        "with one lengthscale, as iso(se), of learned directions, as projected(matern52, 4), "
-        "item-in-time(wiener) and its like (a utility of each item that moves in time), or sums "
-        "and products of these, such as linear+se or item+item*surface (an effect of each "
-        "item, and one in each context); auto compares some on the training duels. By default "
+        "Kernel of the utility: se, matern32, matern52, linear, or item (an effect of each item, "
+        "whatever its features). Also additive-se (a sum over the columns), linear(price, age) (of "
+        "these columns alone), iso(se) (one lengthscale for all), projected(matern52, 4) (of 4 "
+        "learned directions), item-in-time(wiener) (an effect of each item that moves in time), "
+        "and sums and products of all these, such as linear+se or item+item*surface (an effect of "
+        "each item, and one in each context). auto compares some on the training duels. By default "
         "linear+matern52, above 16 features linear+iso(matern52), above 64 and for vectors auto, "
         "or item for items without features; with --time linear+item-in-time(wiener), or "
         "item-in-time(wiener).",
         default=None,
+        panel=Panel.MODEL,
     )
     """By name; None is `linear+matern52`, above 16 features `linear+iso(matern52)`, for features
     that are reduced to directions `auto`, or `item` for items without features. `auto` is chosen
@@ -123,58 +131,74 @@ class FitSettings:
         default=None,
         kind=str,
         parse=_number_if_one,
+        panel=Panel.MODEL,
     )
     """m; None is 128, or all distinct training items where they are fewer; `auto`, or `auto:SHARE`,
     as many as leave that share (0.01) of the prior variance of the training duels unexplained under
     the kernel as it starts, up to 1,024.
     """
-    fixed_inducing: bool = option("Leave inducing inputs where k-means puts them.", default=False)
+    fixed_inducing: bool = option(
+        "Leave inducing inputs where k-means puts them.", default=False, panel=Panel.MODEL
+    )
     """Leave the inducing inputs where k-means puts them."""
-    max_iterations: int = option("At most so many optimiser steps.", default=DEFAULT_ITERATIONS)
+    max_iterations: int = option(
+        "Largest number of optimiser steps.", default=DEFAULT_ITERATIONS, panel=Panel.FITTING
+    )
     least_gain: float | None = option(
-        "Stop where ten steps together bring less than so many nats a duel; 0 continues to the "
-        "optimum, or to the most steps.",
+        "Stop where ten steps together gain less than this, in nats a duel; 0 continues to the "
+        "optimum or to --max-iterations.",
         default=LEAST_GAIN,
         kind=float,
         parse=_positive_or_none,
+        panel=Panel.FITTING,
     )
     """Of `optimise`."""
     max_train: int | None = option(
-        "At most so many training duels: the last ones of a time split, else at random.",
+        "Use at most this many training duels: the last ones of a time split, else a random "
+        "sample.",
         default=None,
+        panel=Panel.FITTING,
     )
     """At most this many training duels."""
     noise_variance: float = option(
-        "Of each side of a duel; 0.5 is the standard probit scale.", default=0.5
+        "Variance of the noise of each side of a duel; 0.5 is the standard probit scale.",
+        default=0.5,
+        panel=Panel.MODEL,
     )
     """sigma² per side of a duel; 0.5 is the standard probit scale."""
     refit: bool = option(
-        "After scoring, fit the kept model to all duels.", default=False, excludes="stream"
+        "After scoring, fit once more, to all duels, and keep that model.",
+        default=False,
+        excludes="stream",
+        panel=Panel.FITTING,
     )
     """Fit again on all duels after scoring."""
     mode: str = option("nested alone.", default="nested", hidden=True)
     """"nested" alone."""
     starts: int = option(
-        "Fit from so many different first parameters; the best is kept.",
+        "Fit from this many different starting values and keep the best.",
         default=1,
         excludes="stream",
+        panel=Panel.FITTING,
     )
     """Of `optimise`; a refit has one start, the fitted model."""
     margin: float | None = option(
         "By how much a noisy utility must exceed the other for a win; within it a duel is a tie. "
         "With ties it is learned, from 0.3 by default; without it stays as given.",
         default=None,
+        panel=Panel.MODEL,
     )
     """Where learning it starts, for a table with ties by default at 0.3; without ties it stays as
     it is.
     """
-    fixed_margin: bool = option("Do not learn the margin.", default=False)
+    fixed_margin: bool = option("Keep the margin as given.", default=False, panel=Panel.MODEL)
     """Keep the margin at its first value."""
     tie_model: str = option(
         "box (a tie says that two items are close) or margin-only (ties tell only how often duels "
         "are tied, and nothing of who is better).",
         default="box",
         excludes="stream",
+        panel=Panel.MODEL,
     )
     """What a tie tells: `box` or `margin-only`."""
     noise_by_group: bool = option(None, default=False, flag="noise-by")
@@ -182,10 +206,11 @@ class FitSettings:
     lean_by_group: str | None = option(None, default=None, flag="lean-by")
     """The covariate by which each group leans to a side."""
     shared_cuts: bool = option(
-        "With --noise-by: one margin of ties, and the same cuts of grades, for all who judge; by "
+        "With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by "
         "default each has a factor of its own.",
         default=False,
         needs="noise_by_group",
+        panel=Panel.MODEL,
     )
     """One margin, and the same cuts of grades, for all groups."""
     tastes: bool = option(None, default=False, flag="person", excludes="stream")
@@ -196,6 +221,7 @@ class FitSettings:
         default=None,
         needs="tastes",
         excludes="stream",
+        panel=Panel.MODEL,
     )
     """Kernel of a taste by name; None is the stationary part of `kernel`, or the linear one, and
     `item`.
@@ -203,10 +229,11 @@ class FitSettings:
     dated: bool = option(None, default=False, flag="time", excludes="stream")
     """Let the utilities of items move in time, unless the kernel says otherwise."""
     engine: str = option(
-        "ep, laplace, laplace-logit (logistic noise), variational or power-ep:P; a comparison by "
-        "auto is by ep.",
+        "How inference is done: ep, laplace, laplace-logit (logistic noise), variational or "
+        "power-ep:P. What auto compares is fitted by ep.",
         default=DEFAULT_ENGINE,
         excludes="stream",
+        panel=Panel.MODEL,
     )
     """Engine of inference, by name; with `laplace-logit` the noise variance is ignored."""
     stream: bool = option(
@@ -215,17 +242,22 @@ class FitSettings:
         "feature x and no --items. A folder is always read so. The last rows are held out. Tables "
         "that are not Parquet are read whole, split as asked, and the model is computed in chunks.",
         default=False,
+        panel=Panel.STREAMS,
     )
     """Take the duels in chunks, for more than fit into memory. All that follows is for that alone.
     """
     parts: int = option(
-        "With --stream: cut the duels into so many parts.", default=1, needs="stream"
+        "With --stream: cut the duels into this many parts.",
+        default=1,
+        needs="stream",
+        panel=Panel.STREAMS,
     )
     """Number of parts of the duels."""
     scheduler: str | None = option(
         "With --stream: where the parts work, local or the address of a Dask scheduler.",
         default=None,
         needs="stream",
+        panel=Panel.STREAMS,
     )
     """Where the parts are: `local`, an address, or None for this process."""
     gradients: str = option(
@@ -233,18 +265,21 @@ class FitSettings:
         "at the end.",
         default=CHUNKS,
         needs="stream",
+        panel=Panel.STREAMS,
     )
     """`chunks`, `subset`, or `subset:ROWS`."""
     polish: int = option(
-        "With --gradients subset: so many exact steps on all duels after it.",
+        "With --gradients subset: this many exact steps on all duels after it.",
         default=0,
         needs="stream",
+        panel=Panel.STREAMS,
     )
     """Exact steps after those on a subset."""
     sites: Path | None = option(
         "With --stream: a new .npy file for two numbers for each duel, in place of memory.",
         default=None,
         needs="stream",
+        panel=Panel.STREAMS,
     )
     """A new .npy file for the sites; None for memory."""
     local_sweeps: int = option(
@@ -252,12 +287,14 @@ class FitSettings:
         "most 50.",
         default=1,
         needs="stream",
+        panel=Panel.STREAMS,
     )
     """Sweeps of a part in a round; 0 until it has settled."""
     chunk: int | None = option(
         "With --stream: duels worked on at a time; by default chosen by sizes and free memory.",
         default=None,
         needs="stream",
+        panel=Panel.STREAMS,
     )
     """Duels worked on at a time; None chooses."""
     timeout: float | None = option(
@@ -266,6 +303,7 @@ class FitSettings:
         "60.",
         default=None,
         needs="stream",
+        panel=Panel.STREAMS,
     )
     """Seconds that a part on a scheduler has for an answer; None goes by the last round."""
     inducing_share: float | None = field(init=False, repr=False)
@@ -548,13 +586,13 @@ class CompareSettings:
     seed: int = same_as(FitSettings, "seed")
     """Of folds, thinning and first inducing inputs."""
     max_iterations: int = option(
-        "At most so many optimiser steps for each fit.", default=COMPARE_ITERATIONS
+        "Largest number of optimiser steps of each fit.", default=COMPARE_ITERATIONS
     )
     """Of the optimiser, for each fit; see `optimise`."""
     least_gain: float | None = same_as(FitSettings, "least_gain")
     """Of the optimiser, for each fit; see `optimise`."""
     max_train: int | None = option(
-        "At most so many training duels for each fit.", default=20_000, kind=int
+        "Use at most this many training duels for each fit.", default=20_000, kind=int
     )
     """The training duels of a fold are thinned to so many at random, the latest ones for `time`;
     the held-out ones are all scored. None fits to all.
@@ -587,7 +625,7 @@ class CompareSettings:
     """Stop after the fold with which so many duels were scored, as answers to a question that needs
     no more; None takes all folds.
     """
-    time_budget: float | None = option("Begin no fit after so many seconds.", default=None)
+    time_budget: float | None = option("Start no fit after this many seconds.", default=None)
     """Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
     that came from a checkpoint count.
     """
