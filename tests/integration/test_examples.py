@@ -25,6 +25,7 @@ PAGES = [
     pytest.param("nothing-yet.md", None, id="nothing-yet", marks=SLOW),
     pytest.param("ties.md", None, id="ties", marks=SLOW),
     pytest.param("embeddings.md", "ukp_convincing", id="embeddings", marks=SLOW),
+    pytest.param("judges.md", "llm_votes", id="judges", marks=SLOW),
     pytest.param("datasets.md", "electricity", id="datasets", marks=SLOW),
     pytest.param("scale.md", None, id="scale", marks=SLOW),
     pytest.param("demo.md", None, id="demo", marks=SLOW),
