@@ -38,6 +38,7 @@ PAGES = [
     pytest.param("coming-from/conditional-logit.md", "electricity", id="logit", marks=SLOW),
     pytest.param("coming-from/kickscore.md", "football_internationals", id="kickscore", marks=SLOW),
     pytest.param("duels.md", "train_choice", id="duels", marks=SLOW),
+    pytest.param("time.md", "football_internationals", id="time", marks=SLOW),
     pytest.param("choices.md", "electricity", id="choices", marks=SLOW),
     pytest.param("rankings.md", "formula_1", id="rankings", marks=SLOW),
     pytest.param("examples/arguments.md", "ukp_convincing", id="arguments", marks=SLOW),
