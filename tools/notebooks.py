@@ -56,6 +56,8 @@ except importlib.metadata.PackageNotFoundError:
 # Commands are those of this Python. Cells that begin with %%sh need a shell, on Windows Git's.
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
 os.environ["COLUMNS"] = "84"
+for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):  # set by the kernel; a cell is no terminal
+    os.environ.pop(name, None)
 os.chdir(tempfile.mkdtemp())  # what is written below goes into a new folder
 """
 
