@@ -40,6 +40,7 @@ PAGES = [
     pytest.param("duels.md", "train_choice", id="duels", marks=SLOW),
     pytest.param("time.md", "football_internationals", id="time", marks=SLOW),
     pytest.param("choices.md", "electricity", id="choices", marks=SLOW),
+    pytest.param("people.md", "electricity", id="people", marks=SLOW),
     pytest.param("rankings.md", "formula_1", id="rankings", marks=SLOW),
     pytest.param("examples/arguments.md", "ukp_convincing", id="arguments", marks=SLOW),
     pytest.param("examples/tennis.md", "tennis_atp", id="tennis", marks=SLOW),
