@@ -124,6 +124,10 @@ DOT_PRODUCTS = 4.5e-16
 # as a resumed run does: what ten iterations bring when a run has settled (`LEAST_GAIN`).
 SAME_OPTIMUM = 1e-5
 
+# Utilities after these two runs, in their own posterior standard deviations: evidence is flat at
+# its optimum, so that parameters differ by more than it (a thousandth of one is usual).
+SAME_UTILITIES = 1e-2
+
 # EP fixed points of utilities in time by dense matrices, run to 3e-15: the same numbers by other
 # ways but for rounding (tests/reference/time_cases.json).
 TIME_CASE = 1e-10

@@ -12,7 +12,7 @@ from sparse_prefgp.analysis.boards import at_a_date, names_of, rows_now
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, has_contexts, in_rows
 from sparse_prefgp.analysis.ranking import level_of_interval
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.slices import date_text, days_of
+from sparse_prefgp.data.slices import date_text, day_of
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.trajectories import Stand, trajectories_of
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -39,8 +39,8 @@ def grid_of(model: Any, since: Any = None, until: Any = None, number: int = DATE
             "A history needs utilities that move in time, which the model has not; fit it with "
             "dates (fit --time), or add ItemInTime(spg.markov.Wiener()) to its kernel."
         )
-    first = model.first_date if since is None else float(days_of(np.asarray([since]), 1)[0])
-    last = model.last_date if until is None else float(days_of(np.asarray([until]), 1)[0])
+    first = model.first_date if since is None else day_of(since)
+    last = model.last_date if until is None else day_of(until)
     if not first < last:
         raise ValueError(
             f"The history ends on {date_text(last)}, not after its beginning on "

@@ -32,6 +32,7 @@ from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.engines import Status
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
@@ -96,6 +97,8 @@ class Suggestions:
     """On these, in words."""
     set_size: int = 2
     """How many items are asked about at a time."""
+    filtered: bool = False
+    """Whether the sites are those of a filter, of which no fixed point is asked."""
 
     def to_dict(self) -> dict[str, Any]:
         """Figures, and the pairs under `pairs`, or the sets under `sets`, ready for JSON."""
@@ -126,7 +129,7 @@ class Suggestions:
             )
         if self.about:
             text.append(self.about)
-        if not self.converged:
+        if not (self.converged or self.filtered):
             text.append("Inference has NOT converged.")
         if self.jitter > JITTER_WORTH_A_NOTE:
             text.append(f"A jitter of {self.jitter:.1e} joined the variances of the draws.")
@@ -347,6 +350,7 @@ def _report(
         meaning=SCORES[score],
         candidates=len(items),
         converged=model.infer().converged,
+        filtered=model.infer().status is Status.FILTERED,
         draws_converged=picks.draws_converged,
         jitter=picks.jitter,
         negative_variances=picks.negative_variances,
@@ -439,6 +443,7 @@ def _sets(
         equal=0,
         equal_items=equal_items,
         converged=model.infer().converged,
+        filtered=model.infer().status is Status.FILTERED,
         draws_converged=True,
         jitter=0.0,
         negative_variances=int(np.triu(apart < 0.0, 1).sum()),

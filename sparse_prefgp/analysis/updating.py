@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -35,12 +36,13 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
-from sparse_prefgp.io.files import Table, id_text, items_named_in
+from sparse_prefgp.io.files import Table, id_text, items_named_in, listing
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.outcomes import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import counted
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,8 @@ _News = tuple[ItemSet, ItemSet | None, LabelledDuels]
 def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -> _News:
     """A table of duels; the items of the model come first."""
     old, own = model.duels, own_items(model)
-    if items is None and old.num_features == 0 and old.item_ids is not None:
+    named_only = items is None and old.num_features == 0 and old.item_ids is not None
+    if named_only:
         items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
     table = duels
     time = columns.time
@@ -342,6 +345,8 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
         added = _unknown_to(model, found)
     else:
         added = None if items is None else _new_items(model, items)
+    if named_only and added is not None:
+        _warn_of_new_names(old, added)
     everything = own if added is None else own.followed_by(added)
     said = everything.read_duels(
         table,
@@ -354,6 +359,20 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
         time,
     )
     return everything, added, said
+
+
+def _warn_of_new_names(old: Duels, added: ItemSet) -> None:
+    """Say which items join a model because duels name them, as a slip would."""
+    names = tuple(dict.fromkeys(added.ids if added.rows is None else added.rows.names))
+    if names:
+        count = counted(len(names), "item")
+        warnings.warn(
+            f"The new duels name {count} that the model does not know ({listing(names)}); each "
+            "joins as an item of which nothing else is known, so correct what is a slip.",
+            stacklevel=3,
+        )
+        known = old.item_ids if old.item_rows is None else old.item_rows.names
+        warn_of_spellings((*(known or ()), *names), "items")
 
 
 def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:

@@ -221,7 +221,8 @@ class MarkovSum(MarkovKernel):
             if not isinstance(kernel, MarkovKernel):
                 raise ValueError(
                     f"A sum in time holds {type(kernel).__name__}, which is not Markov; take "
-                    "Wiener, Matern12, Matern32 or Constant of spg.markov."
+                    "Wiener, Matern12, Matern32 or Constant of spg.markov, or add a kernel on "
+                    "features to the term, kernel + spg.ItemInTime(spg.markov.Wiener())."
                 )
         levels = [type(kernel).__name__ for kernel in kernels if kernel.starts_with_level]
         if len(levels) > 1:

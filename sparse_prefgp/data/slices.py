@@ -18,6 +18,8 @@ DAYS_A_YEAR = 365.25
 # From the coarsest on, and how many days each has.
 SLICES = {"year": DAYS_A_YEAR, "quarter": 91.3125, "month": 30.4375, "week": 7.0, "day": 1.0}
 AUTO = "auto"
+# Digits alone that are a year.
+_YEARS = range(1000, 3000)
 # 9999-12-31, in days since 1970.
 _LAST_DAY = 2_932_896
 # Fewer slices than these say too little of how utilities move.
@@ -167,6 +169,27 @@ def days_of(times: Any, t: int) -> FloatArray:
     return days
 
 
+def day_of(date: Any) -> float:
+    """Days since 1970 of one date.
+
+    :param date: as `days_of` takes them; texts of digits as tables have them: a year is taken for
+        its middle, 20140713 is a date, and other numbers are days.
+    :raises ValueError: what is no date.
+    """
+    try:
+        if isinstance(date, str) and date.strip().isdecimal() and len(date.strip()) != 8:
+            number = int(date)
+            if number in _YEARS:
+                return float(np.mean(days_of(np.array([str(number), str(number + 1)]), 2)))
+            date = float(number)
+        return float(days_of(np.asarray([date]), 1)[0])
+    except ValueError:
+        raise ValueError(
+            f"{shortened(date)} is no date; give one such as 2026-06-11, or a number of days since "
+            "1970."
+        ) from None
+
+
 def _check_numbers(days: FloatArray) -> None:
     """Refuse what is no number of days since 1970.
 
@@ -182,7 +205,7 @@ def _check_numbers(days: FloatArray) -> None:
 def warn_of_years(times: Any, days: FloatArray) -> None:
     """Say where numbers of days are those that years would be.
 
-    :param times: as they were given.
+    :param times: as the caller has them.
     """
     years = len(days) and np.asarray(times).dtype.kind in "iuf"
     if years and np.all((days == np.floor(days)) & (days >= 1800) & (days <= 2100)):
@@ -196,6 +219,12 @@ def warn_of_years(times: Any, days: FloatArray) -> None:
 
 def _date_of(value: Any, i: int) -> np.datetime64:
     try:
+        if isinstance(value, str) and value.strip().isdecimal():
+            text = value.strip()
+            if len(text) == 8:
+                value = f"{text[:4]}-{text[4:6]}-{text[6:]}"
+            elif int(text) not in _YEARS:  # NumPy would make a far year of it
+                raise ValueError
         if isinstance(value, str | datetime.date | np.datetime64):
             return np.datetime64(value, "us")
     except ValueError:

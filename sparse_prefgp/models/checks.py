@@ -24,6 +24,7 @@ from sparse_prefgp.covariances.item_effect import (
 )
 from sparse_prefgp.covariances.item_in_time import ItemInTime, time_term
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
+from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
 from sparse_prefgp.covariances.residual import MAX_BLOCK
@@ -52,7 +53,11 @@ def check_parts(
         if not good:
             raise ValueError(f"{label} must be a value such as spg.{example}, not {value!r}.")
     if not isinstance(kernel, gpflow.kernels.Kernel):
-        raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
+        name = type(kernel).__name__
+        remedy = ""
+        if isinstance(kernel, MarkovKernel):
+            remedy = "; write spg.ItemInTime(…) round it, which is one"
+        raise ValueError(f"kernel must be a GPflow kernel, not {name}{remedy}.")
     rows = as_float(duels.items[[0, 0]])
     # Everything but item effects, which look at no feature.
     apart = item_effects(kernel) or time_term(kernel) is not None

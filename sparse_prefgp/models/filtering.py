@@ -66,8 +66,8 @@ def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
     for i in np.flatnonzero(after < before.max())[:1]:
         raise ValueError(
             f"Duel {i} is of {date_text(after[i])}, before the last one of the model on "
-            f"{date_text(before.max())}, and a filter does not go back; make a model of all of "
-            "them."
+            f"{date_text(before.max())}, and a filter does not go back; fit a model of all of "
+            "them, or take up later ones alone."
         )
     named = isinstance(model.slices, str | float) and isinstance(slices, str | float)
     if slices is None or (named and slices == model.slices):

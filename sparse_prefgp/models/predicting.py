@@ -21,6 +21,7 @@ from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbe
 from sparse_prefgp.models.posterior import Posterior, each_difference, predictions
 from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import shortened
 
 # Pairs times noises of one step of an average.
 _AVERAGED_AT_ONCE = 1 << 17
@@ -518,6 +519,14 @@ class DuelPredictions:
         days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
         return np.column_stack([rows[:, : self.row_layout.date], days])
 
+    def _called(self, number: int) -> str:
+        """An item in messages, by its name if it has one."""
+        duels = self.duels
+        names = duels.item_ids if duels.item_rows is None else duels.item_rows.names
+        if names is None:
+            return f"item {number}"
+        return f"the item {shortened(names[int(np.argmax(duels.item == number))])}"
+
     def _dates(self, inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
         """The date of each row and that of its item's first slice, (N, 2): by default the last of
         all duels, and of a new item its own.
@@ -545,9 +554,10 @@ class DuelPredictions:
             # Within the first slice it is what it is at its date.
             for i in np.flatnonzero(date < np.minimum(first, begin))[:1]:
                 raise ValueError(
-                    f"Row {i} asks for item {number[i]} on {date_text(date[i])}, before its first "
-                    f"duel on {date_text(first[i])}, where a Wiener process of its own begins; ask "
-                    "for a later date, or take a kernel that has always been, such as Matern12()."
+                    f"Row {i} asks for {self._called(number[i])} on {date_text(date[i])}, before "
+                    f"its first duel on {date_text(first[i])}, where a Wiener process of its own "
+                    "begins; ask for a later date, or take a kernel that has always been, such as "
+                    "Matern12()."
                 )
             date = np.maximum(date, begin)
         return tf.constant(np.stack([date, begin], 1), inputs.dtype)

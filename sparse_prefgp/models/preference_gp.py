@@ -41,7 +41,7 @@ from sparse_prefgp.data.slices import (
     Dated,
     check_slices,
     date_text,
-    days_of,
+    day_of,
     rows_in_force,
 )
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP, Status
@@ -435,7 +435,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         self._require_time("A date")
         found = copy.copy(self)
-        found._date = float(days_of(np.asarray([date]), 1)[0])
+        found._date = day_of(date)
         return found
 
     def active_items(self, at: Any = None, within: float = 2.0) -> IntArray:
@@ -452,13 +452,14 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if not within >= 0.0:
             raise ValueError(f"active_within is {within}; give a number of years of at least 0.")
         if at is not None:
-            date = float(days_of(np.asarray([at]), 1)[0])
+            date = day_of(at)
         there = (known.from_when <= date) & (date <= known.last + within * DAYS_A_YEAR)
         if not there.any():
+            end = float(np.nanmax(known.last)) + within * DAYS_A_YEAR
             raise ValueError(
                 f"No item is active on {date_text(date)}, from its first duel on until {within:g} "
                 f"years after its last one; give a date from {date_text(self.first_date + 1.0)} "
-                "on, or more years (active_within=)."
+                f"to {date_text(end)}, or more years (active_within=)."
             )
         return np.flatnonzero(there)
 
@@ -490,7 +491,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param at: the date; by default `date`.
         :raises ValueError: utilities that do not move in time; a date that is none.
         """
-        day = self.date if at is None else float(days_of(np.asarray([at]), 1)[0])
+        day = self.date if at is None else day_of(at)
         return rows_in_force(self.duels.item, self.row_starts, day)
 
     def moved_in(self, years: float) -> float:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import sparse_prefgp as spg
 from sparse_prefgp.disk import folders
 from sparse_prefgp.disk.model_folder import CHECKPOINT, CHECKPOINT_FORMAT
 from sparse_prefgp.learning.lbfgs import LbfgsState
@@ -26,7 +28,7 @@ from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
 from tests.killing import kill_after, run_whole
-from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
+from tests.tolerances import FIXED_POINT, SAME_OPTIMUM, SAME_UTILITIES
 
 ITERATIONS = 12
 # Only the kernel moves, and that to its optimum.
@@ -235,6 +237,55 @@ def test_killed_fit_goes_on(tables: Path, whole: Path, tmp_path: Path) -> None:
     run_whole([*words, "--resume"])
     assert not (out / CHECKPOINTS).exists()
     same_optimum(out, whole)
+
+
+def league(rows: int = 120, names: int = 8) -> pd.DataFrame:
+    """Results of a league of four years."""
+    rng = np.random.default_rng(11)
+    sides = np.array([rng.choice(names, 2, replace=False) for _ in range(rows)])
+    gap = rng.normal(size=names)[sides] @ [1.0, -1.0] + rng.normal(size=rows)
+    order = np.where(gap[:, None] > 0, sides, sides[:, ::-1])
+    days = np.sort(rng.integers(0, 4 * 365, rows))
+    return pd.DataFrame(
+        {
+            "winner": [f"t{i}" for i in order[:, 0]],
+            "loser": [f"t{i}" for i in order[:, 1]],
+            "date": (np.datetime64("2016-01-01") + days).astype(str),
+            "tie": (np.abs(gap) < 0.2).astype(int),
+        }
+    )
+
+
+@pytest.mark.slow
+def test_killed_fit_in_time_is_resumed(tmp_path: Path) -> None:
+    """kill -9 half way; the posterior at dates gone by and to come is that of an unbroken fit."""
+    league().to_csv(tmp_path / "league.csv", index=False)
+    files = ("--duels", tmp_path / "league.csv", "--time", "date", "--quiet")
+    kernel = ("--kernel", "item-in-time(wiener,quarter)", "--max-iterations", 300)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    words = ["fit", *files, *kernel, "--checkpoint-every", 2, "--least-gain", 0]
+    mine, theirs = ([str(word) for word in (*words, "--out", folder)] for folder in (out, whole))
+    assert CliRunner().invoke(app, theirs).exit_code == 0
+    kill_after(3, mine)
+    assert not (out / "metrics.json").exists()
+    refused = CliRunner().invoke(app, [*mine, "--resume", "--kernel", "item-in-time(matern12)"])
+    assert refused.exit_code == 2 and len(refused.stderr.splitlines()) == 1, refused.output
+    run_whole([*mine, "--resume"])
+    told, other = (json.loads((f / "metrics.json").read_text()) for f in (out, whole))
+    assert 0 < told["fit"]["resumed_at"] < told["fit"]["iterations"]
+    for each in (told, other):
+        assert each["fit"]["optimiser_converged"], each["fit"]["optimiser_message"]
+    allowed = told["fit"]["duels"] * SAME_OPTIMUM
+    assert evidence(out) == pytest.approx(evidence(whole), abs=allowed)
+    found, expected = spg.load(out), spg.load(whole)
+    assert found.slices == expected.slices == "quarter"
+    for at in ("2017-05-01", "2025-01-01"):
+        (one, variance), (two, other_variance) = (
+            model.predict_f(model.item_inputs(at=at)) for model in (found, expected)
+        )
+        sd = np.sqrt(other_variance)
+        assert np.max(np.abs(one - two) / sd) < SAME_UTILITIES
+        assert np.max(np.abs(np.sqrt(variance) / sd - 1.0)) < SAME_UTILITIES
 
 
 def test_what_a_kill_while_writing_leaves_does_not_stop_a_resume(tmp_path: Path) -> None:

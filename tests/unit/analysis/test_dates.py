@@ -13,6 +13,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.prediction import predict
 from sparse_prefgp.analysis.updating import update
+from sparse_prefgp.data.slices import date_text
 
 N = 8
 
@@ -141,3 +142,24 @@ def test_dates_of_a_model_that_stays_as_it_is() -> None:
         with pytest.raises(ValueError, match=words):
             ask()
     assert update(still, NEW)[1].duels == 90
+
+
+@pytest.mark.parametrize(
+    ("said", "day"),
+    [
+        ("2014-07-13", "2014-07-13"),
+        ("20140713", "2014-07-13"),
+        ("2014", "2014-07-02"),
+        (np.datetime64("2014-07-13"), "2014-07-13"),
+        (16264, "2014-07-13"),
+        ("16264", "2014-07-13"),
+    ],
+)
+def test_one_date_in_its_forms(model: spg.PreferenceGP, said: Any, day: str) -> None:
+    assert date_text(model.at_date(said).date) == day
+
+
+@pytest.mark.parametrize("said", ["20141399", "999999999", "2014-7", None, float("nan")])
+def test_what_is_no_date(model: spg.PreferenceGP, said: Any) -> None:
+    with pytest.raises(ValueError, match="is no date; give one such as 2026-06-11"):
+        model.at_date(said)

@@ -359,6 +359,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spg.ItemInTime(gpflow.kernels.Matern12()),
         "takes a Markov kernel of spg.markov",
     ),
+    "a Markov kernel alone": (
+        lambda: spg.PreferenceGP(duels_of(False), spg.markov.Wiener()),
+        r"not Wiener; write spg.ItemInTime\(…\) round it",
+    ),
+    "features in a sum in time": (
+        lambda: spg.markov.Wiener() + linear(),
+        r"kernel \+ spg.ItemInTime\(spg.markov.Wiener\(\)\)",
+    ),
     "slices of no length": (
         lambda: spg.ItemInTime(spg.markov.Wiener(), slices=0),
         "slices is 0; give",
