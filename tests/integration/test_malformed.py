@@ -821,7 +821,7 @@ CASES: dict[str, Case] = {
     ),
     "a random split in time": Case(
         FIT + " --time day --split group:day",
-        ("before the last training one", "--split time:COLUMN"),
+        ("before the last training one", "no --split, or time:COLUMN"),
         dated("2020-01-30 2020-01-31 2020-02-01 2020-02-02 2020-02-03"),
     ),
     "kernel with iso of another": Case(FIT + " --kernel iso(linear)", ("iso takes one of",)),
