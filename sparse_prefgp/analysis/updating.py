@@ -39,6 +39,7 @@ from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import Table, id_text, items_named_in, listing
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
+from sparse_prefgp.models.filtering import refuse_earlier
 from sparse_prefgp.models.outcomes import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -339,6 +340,7 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
     if old.times is not None or time is not None:
         table, kept = load_duels(duels), old.times is not None
         time = time_column(model, table.frame.columns, time, table.name, kept=kept)
+        row = table.row
     if has_contexts(model, items):
         read = table if isinstance(table, Table) else load_duels(table)
         found, table = met(model, items, read, (WINNER, LOSER))
@@ -358,6 +360,9 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
         columns.person,
         time,
     )
+    if model.row_layout.dated:
+        assert said.events.time is not None and old.times is not None
+        refuse_earlier(said.events.time, float(old.times.max()), row)
     return everything, added, said
 
 

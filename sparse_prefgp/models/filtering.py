@@ -53,6 +53,25 @@ class Filtering:
         return np.asarray(np.exp(self.log_probabilities))
 
 
+def refuse_earlier(
+    days: FloatArray, last: float, row: Callable[[int], str] = "duel {}".format
+) -> None:
+    """Refuse duels before the last one of a model.
+
+    :param days: (t,) of the new duels.
+    :param last: of the model.
+    :param row: names a duel in the message.
+    :raises ValueError: the first that is earlier.
+    """
+    for i in np.flatnonzero(days < last)[:1]:
+        name = row(int(i))
+        raise ValueError(
+            f"{name[0].upper()}{name[1:]} is of {date_text(days[i])}, before the last one of the "
+            f"model on {date_text(last)}, and a filter does not go back; fit a model of all of "
+            "them, or take up later ones alone."
+        )
+
+
 def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
     """The slices of the duels of a model and of later ones together.
 
@@ -63,12 +82,7 @@ def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
     assert before is not None
     if after is None:
         raise ValueError("The new duels have no dates; give them (Duels(…, times=…)).")
-    for i in np.flatnonzero(after < before.max())[:1]:
-        raise ValueError(
-            f"Duel {i} is of {date_text(after[i])}, before the last one of the model on "
-            f"{date_text(before.max())}, and a filter does not go back; fit a model of all of "
-            "them, or take up later ones alone."
-        )
+    refuse_earlier(after, float(before.max()))
     named = isinstance(model.slices, str | float) and isinstance(slices, str | float)
     if slices is None or (named and slices == model.slices):
         return model.slices

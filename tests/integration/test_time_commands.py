@@ -163,6 +163,7 @@ def changed(**row: Any) -> Callable[[Path], None]:
     ("make", "words"),
     [
         (lambda place: OLD.to_csv(place, index=False), "of all of them, or take up later ones"),
+        (changed(date="2015-05-13"), "Row 5 of"),
         (changed(date=None), "The date (column 'date') is missing in row 5"),
         (changed(date="13/05/2016"), "'13/05/2016' in row 5"),
         (changed(date="2016-05-13T10:00Z"), "'2016-05-13T10:00Z' with a time zone in row 5"),
