@@ -185,6 +185,12 @@ class Ranking:
         because = ", as some have more duels than others" if self.unequal else ""
         return f"Ordered by the lower end of the interval{because}."
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"A ranking has no {name!r}; its table, a data frame, is `.frame`.")
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
     def __str__(self) -> str:
         shown = self.frame.drop(columns=["same_as", *(["copies"] if self._all_single else [])])
         table = shown.head(self.top_k).to_string(index=False, float_format="{:z.4f}".format)

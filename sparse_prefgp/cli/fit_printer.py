@@ -114,11 +114,10 @@ class Printer:
         assert holdout is not None
         everything = holdout.settings.refit or not holdout.num_test
         noun = holdout.noun
-        part = f"all {noun}" if everything else f"the training {noun}"
-        self._console.print(
-            Text(f"Written to {self._out}: {', '.join(names)} (the model is fitted to {part})."),
-            soft_wrap=True,
-        )
+        self._console.print(Text(f"Written to {self._out}: {', '.join(names)}"), soft_wrap=True)
+        part = f"all {noun}" if everything else f"the training {noun} alone"
+        remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
+        self._console.print(Text(f"The model that is kept was fitted to {part}{remedy}."))
 
 
 @contextmanager
@@ -344,6 +343,10 @@ def _print_people(console: Output, figures: Mapping[str, Any]) -> None:
         console.print(Text(line))
 
 
+# Nats; scores of some thousand duels differ by as much by chance.
+LITTLE = 0.01
+
+
 def _print_verdict(
     console: Output,
     scores: Mapping[str, Any],
@@ -358,6 +361,7 @@ def _print_verdict(
         Text(
             f"The {PREDICTOR_NAMES[who]}{comma} is {word} than "
             f"{'' if other in NO_ARTICLE else 'the '}{PREDICTOR_NAMES[other]}"
-            f"{',' if ',' in PREDICTOR_NAMES[other] else ''} by {abs(gain):.4f} nats per {unit}."
+            f"{',' if ',' in PREDICTOR_NAMES[other] else ''} by {abs(gain):.4f} nats per {unit}"
+            f"{', which is little' if abs(gain) < LITTLE else ''}."
         )
     )

@@ -271,6 +271,8 @@ def _check_levels(table: Table, name: str, column: Any) -> None:
     remedy = "encode it as numbers"
     if table.id_column is not None:
         remedy = f"let features be made of texts with --text {name} (text={name!r})"
+    if table.id_column not in (None, "item_id"):
+        remedy += f", or name it item_id if it holds the ids, now taken from {table.id_column!r}"
     raise ValueError(
         f"The text column {name!r} of {table.name} has {reason}, so it is not a feature; leave it "
         f"out {table.omit.format(name)}, or {remedy}."

@@ -182,7 +182,10 @@ def _verdict(what: str, scores: Mapping[str, Any], who: str, other: str) -> list
     if abs(two - one) < 5e-5:
         return [f"{what} are as good as those of {name}."]
     word = "better" if one < two else "worse"
-    return [f"{what} are {word} than those of {name} by {abs(two - one):.4f} nats per duel."]
+    little = ", which is little" if abs(two - one) < 0.01 else ""
+    return [
+        f"{what} are {word} than those of {name} by {abs(two - one):.4f} nats per duel{little}."
+    ]
 
 
 def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:

@@ -155,8 +155,8 @@ def write_pictures(
             "inducing_inputs",
             lambda: plotting.inducing_inputs(model),
             "Where the inducing inputs lie",
-            "Inducing inputs among the items that were compared; they are learned with the rest, "
-            "and may leave the range of the items, which counts from one feature on.",
+            "Inducing inputs, the points that stand for all items, among the items that were "
+            "compared. Where they are learned with the rest they may leave the range of the items.",
         )
     return written
 

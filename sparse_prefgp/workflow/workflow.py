@@ -112,6 +112,12 @@ class FitOutput:
     data: Sequence[tuple[str, str]] = ()
     """(label, value) rows on the duels."""
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"A fit has no {name!r}; what takes a model, takes its `.model` "
+            "(spg.rank(fitted.model))."
+        )
+
     @property
     def streamed(self) -> bool:
         """Whether it was fitted in chunks."""
