@@ -21,7 +21,6 @@ from tests.unit.models.test_sets import (
     ITEMS,
     MIXED,
     ROWS,
-    SPARSE,
     kernel_of,
     mixed,
     said,
@@ -94,8 +93,16 @@ def test_judges_of_sets(parts: int) -> None:
     np.testing.assert_allclose(*map(np.unique, noise), rtol=ROUNDING)
 
 
+SPARSE = [
+    pytest.param(name, row, id=f"{name}-{row}")
+    for name, case in CASES.items()
+    for row in ROWS
+    if "sparse" in case and row in SUMMED
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "row"), [one for one in SPARSE if one.values[1] in SUMMED])
+@pytest.mark.parametrize(("name", "row"), SPARSE)
 def test_cases_in_parts(name: str, row: str) -> None:
     """A part for each event: the numbers of the cases."""
     approximation = ROWS[row]
