@@ -156,8 +156,11 @@ def _numbers(line: str) -> list[float]:
     return [float(match.replace(",", "")) for match in NUMBER.findall(line)]
 
 
-def refreshed(page: Path, printed: list[str]) -> str:
-    """The text of a page with what was printed in place of what is stated."""
+def refreshed(page: Path, printed: list[str], block: re.Pattern[str] = BLOCK) -> str:
+    """The text of a page with what was printed in place of what is stated.
+
+    :param block: finds the pieces of code, with the groups `kind` (behind the fence) and `code`.
+    """
     left = iter(printed)
 
     def write(match: re.Match[str]) -> str:
@@ -165,7 +168,7 @@ def refreshed(page: Path, printed: list[str]) -> str:
         code = f"```{match['kind']}\n{match['code']}```\n"
         return code + (f"\n```text\n{shown}```\n" if shown.strip() else "")
 
-    return BLOCK.sub(write, page.read_text(encoding="utf-8"))
+    return block.sub(write, page.read_text(encoding="utf-8"))
 
 
 def is_worked(page: Path) -> bool:

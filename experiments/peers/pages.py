@@ -36,7 +36,7 @@ from tools import examples  # noqa: E402
 PAGES = ROOT / "docs" / "coming-from"
 RESULTS = HERE / "results" / "pages.json"
 BLOCK = re.compile(
-    r"^```\{\.python \.peers\}\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
+    r"^```(?P<kind>\{\.python \.peers\})\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )
 # Runs in the other environment: blocks from a file, what each printed to another.
@@ -116,18 +116,6 @@ def run(page: Path, python: Path, folder: Path) -> tuple[list[str], list[str], d
     return here, found["printed"], {name: found["versions"][name] for name in wanted}
 
 
-def refreshed(page: Path, printed: list[str]) -> str:
-    """The text of a page with what was printed there in place of what is stated."""
-    left = iter(printed)
-
-    def write(match: re.Match[str]) -> str:
-        shown = "".join(f"{line.rstrip()}\n" for line in next(left).splitlines())
-        code = f"```{{.python .peers}}\n{match['code']}```\n"
-        return code + (f"\n```text\n{shown}```\n" if shown.strip() else "")
-
-    return BLOCK.sub(write, page.read_text(encoding="utf-8"))
-
-
 def differences(page: Path, here: list[str], there: list[str]) -> list[str]:
     """What a page states and its code does not print."""
     found = []
@@ -168,7 +156,7 @@ def main() -> int:
             here, there, versions = run(page, given.peers, Path(folder))
         if given.refresh:
             page.write_text(examples.refreshed(page, here), encoding="utf-8")
-            page.write_text(refreshed(page, there), encoding="utf-8")
+            page.write_text(examples.refreshed(page, there, BLOCK), encoding="utf-8")
             told = {
                 "date": datetime.now(UTC).strftime("%Y-%m-%d"),
                 "machine": f"{platform.machine()}, {os.cpu_count()} cores",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.averaging import WeightedRows, averaged
-from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, has_contexts, in_rows
+from sparse_prefgp.analysis.contexts import Bases, candidates_of, contexts_at, has_contexts, in_rows
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
-from sparse_prefgp.data.contexts import Contexts, ItemRows, in_words
+from sparse_prefgp.data.contexts import Contexts, ItemRows, in_words, names_of_rows
 from sparse_prefgp.data.slices import date_text, rows_in_force
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.posterior import Posterior
@@ -74,9 +74,30 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
     return (model.at_date(dates[0]) if dates else model), rest
 
 
-def active_at(model: Any, names: Sequence[Any], within: float = 2.0) -> tuple[BoolArray, str]:
-    """Which rows of items, by the names of these, are of items that are active at the date of a
-    model in time, and this in words."""
+def own_active(model: Any, found: ItemSet, within: float = 2.0) -> tuple[ItemSet, str]:
+    """Of the items of a model itself those that are active at its date, and this in words; all of
+    them, and no words, where utilities do not move in time."""
+    if not model.row_layout.dated:
+        return found, ""
+    active, words = _active(model, found.names, within)
+    return found.select(np.flatnonzero(active)), words
+
+
+def bases_now(model: Any, bases: Bases, items: Any, within: float = 2.0) -> tuple[IntArray, str]:
+    """One row of each item of a table, see `rows_now`; of the model's own items those that are
+    active at its date, and this in words.
+
+    :param items: None for the model's own.
+    """
+    base = rows_now(model, bases.ids, bases.names)
+    if items is not None or not model.row_layout.dated:
+        return base, ""
+    active, words = _active(model, [bases.names[i] for i in base], within)
+    return base[active], words
+
+
+def _active(model: Any, names: Sequence[Any], within: float) -> tuple[BoolArray, str]:
+    """Which of these names are of items that are active, and this in words."""
     known = names_of(model)
     about = {id_text(known[row]) for row in model.rows_at()[model.active_items(within=within)]}
     active = np.array([id_text(name) in about for name in names], dtype=bool)
@@ -89,9 +110,8 @@ def active_at(model: Any, names: Sequence[Any], within: float = 2.0) -> tuple[Bo
 def names_of(model: Any) -> Sequence[Hashable]:
     """The name of the item of each row of a model."""
     duels = model.duels
-    if duels.item_rows is not None:
-        return tuple(duels.item_rows.names)
-    return range(duels.num_items) if duels.item_ids is None else duels.item_ids
+    found = names_of_rows(duels.item_ids, duels.item_rows)
+    return range(duels.num_items) if found is None else found
 
 
 def rows_now(model: Any, bases: Sequence[Any], names: Sequence[Any]) -> IntArray:
@@ -124,12 +144,9 @@ def board_of(model: Predicts, items: Any, at: At, active_within: float = 2.0) ->
         raise ValueError(f"{word!r} was asked for along with other places; give it alone (--at).")
     if not has_contexts(model, items):
         return _without_contexts(model, items, places, active_within)
-    named, when = [] if word is not None else places, ""
+    named = [] if word is not None else places
     contexts, bases = contexts_at(model, named), candidates_of(model, items)
-    base = rows_now(model, bases.ids, bases.names)  # of an item with a row for each date, one
-    if items is None and model.row_layout.dated:
-        active, when = active_at(model, [bases.names[i] for i in base], active_within)
-        base = base[active]
+    base, when = bases_now(model, bases, items, active_within)
     count = len(contexts)
     rows = in_rows(model, bases, np.repeat(base, count), np.tile(contexts.values, (len(base), 1)))
     if word == EACH:
@@ -176,10 +193,8 @@ def _without_contexts(
     model: Predicts, items: Any, places: list[Any], active_within: float
 ) -> Board:
     found, when = resolve_items(model, items), ""
-    if items is None and model.row_layout.dated:
-        names = found.ids if found.rows is None else found.rows.names
-        active, when = active_at(model, names, active_within)
-        found = found.select(np.flatnonzero(active))
+    if items is None:
+        found, when = own_active(model, found, active_within)
     if places and places[0] not in (EACH, LAST):
         contexts_at(model, places)  # refused, if only for items that stand in their contexts
         raise ValueError(

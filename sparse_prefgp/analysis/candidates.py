@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.boards import active_at, rows_now
+from sparse_prefgp.analysis.boards import bases_now, own_active, rows_now
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, in_rows, met
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.prediction import predicted
@@ -116,9 +116,8 @@ def pool(model: Predicts, items: Any = None) -> tuple[ItemSet, int]:
         raises.
     """
     found = resolve_items(model, items)
-    if items is None and model.row_layout.dated:
-        names = found.ids if found.rows is None else found.rows.names
-        found = found.select(np.flatnonzero(active_at(model, names)[0]))
+    if items is None:
+        found, _ = own_active(model, found)
     if found.rows is not None and found.rows.column is not None:  # no item against itself
         found = found.select(rows_now(model, found.rows.bases, found.rows.names))
     _, kept = representatives(numbered_inputs(model, found))
@@ -161,9 +160,7 @@ def pairs_in_contexts(
     together = _seen_together(holding_duels(model).duels, contexts)
     if len(together) == 0:
         raise ValueError("No duel of the model had both its sides in these contexts; give others.")
-    base = rows_now(model, bases.ids, bases.names)
-    if items is None and model.row_layout.dated:
-        base = base[active_at(model, [bases.names[i] for i in base])[0]]
+    base, _ = bases_now(model, bases, items)
     alike = in_rows(model, bases, base, np.repeat(contexts.values[:1], len(base), axis=0))
     _, kept = representatives(numbered_inputs(model, alike))
     if len(kept) < 2:

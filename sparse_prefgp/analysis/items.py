@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
-from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
@@ -78,6 +78,13 @@ class ItemSet:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def names(self) -> Sequence[Hashable]:
+        """(n,) the name of the item of each row."""
+        found = names_of_rows(self.ids, self.rows)
+        assert found is not None
+        return found
 
     def __repr__(self) -> str:
         known, outside = int((self.numbers >= 0).sum()), int(self.outside.sum())

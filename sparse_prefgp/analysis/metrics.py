@@ -31,6 +31,10 @@ PREDICTOR_NAMES = {
     "conditional_logit": "conditional logit",
     "equal_shares": "equal shares",
 }
+# Of these a sentence says no "the".
+_WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
+# Nats; scores of some thousand duels differ by as much by chance.
+LITTLE = 0.01
 # Bins of the calibration of ties, each with as many duels.
 TIE_BINS = 10
 # Equal bins of confidence on [0.5, 1], or of the probability of an alternative on [0, 1].
@@ -55,6 +59,21 @@ def rivals_in(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
         known = abs(probit["nlp_nats"] - coin["nlp_nats"]) > _COIN_WITHIN
     found = ["linear_probit"] * known + [ELO] * (ELO in scores)
     return found or ["coin"]
+
+
+def named(predictor: str) -> str:
+    """A predictor in a sentence."""
+    article = "" if predictor in _WITHOUT_ARTICLE else "the "
+    return f"{article}{PREDICTOR_NAMES[predictor]}"
+
+
+def apart_by(gain: float, unit: str = "duel") -> str:
+    """A difference of scores in a sentence.
+
+    :param gain: nats for each of the `unit`.
+    """
+    little = ", which is little" if abs(gain) < LITTLE else ""
+    return f"by {abs(gain):.4f} nats per {unit}{little}"
 
 
 def score(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -29,6 +29,7 @@ from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
+from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import agreeing, counted
@@ -185,8 +186,8 @@ class Ranking:
         because = ", as some have more duels than others" if self.unequal else ""
         return f"Ordered by the lower end of the interval{because}."
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"A ranking has no {name!r}; its table, a data frame, is `.frame`.")
+    if not TYPE_CHECKING:
+        __getattr__ = says("A ranking has no {name}; its table, a data frame, is `.frame`.")
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -32,6 +32,7 @@ from sparse_prefgp.analysis.items import (
     resolve_items,
 )
 from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
@@ -368,7 +369,7 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
 
 def _warn_of_new_names(old: Duels, added: ItemSet) -> None:
     """Say which items join a model because duels name them, as a slip would."""
-    names = tuple(dict.fromkeys(added.ids if added.rows is None else added.rows.names))
+    names = tuple(dict.fromkeys(added.names))
     if names:
         count = counted(len(names), "item")
         warnings.warn(
@@ -376,7 +377,7 @@ def _warn_of_new_names(old: Duels, added: ItemSet) -> None:
             "joins as an item of which nothing else is known, so correct what is a slip.",
             stacklevel=3,
         )
-        known = old.item_ids if old.item_rows is None else old.item_rows.names
+        known = names_of_rows(old.item_ids, old.item_rows)
         warn_of_spellings((*(known or ()), *names), "items")
 
 

@@ -119,8 +119,7 @@ def _written(folder: Path, name: str, overwrite: bool) -> dict[str, Path]:
 
 
 def _size(known: DataSet) -> str:
-    what = known.kind if known.kind in ("choices", "rankings") else "duels"
-    answers = f", {known.duels:,} {what}" if known.duels else ""
+    answers = f", {known.duels:,} {known.kind}" if known.duels else ""
     return f"{known.items:,} items, {known.features:,} features{answers}"
 
 

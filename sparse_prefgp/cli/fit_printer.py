@@ -11,10 +11,11 @@ from rich.text import Text
 
 from sparse_prefgp.analysis.metrics import (
     AHEAD,
-    ELO,
     ELO_AHEAD,
     ONE_UTILITY,
     PREDICTOR_NAMES,
+    apart_by,
+    named,
     rivals_in,
 )
 from sparse_prefgp.cli.console import (
@@ -42,7 +43,6 @@ from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 from sparse_prefgp.workflow.workflow import FitResult
 
 NAMES_SHOWN = 10
-NO_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
 
 
 class Printer:
@@ -343,10 +343,6 @@ def _print_people(console: Output, figures: Mapping[str, Any]) -> None:
         console.print(Text(line))
 
 
-# Nats; scores of some thousand duels differ by as much by chance.
-LITTLE = 0.01
-
-
 def _print_verdict(
     console: Output,
     scores: Mapping[str, Any],
@@ -359,9 +355,7 @@ def _print_verdict(
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
     console.print(
         Text(
-            f"The {PREDICTOR_NAMES[who]}{comma} is {word} than "
-            f"{'' if other in NO_ARTICLE else 'the '}{PREDICTOR_NAMES[other]}"
-            f"{',' if ',' in PREDICTOR_NAMES[other] else ''} by {abs(gain):.4f} nats per {unit}"
-            f"{', which is little' if abs(gain) < LITTLE else ''}."
+            f"The {PREDICTOR_NAMES[who]}{comma} is {word} than {named(other)}"
+            f"{',' if ',' in PREDICTOR_NAMES[other] else ''} {apart_by(gain, unit)}."
         )
     )

@@ -12,6 +12,17 @@ import numpy.typing as npt
 from sparse_prefgp.support.arrays import IntArray
 
 
+def names_of_rows(
+    ids: Sequence[Hashable] | None, rows: ItemRows | None
+) -> Sequence[Hashable] | None:
+    """(n,) the name of the item of each row; None for items without ids.
+
+    :param ids: (n,) of the rows.
+    :param rows: which item each is; None where each row is one.
+    """
+    return ids if rows is None else rows.names
+
+
 @dataclass(frozen=True, eq=False)
 class ItemRows:
     """Of which item each of n rows is, and in which context."""

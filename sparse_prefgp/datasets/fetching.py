@@ -15,6 +15,7 @@ from typing import Any
 
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile
 from sparse_prefgp.disk.folders import write_file
+from sparse_prefgp.support.extras import of_studies
 from sparse_prefgp.support.lazy import late
 
 requests = late("requests")  # which pooch brings
@@ -22,7 +23,6 @@ requests = late("requests")  # which pooch brings
 DATA_VARIABLE = "SPARSE_PREFGP_DATA"
 CACHE_VARIABLE = "SPARSE_PREFGP_CACHE"
 RECORD = "checksums.json"
-INSTALL = 'pip install "sparse_prefgp[studies]"'
 
 Progress = Callable[[int, int], None]
 
@@ -192,10 +192,4 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 def _pooch() -> Any:
-    try:
-        import pooch
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Downloading data sets needs pooch; install it with {INSTALL}."
-        ) from error
-    return pooch
+    return of_studies("pooch", "pooch", "Downloading data sets")

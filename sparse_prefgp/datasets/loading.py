@@ -43,7 +43,6 @@ from sparse_prefgp.datasets.registry import (
     describe,
 )
 from sparse_prefgp.datasets.sets import (
-    TIE,
     AnySet,
     ChoiceSet,
     DuelSet,
@@ -51,7 +50,7 @@ from sparse_prefgp.datasets.sets import (
     RegressionSet,
 )
 from sparse_prefgp.disk.folders import replaced_folder, write_file
-from sparse_prefgp.io.choices import CHOICE_SET, RANK, RANKING
+from sparse_prefgp.io.choices import RANK
 
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
 FORM = 1  # raised whenever a converter gives something else
@@ -337,28 +336,7 @@ _READERS: dict[str, Callable[[DataSet, Mapping[str, Path]], AnySet]] = {
 
 def _warn_of_size(found: AnySet) -> None:
     known = found.about
-    if isinstance(found, DuelSet):
-        features = len(found.items.columns) - 1 - len(known.ignore)
-        duels = len(found.duels)
-        if TIE in found.duels.columns:
-            duels -= int(found.duels[TIE].sum())
-        size = {"items": len(found.items), "features": features, "duels": duels}
-    elif isinstance(found, ChoiceSet):
-        named = found.attributes
-        size = {
-            "items": len(found.choices.drop_duplicates(named)),
-            "features": len(named),
-            "duels": found.choices[CHOICE_SET].nunique(),
-        }
-    elif isinstance(found, RankingSet):
-        size = {
-            "items": len(found.items),
-            "features": len(found.items.columns) - 1 - len(known.ignore),
-            "duels": found.rankings[RANKING].nunique(),
-        }
-    else:
-        size = dict(zip(("items", "features"), found.features.shape, strict=True))
-    other = {what: number for what, number in size.items() if number != getattr(known, what)}
+    other = {what: number for what, number in found.size.items() if number != getattr(known, what)}
     if other:
         made = " and ".join(f"{number:,} {what}" for what, number in other.items())
         wanted = " and ".join(f"{getattr(known, what):,}" for what in other)

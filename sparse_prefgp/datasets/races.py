@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.support.extras import of_studies
 
 NOT_STARTED = "DNS"
 _COLUMNS = ("position", "driverId", "constructorId", "gridPosition")
@@ -83,6 +84,7 @@ def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
     before him on the grid as start at all.
 
     :raises ValueError: a file that is no list of results, or a result that lacks an entry.
+    :raises ModuleNotFoundError: PyYAML is not installed.
     """
     pd = require_pandas()
     rows = []
@@ -112,8 +114,7 @@ def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _results(path: Path) -> list[dict[str, Any]]:
-    import yaml  # comes with pooch, which downloads the files
-
+    yaml = of_studies("yaml", "PyYAML", "Reading the results of races")
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from sparse_prefgp.datasets.races import public_paths
@@ -118,18 +118,15 @@ def _known(repository: str, commit: str, sums: dict[str, str]) -> tuple[RemoteFi
     """Files of one state of a repository, with their checksums."""
     found = _github(repository, commit, *sums)
     return tuple(
-        RemoteFile(file.name, file.url, sha256)
-        for file, sha256 in zip(found, sums.values(), strict=True)
+        replace(file, sha256=sha256) for file, sha256 in zip(found, sums.values(), strict=True)
     )
 
 
 def _races() -> tuple[RemoteFile, ...]:
     """One file for each race of two seasons."""
-    root = "https://raw.githubusercontent.com/f1db/f1db/6a5845b840e68d53400f3e8db97b55c3ad2fab52"
-    return tuple(
-        RemoteFile(name, f"{root}/{path}", checksum)
-        for name, (path, checksum) in public_paths().items()
-    )
+    paths = public_paths()
+    found = _known("f1db/f1db", "6a5845b840e68d53400f3e8db97b55c3ad2fab52", dict(paths.values()))
+    return tuple(replace(file, name=name) for name, file in zip(paths, found, strict=True))
 
 
 def _arff(file: str) -> tuple[RemoteFile, ...]:

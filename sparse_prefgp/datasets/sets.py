@@ -70,6 +70,18 @@ class DuelSet:
         }
         return {name: frame for name, frame in found.items() if frame is not None}
 
+    @property
+    def size(self) -> dict[str, int]:
+        """Numbers of `items`, `features`, and `duels` without ties."""
+        features = len(self.items.columns) - 1 - len(self.about.ignore)
+        duels = len(self.duels) - self._ties_among
+        return {"items": len(self.items), "features": features, "duels": duels}
+
+    @property
+    def _ties_among(self) -> int:
+        """How many of the duels are ties."""
+        return int(self.duels[TIE].sum()) if TIE in self.duels.columns else 0
+
     def _voted(self, ties: bool, graded: bool) -> Any:
         """The duels, with or without those among them that are ties; grades tell ties too."""
         if TIE not in self.duels.columns:
@@ -90,11 +102,10 @@ class DuelSet:
         return self.ties.assign(**{name: of_items[name].to_numpy() for name in missing})
 
     def __repr__(self) -> str:
-        among = int(self.duels[TIE].sum()) if TIE in self.duels.columns else 0
         return (
             f"DuelSet({self.about.name!r}, items={len(self.items)}, "
-            f"duels={len(self.duels) - among}, "
-            f"ties={among + (0 if self.ties is None else len(self.ties))}, "
+            f"duels={self.size['duels']}, "
+            f"ties={self._ties_among + (0 if self.ties is None else len(self.ties))}, "
             f"gold={0 if self.gold is None else len(self.gold)})"
         )
 
@@ -121,6 +132,17 @@ class ChoiceSet:
         """Its data frame by the name that a file of it has."""
         return {CHOICES: self.choices}
 
+    @property
+    def size(self) -> dict[str, int]:
+        """Numbers of distinct alternatives (`items`), of their `features`, and of choices
+        (`duels`)."""
+        named = self.attributes
+        return {
+            "items": len(self.choices.drop_duplicates(named)),
+            "features": len(named),
+            "duels": int(self.choices[CHOICE_SET].nunique()),
+        }
+
     def table(self, **options: Any) -> DuelTable:
         """The table from which splits and `Duels` are made: alternatives that are equal in all
         attributes are one item.
@@ -131,7 +153,7 @@ class ChoiceSet:
         return read_choice_table(None, self.choices, **{"features": self.attributes} | options)
 
     def __repr__(self) -> str:
-        number = self.choices[CHOICE_SET].nunique()
+        number = self.size["duels"]
         return f"ChoiceSet({self.about.name!r}, choices={number}, alternatives={len(self.choices)})"
 
 
@@ -153,6 +175,15 @@ class RankingSet:
         """Its data frames by the names that files of them have."""
         return {"items": self.items, RANKINGS: self.rankings}
 
+    @property
+    def size(self) -> dict[str, int]:
+        """Numbers of `items`, of their `features`, and of rankings (`duels`)."""
+        return {
+            "items": len(self.items),
+            "features": len(self.items.columns) - 1 - len(self.about.ignore),
+            "duels": int(self.rankings[RANKING].nunique()),
+        }
+
     def table(self, *, unranked_last: bool = False, **options: Any) -> DuelTable:
         """The table from which splits and `Duels` are made.
 
@@ -164,7 +195,7 @@ class RankingSet:
         return read_ranking_table(self.items, rankings, unranked_last=unranked_last, **options)
 
     def __repr__(self) -> str:
-        number = self.rankings[RANKING].nunique()
+        number = self.size["duels"]
         return f"RankingSet({self.about.name!r}, items={len(self.items)}, rankings={number})"
 
 
@@ -187,6 +218,11 @@ class RegressionSet:
     def frames(self) -> dict[str, Any]:
         """Features and target in one data frame, by the name that a file of it has."""
         return {self.about.name: self.features.assign(**{TARGET: self.target})}
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Numbers of rows (`items`) and of `features`."""
+        return dict(zip(("items", "features"), self.features.shape, strict=True))
 
     def __repr__(self) -> str:
         parts = None if self.parts is None else tuple(len(rows) for rows in self.parts)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
@@ -134,8 +135,7 @@ def read_table(
     found = replace(found, people=people_of(people, events.person))
     found = placed(found, columns.table, context, item)
     if time is not None:
-        names_of_items = found.item_ids if found.item_rows is None else found.item_rows.names
-        warn_of_spellings(names_of_items, "items")
+        warn_of_spellings(names_of_rows(found.item_ids, found.item_rows) or (), "items")
     return found
 
 

@@ -13,6 +13,7 @@ from check_shapes import check_shapes
 
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
+from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import Dated, date_text, days_of
 from sparse_prefgp.factors.links import Link
@@ -522,7 +523,7 @@ class DuelPredictions:
     def _called(self, number: int) -> str:
         """An item in messages, by its name if it has one."""
         duels = self.duels
-        names = duels.item_ids if duels.item_rows is None else duels.item_rows.names
+        names = names_of_rows(duels.item_ids, duels.item_rows)
         if names is None:
             return f"item {number}"
         return f"the item {shortened(names[int(np.argmax(duels.item == number))])}"

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import analysis
-from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD, PREDICTOR_NAMES, rivals_in
+from sparse_prefgp.analysis.metrics import (
+    AHEAD,
+    ELO_AHEAD,
+    PREDICTOR_NAMES,
+    apart_by,
+    named,
+    rivals_in,
+)
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.workflow.pages import embedded, page_template
@@ -157,7 +164,7 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
     found, other = [f"{text}."], rivals_in(scores)[-1]
     if scores.get(other) is None:
         return found
-    found = [f"{text}, {_named(other)} in {_percent(scores[other]['accuracy'])}."]
+    found = [f"{text}, {named(other)} in {_percent(scores[other]['accuracy'])}."]
     found += _verdict("Its probabilities", scores, "model", other)
     if AHEAD in scores:
         right = [_percent(scores[name]["accuracy"]) for name in (AHEAD, ELO_AHEAD)]
@@ -166,26 +173,17 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _named(predictor: str) -> str:
-    """A predictor in a sentence."""
-    article = "" if predictor in (ELO, ELO_AHEAD) else "the "
-    return f"{article}{PREDICTOR_NAMES[predictor]}"
-
-
 def _verdict(what: str, scores: Mapping[str, Any], who: str, other: str) -> list[str]:
     """By how much probabilities are better than those of another predictor, in a sentence; none
     where a score is not finite."""
     one, two = (scores[name]["nlp_nats"] for name in (who, other))
     if one is None or two is None or not math.isfinite(two - one):
         return []
-    name = _named(other).replace("Elo, updating", "Elo")
+    name = named(other).replace("Elo, updating", "Elo")
     if abs(two - one) < 5e-5:
         return [f"{what} are as good as those of {name}."]
     word = "better" if one < two else "worse"
-    little = ", which is little" if abs(two - one) < 0.01 else ""
-    return [
-        f"{what} are {word} than those of {name} by {abs(two - one):.4f} nats per duel{little}."
-    ]
+    return [f"{what} are {word} than those of {name} {apart_by(two - one)}."]
 
 
 def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models
 from sparse_prefgp.learning.notes import fit_notes, notes_of
+from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
 from sparse_prefgp.workflow.fit_metrics import (
     data_figures,
@@ -112,10 +113,9 @@ class FitOutput:
     data: Sequence[tuple[str, str]] = ()
     """(label, value) rows on the duels."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"A fit has no {name!r}; what takes a model, takes its `.model` "
-            "(spg.rank(fitted.model))."
+    if not TYPE_CHECKING:
+        __getattr__ = says(
+            "A fit has no {name}; what takes a model, takes its `.model` (spg.rank(fitted.model))."
         )
 
     @property

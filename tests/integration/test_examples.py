@@ -73,14 +73,19 @@ def test_every_block_of_code_is_run():
         assert CODE.findall(outside) == [], f"{name}: code belongs between fences, where it is run"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("page", "data_set"), PAGES)
-def test_the_page_states_what_its_code_prints(page, data_set, tmp_path, request, monkeypatch):
+def take_data(data_set, request, monkeypatch):
+    """Let a page read its data, or skip its test where they are not at hand."""
     if data_set is not None:
         folder = request.getfixturevalue("data_dir")
         if not (folder / data_set).is_dir():
             pytest.skip(f"{data_set} is not in {folder}")
         monkeypatch.setenv(examples.DATA, str(folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "data_set"), PAGES)
+def test_the_page_states_what_its_code_prints(page, data_set, tmp_path, request, monkeypatch):
+    take_data(data_set, request, monkeypatch)
     path = DOCS / page
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # a reader would see it, the page does not

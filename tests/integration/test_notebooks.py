@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.integration.test_examples import DOCS, PAGES
+from tests.integration.test_examples import DOCS, PAGES, take_data
 from tests.tolerances import EXAMPLE_ABSOLUTE, EXAMPLE_RELATIVE
 from tools import examples
 
@@ -213,11 +213,7 @@ def _shows(cell) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "data_set"), PAGES)
 def test_the_notebook_prints_what_the_page_states(page, data_set, tmp_path, request, monkeypatch):
-    if data_set is not None:
-        folder = request.getfixturevalue("data_dir")
-        if not (folder / data_set).is_dir():
-            pytest.skip(f"{data_set} is not in {folder}")
-        monkeypatch.setenv(examples.DATA, str(folder))
+    take_data(data_set, request, monkeypatch)
     made = _made(DOCS / page)
     stated = [(_printed(cell), len(_pictures(cell))) for cell in made.cells if "outputs" in cell]
     done = [cell for cell in _run(made, tmp_path).cells if "outputs" in cell]

@@ -46,7 +46,7 @@ def test_output_goes_below_its_own_block(tmp_path):
         ("print(2)\n", "old\n"),
         ("y = 3\n", ""),
     ]
-    text = peers.refreshed(page, ["2\n", ""])
+    text = examples.refreshed(page, ["2\n", ""], peers.BLOCK)
     assert "```text\n2\n```\n\nAnd" in text
     assert "old" not in text
 

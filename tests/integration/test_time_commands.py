@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ import pytest
 
 pytest.importorskip("typer")
 
-from typer.testing import CliRunner
-
 import sparse_prefgp as spg
-from sparse_prefgp.cli.app import app
+from tests.integration.test_commands import answer, call
 from tests.tolerances import IDENTITY, ROUNDING
 
 NAMES = [f"t{i}" for i in range(8)]
@@ -42,16 +39,6 @@ OLD = pd.concat(
     ]
 )
 FIRST, SECOND = league("2016-01-05", 25, 2), league("2017-01-05", 25, 3)
-
-
-def call(*words: Any) -> Any:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def answer(*words: Any) -> Any:
-    result = call(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from sparse_prefgp.data.splits import says_itself
-from sparse_prefgp.datasets.fetching import INSTALL
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.layout import LAYOUT
+from sparse_prefgp.support.extras import INSTALL, of_studies
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 from sparse_prefgp.workflow.kernel_names import LEAST_LENGTHSCALE, LEAST_VARIANCE, KernelChoice
 from sparse_prefgp.workflow.model_names import (
@@ -405,7 +405,7 @@ def read_study(path: str | Path) -> Study:
         nearest known one), one that is missing or twice there, a value that makes no sense.
     :raises ModuleNotFoundError: PyYAML is not installed.
     """
-    yaml = _yaml()
+    yaml = of_studies("yaml", "PyYAML", "Reading a study")
     path = Path(path)
     where = f"The configuration {str(path)!r}"
     try:
@@ -452,17 +452,6 @@ def study_from(values: Any, where: str = "The study", folder: str | Path = ".") 
             raise ValueError(f"{where} names {path!r}, which does not exist; correct the path.")
     data = study.data.model_copy(update={"files": files.model_copy(update=at)})
     return study.model_copy(update={"data": data})
-
-
-def _yaml() -> Any:
-    """:raises ModuleNotFoundError: it is not installed."""
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            f"Reading a study needs PyYAML; install it with {INSTALL}.", name="yaml"
-        ) from None
-    return yaml
 
 
 def _loader() -> Any:

@@ -5,6 +5,7 @@ import pytest
 
 from sparse_prefgp.analysis.metrics import (
     abstention_curve,
+    apart_by,
     auc,
     calibration_bins,
     choice_calibration_bins,
@@ -12,6 +13,7 @@ from sparse_prefgp.analysis.metrics import (
     constant_grades,
     kendall_tau,
     median_nlp,
+    named,
     score,
     score_answers,
     score_choices,
@@ -302,3 +304,9 @@ def test_the_abstention_curve_is_that_of_a_sorted_list() -> None:
     curve = abstention_curve(probabilities=p)
     for share, right in curve.items():
         assert right == pytest.approx((p[order][: round(1000 * share)] > 0.5).mean())
+
+
+def test_a_difference_says_when_it_is_little():
+    assert apart_by(-0.0099) == "by 0.0099 nats per duel, which is little"
+    assert apart_by(0.02, "choice") == "by 0.0200 nats per choice"
+    assert [named(name) for name in ("linear_probit", "elo")] == ["the linear probit", "Elo"]

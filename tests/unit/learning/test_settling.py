@@ -230,6 +230,7 @@ def test_fit_says_it_and_the_limit_alarms_for_what_has_not_settled(tmp_path: Pat
     text, figures = fit("settled", "--least-gain", str(COARSE), "--max-iterations", "80")
     assert "The optimiser settled: the last 10 iterations together brought" in text
     assert "ended the fit" not in text
+    assert "fitted to the training duels alone; --refit fits it to all of them." in text
     assert figures["optimiser_converged"] and figures["least_gain"] == COARSE
     assert figures["optimiser_message"].startswith("settled")
     last = str(figures["iterations"])
