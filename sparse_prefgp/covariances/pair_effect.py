@@ -22,7 +22,7 @@ class PairEffect(FiniteKernel):
     Written as `kernel + PairEffect()`: in a duel of a and b the difference of their utilities is
     moved by `g_ab = -g_ba ~ N(0, variance)`, the same in all duels of the two, whatever their
     context. So a may beat b, b beat c, and c beat a. Utilities know nothing of it: it adds nothing
-    to `k(x, x')`, but a block to the covariance of duels of one pair. (docs/events.md)
+    to `k(x, x')`, but a block to the covariance of duels of one pair. (docs/model.md)
 
     The last column of its input is the item's number; `PreferenceGP` adds that column by itself.
 

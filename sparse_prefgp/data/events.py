@@ -3,7 +3,7 @@
 An event is one thing said of some rows: that one beat the other, or that two tied. Everything that
 merges, splits, reads in chunks, scores or saves works on whole events; none is ever cut. What a
 kind of event means is one function, which fills the four *doors*: the features, limits, noise and
-weight of some Gaussian variables z (docs/events.md).
+weight of some Gaussian variables z (docs/architecture.md).
 """
 
 from __future__ import annotations
