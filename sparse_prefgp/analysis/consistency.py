@@ -239,7 +239,8 @@ class Consistency:
             lines += ["", f"Against {self.simulations:,} redrawn sets of votes ({self.draws})"]
             lines += [
                 f"{check.what}: {check.observed:,} observed, {check.expected:,.1f} expected "
-                f"({check.low:,.0f} to {check.high:,.0f}), tail {check.tail:.3f}: {check.verdict}"
+                f"({check.low:,.0f} to {check.high:,.0f}), more in {100.0 * check.tail:.1f} % of "
+                f"the sets: {check.verdict}"
                 for check in self.checks
             ]
             lines += ["", self.conclusion]

@@ -131,8 +131,8 @@ class Explanation:
             lines.append(f"Contributions: {self.method}.")
         else:
             lines.append(
-                f"Contributions: {self.method} (Sundararajan, Taly & Yan 2017), {self.steps} points"
-                f", residual {self.residual:.1e}."
+                f"Contributions add up to it, to {abs(self.residual):.1e}: {self.method} "
+                f"(Sundararajan, Taly & Yan 2017), {self.steps} points."
             )
         if not self.converged:
             lines.append(

@@ -160,7 +160,7 @@ class Ranking:
                 f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
         if self.jitter > JITTER_WORTH_A_NOTE:
-            text.append(f"A jitter of {self.jitter:.1e} joined the candidates' variances.")
+            text.append(f"A jitter of {self.jitter:.1e} was added to the candidates' variances.")
         if self.negative_variances:
             text.append(
                 f"{counted(self.negative_variances, 'variance')} that rounding had made negative "

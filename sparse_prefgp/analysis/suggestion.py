@@ -132,7 +132,7 @@ class Suggestions:
         if not (self.converged or self.filtered):
             text.append("Inference has NOT converged.")
         if self.jitter > JITTER_WORTH_A_NOTE:
-            text.append(f"A jitter of {self.jitter:.1e} joined the variances of the draws.")
+            text.append(f"A jitter of {self.jitter:.1e} was added to the variances of the draws.")
         if self.negative_variances:
             text.append(
                 f"{self.negative_variances:,} variances that rounding had made negative are set "

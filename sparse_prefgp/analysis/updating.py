@@ -99,7 +99,8 @@ class UpdateReport:
             f"{self.new_duels:,} {self.noun} and {self.new_items:,} items added: "
             f"{self.duels:,} {self.noun} "
             f"between {self.items:,} items",
-            f"{self.continued_sites:,} of {self.sites:,} sites continued",
+            f"Inference resumed from its earlier results for {self.continued_sites:,} of "
+            f"{self.sites:,} sites",
             f"Inference {self.inference}",
         ]
         if self.log_predictive is not None:

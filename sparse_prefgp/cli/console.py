@@ -36,7 +36,7 @@ INTERRUPTED = 130
 _LEAST_WIDTH, _UNBOUNDED = 12, 100_000
 # Which Keras TensorFlow imports; read once.
 _KERAS = "TF_USE_LEGACY_KERAS"
-UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
+UNSEEN_HEADINGS = {"ordered": "with this winner", "either_order": "with any winner"}
 SCORE_COLUMNS = {
     name: name.replace("_", " ")
     for name in ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
@@ -291,7 +291,7 @@ def progress_bar(
                 total=total,
                 completed=reached,
                 evidence=f"evidence per {unit} {progress.log_evidence / duels:.4f}",
-                effort=f"|g| {progress.gradient_norm:.0e} {progress.sweeps:,} sweeps",
+                effort=f"{progress.sweeps:,} sweeps",
                 left=f"≤ {clock(each * (total - reached))} left" if len(seen) > 1 else "",
             )
 

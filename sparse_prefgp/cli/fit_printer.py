@@ -245,7 +245,7 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
     if fit["optimiser_converged"]:
         lines.append(f"The optimiser {fit['optimiser_message']}")
     variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
-    lines.append(f"Kernel variance: {variances}")
+    lines.append(f"Kernel variance, in units of the noise: {variances}")
     if fit["margin"] is not None:
         known = "as given" if fit["fixed_margin"] else "learned"
         lines.append(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {known}")

@@ -926,10 +926,9 @@ class DuelsSummary:
         components = f"{self.components:,}"
         if self.components > 1:
             components += (
-                " (information only: with features, utilities compare across components "
-                "through the prior)"
+                f" (no {self.noun} link them; features compare their items)"
                 if self.num_features
-                else " (items of different ones compare through the prior alone)"
+                else f" (no {self.noun} link them; the prior alone compares their items)"
             )
         return [
             ("items (n)", items),
@@ -940,9 +939,11 @@ class DuelsSummary:
             *([("of these tied", f"{self.ties:,}")] if self.ties else []),
             *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
             *([("people", f"{self.people:,}")] if self.people is not None else []),
-            ("distinct ordered pairs", f"{self.ordered_pairs:,}"),
-            ("distinct unordered pairs", f"{self.unordered_pairs:,}"),
-            ("contradicted pairs", f"{self.contradicted_pairs:,}"),
+            (
+                "pairs that one side won" if self.ties else "pairs of items compared",
+                f"{self.unordered_pairs:,}",
+            ),
+            ("of these won by both sides", f"{self.contradicted_pairs:,}"),
             *(
                 [
                     (
@@ -955,7 +956,7 @@ class DuelsSummary:
                 else []
             ),
             ("items never compared", f"{self.items_never_compared:,}"),
-            ("connected components", components),
+            ("linked groups of items", components),
         ]
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 A set of k sides, best first, is one look of somebody at k alternatives: one noise for each, drawn
 again for each look, `y = f + e`, and the rows are the covering relations of the answer, worse less
 better. All pairs in place of covering relations would count the same evidence twice
-(docs/events.md).
+(docs/architecture.md).
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
         )
     if fit.get("jitter"):
         notes.append(
-            f"A jitter of {fit['jitter']:.1e} was added to a diagonal{after} to factorise it."
+            f"A jitter of {fit['jitter']:.1e} was added to the diagonal of a covariance{after}, "
+            "which rounding had left without a Cholesky factor."
         )
     if (fit.get("clipped") or 0.0) > _ROUNDING:
         notes.append(
@@ -99,7 +100,9 @@ def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
         limit, message = fit.get("max_iterations"), fit.get("optimiser_message", "no reason")
         which = after.removeprefix(" of ") or "the fit"
         if limit is not None and fit.get("iterations", 0) >= limit:
-            notes.append(f"The limit of {limit} iterations ended {which}; more may help.")
+            notes.append(
+                f"The limit of {limit} iterations (max_iterations) ended {which}; more may help."
+            )
         else:
             notes.append(f"The optimiser{after} stopped early: {message}.")
     failed = [i for i, start in enumerate(fit.get("starts", ())) if start["log_evidence"] is None]

@@ -164,7 +164,7 @@ def test_evaluate(folder: Path, fitted: Path, tmp_path: Path) -> None:
     more = ("--duels", folder / "later.csv")
     result = call("evaluate", "--model", fitted, *more, "--out", tmp_path / "scores.json")
     assert result.exit_code == 0, result.output
-    assert "linear probit" in result.stdout and "in either order" in result.stdout
+    assert "linear probit" in result.stdout and "with any winner" in result.stdout
     told = answer("evaluate", "--model", fitted, *more)
     assert json.loads((tmp_path / "scores.json").read_text()) == told
     assert told["held_out"]["model"]["duels"] == 30

@@ -11,7 +11,7 @@ from scipy import stats
 def box(grade: int, cuts: list[float]) -> tuple[float, float]:
     """Between which limits v = f(second) - f(first), noise included, lies for a grade of the first.
 
-    (events.md, section 9: -cut_(g+1) < v < -cut_g, with cut_0 = -cut_1 for the tie.)
+    -cut_(g+1) < v < -cut_g, with cut_0 = -cut_1 for the tie (docs/method.md, 14).
     """
     if grade == 0:
         return -cuts[0], cuts[0]

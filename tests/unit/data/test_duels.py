@@ -98,7 +98,7 @@ def test_summary_counts():
     assert summary.equal_feature_duels == 1
     assert summary.items_never_compared == 2
     assert summary.components == 2  # {0, 1, 4} and {2, 3}
-    assert "through the prior" in str(summary)
+    assert "features compare their items" in str(summary)
     with pytest.raises(dataclasses.FrozenInstanceError):
         summary.num_items = 3
 

@@ -33,7 +33,7 @@ from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS
 from tests.unit.models.test_sets import CASES, OF_SETS, model_of, said, sets
 
 SE = MONTE_CARLO_STANDARD_ERRORS
-# What the cases ask for (events.md, section 12).
+# In standard errors, of the evidence and the moments of answers about sets.
 OF_THE_CASES = 5.0
 
 

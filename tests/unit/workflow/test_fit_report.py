@@ -142,7 +142,7 @@ def test_all_that_belongs_into_it(render):
         "Of 1,000 held-out duels, the model names the winner in 80.0 %",
         "better than those of the linear probit by 0.0900 nats per duel",
         "442 items, 5,000 duels",
-        "Pairs never seen in training in this order",
+        "Pairs never seen in training with this winner",
         "linear 0.0939, se 0.246",
         "−1,810.26",
         "age, bmi",

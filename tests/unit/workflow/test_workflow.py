@@ -142,7 +142,7 @@ def test_what_comes_back(whole: spg.results.FitOutput) -> None:
     assert set(whole.scores) == {"model", "linear_probit", "coin"}
     assert whole.scores == whole.figures["held_out"]
     assert whole.figures["notes"] == list(whole.notes)
-    assert "The limit of 3 iterations ended the fit; more may help." in whole.notes
+    assert "The limit of 3 iterations (max_iterations) ended the fit; more may help." in whole.notes
     assert whole.figures["fit"]["log_evidence"] == whole.report.log_evidence
     assert "held-out duels" in str(whole)
 
