@@ -283,7 +283,8 @@ def _found(model: PreferenceGP, pool: Any, incumbent: Hashable) -> ItemSet:
     row = items.find(incumbent)
     if row is None:
         raise ValueError(
-            f"The incumbent {str(incumbent)!r} is not among {items.name}; give the id of an item."
+            f"The incumbent {str(incumbent)!r} is not among {items.name}; "
+            f"{items.meant(incumbent)}give the id of an item."
         )
     return items.select([row])
 

@@ -311,7 +311,8 @@ def _pair(
             if row is None:
                 raise ValueError(
                     f"The {label} item {shortened(value)} is not an item id of {known.name}; "
-                    "correct the id, or give a table with that item (--items, items=)."
+                    f"{known.meant(value)}correct the id, or give a table with that item (--items, "
+                    "items=)."
                 )
             names.append(str(value))
             rows.append(known.inputs[row])

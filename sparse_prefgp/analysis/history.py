@@ -14,6 +14,7 @@ from sparse_prefgp.analysis.ranking import level_of_interval
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.slices import date_text, day_of
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.ids import meant_id
 from sparse_prefgp.models.trajectories import Stand, trajectories_of
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
@@ -59,7 +60,7 @@ def numbers_of(model: Any, names: Sequence[Hashable]) -> IntArray:
         if id_text(name) not in place:
             raise ValueError(
                 f"The item {shortened(name)} is none of the {len(set(place)):,} of the model; "
-                "correct it (--item)."
+                f"{meant_id(id_text(name), place)}correct it (--item)."
             )
     return np.array([model.duels.item[place[id_text(name)]] for name in names], dtype=np.int64)
 

@@ -131,6 +131,10 @@ class ItemSet:
         """The row of an id, by the rule for the ids of files; None if there is none."""
         return Ids(self.lookup).find(id_text(value))
 
+    def meant(self, value: Any) -> str:
+        """The beginning of a remedy for an id that there is not, see `meant_id`."""
+        return Ids(self.lookup).meant(id_text(value))
+
     def rows_in(self, table: Table, column: str, what: str = "duel") -> IntArray:
         """The row of each id in a column of a table whose rows are duels, or `what` it says.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from sparse_prefgp.datasets.races import public_paths
+from sparse_prefgp.support.words import spelt_like
 
 DUELS, CHOICES, RANKINGS, REGRESSION = "duels", "choices", "rankings", "regression"
 _KINDS = (DUELS, CHOICES, RANKINGS, REGRESSION)
@@ -87,8 +87,8 @@ def describe(name: str) -> DataSet:
     check_name(name)
     if name in SETS:
         return SETS[name]
-    near = get_close_matches(str(name), SETS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(SETS)}."
+    near = spelt_like(str(name), SETS)
+    hint = f"did you mean {near!r}?" if near else f"choose from {', '.join(SETS)}."
     raise ValueError(f"The data set {name!r} is unknown; {hint}")
 
 

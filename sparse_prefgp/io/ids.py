@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.words import shortened, spelt_like
 
 WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
 
@@ -37,6 +38,10 @@ class Ids:
             row = self._by_number.get(_whole(text))
         return row
 
+    def meant(self, text: str) -> str:
+        """The beginning of a remedy for an id that there is not, see `meant_id`."""
+        return meant_id(text, self._lookup)
+
     def rows_in(
         self, table: Table, column: str, what: str = "duel", optional: bool = False
     ) -> IntArray:
@@ -51,9 +56,18 @@ class Ids:
             text = id_text(value)
             row = -1 if optional and not text else self.find(text)
             if row is None:
-                raise unknown_item(column, text, table.row(i), self.name, what)
+                raise unknown_item(column, text, table.row(i), self.name, what, self.meant(text))
             result[i] = row
         return result
+
+
+def meant_id(text: str, ids: Iterable[str]) -> str:
+    """The beginning of a remedy: the id that was meant, by its spelling.
+
+    Nothing where none comes near, and for numbers, of which the next one is another item.
+    """
+    near = None if not text or WHOLE_NUMBER.fullmatch(text) else spelt_like(text, ids)
+    return "" if near is None else f"did you mean {shortened(near)}? Otherwise "
 
 
 def rows_by_number(lookup: Mapping[str, int]) -> dict[int, int]:

@@ -204,15 +204,19 @@ def refuse_itself(same: BoolArray, where: Where, shown: Callable[[int], str]) ->
         )
 
 
-def unknown_item(column: str, text: str, where: str, items: str, what: str) -> ValueError:
+def unknown_item(
+    column: str, text: str, where: str, items: str, what: str, meant: str = ""
+) -> ValueError:
     """What to say of an id that no item has, or that is missing.
 
-    :param items: where the items are from. what: what a row stands for.
+    :param items: where the items are from.
+    :param what: what a row stands for.
+    :param meant: which id it may be, as `Ids.meant` says it.
     """
     shown = f"the {column} {text!r}" if text else f"a missing {column}"
     return ValueError(
-        f"{where[0].upper()}{where[1:]} has {shown}, which is not an item id of {items}; add that "
-        f"item or remove the {what}."
+        f"{where[0].upper()}{where[1:]} has {shown}, which is not an item id of {items}; "
+        f"{meant}add that item or remove the {what}."
     )
 
 

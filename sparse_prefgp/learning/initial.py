@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, Literal, overload
 
@@ -40,7 +39,7 @@ from sparse_prefgp.models.inducing_inputs import (
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import SHARE
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import shortened, spelt_like
 
 Model = Callable[[FloatArray], PreferenceGP]
 
@@ -440,6 +439,6 @@ def _on_features(kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
 def _check_name(label: str, name: str, names: tuple[str, ...]) -> None:
     if name in names:
         return
-    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}."
+    near = spelt_like(str(name), names, cutoff=0.5)
+    hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(names)}."
     raise ValueError(f"There is no {label} {name!r}; {hint}")

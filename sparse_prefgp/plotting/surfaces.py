@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sparse_prefgp.covariances.projected import ProjectedPoints
+from sparse_prefgp.io.ids import meant_id
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
@@ -30,6 +31,7 @@ from sparse_prefgp.plotting.features import FeatureScale, compared_items, featur
 from sparse_prefgp.plotting.items import inducing_points
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.words import id_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,9 +182,10 @@ def item_row(model: PreferenceGP, item: Hashable | int) -> int:
     n = model.duels.num_items
     if isinstance(item, (int, np.integer)) and not isinstance(item, bool) and 0 <= item < n:
         return int(item)
+    meant = meant_id(id_text(item), map(id_text, ids or ()))
     raise ValueError(
-        f"There is no item {shortened_name(repr(item), 60)}; give one of the model's item ids, or "
-        f"a row from 0 to {n - 1}."
+        f"There is no item {shortened_name(repr(item), 60)}; {meant}give one of the model's item "
+        f"ids, or a row from 0 to {n - 1}."
     )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+
+# Spellings that are compared in about a second.
+_MOST_COMPARED = 50_000
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -39,3 +44,18 @@ def id_text(value: Any) -> str:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
+
+
+def spelt_like(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of these names that is spelt most like another, whatever its case; None where none
+    comes near.
+
+    :param names: of very many, one that differs in case alone.
+    :param cutoff: how alike they have to be, from 0 to 1, as for `difflib`.
+    """
+    folded = {other.casefold(): other for other in names}
+    wanted = name.casefold()
+    if wanted in folded or len(folded) > _MOST_COMPARED:
+        return folded.get(wanted)
+    near = get_close_matches(wanted, folded, n=1, cutoff=cutoff)
+    return folded[near[0]] if near else None

@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
 from sparse_prefgp.data.slices import AUTO, SLICES
+from sparse_prefgp.support.words import spelt_like
 
 # By name, the class of GPflow.
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
@@ -166,8 +166,8 @@ def has_item(term: Term) -> bool:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """The beginning of a sentence about the name that is meant, or nothing."""
-    near = get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f"did you mean {near[0]}? Otherwise " if near else ""
+    near = spelt_like(name, names, cutoff=0.5)
+    return f"did you mean {near}? Otherwise " if near else ""
 
 
 def split_outside(text: str, mark: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -22,7 +21,7 @@ from sparse_prefgp.support.checks import (
 )
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import Panel, names, option, option_of, same_as
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import shortened, spelt_like
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
     AUTO,
@@ -690,8 +689,8 @@ def settings_from(
     known = [*also, *(one.name for one in fields(cast(Any, kind)) if one.init)]
     for name in options:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            guess = f"did you mean {near[0]}? Otherwise " if near else ""
+            near = spelt_like(name, known)
+            guess = f"did you mean {near}? Otherwise " if near else ""
             raise ValueError(
                 f"There is no option {name!r} of {what}; {guess}choose from {', '.join(known)}."
             )

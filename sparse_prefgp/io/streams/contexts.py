@@ -74,7 +74,7 @@ def met_in(source: Source, ids: ItemTable) -> Met:
             base = ids.rows_of(values)
             for i in np.flatnonzero(base < 0)[:1]:
                 text, where = id_text(plain_cell(values[int(i)])), source.where(position + int(i))
-                raise unknown_item(side, text, where, "the items", "duel")
+                raise unknown_item(side, text, where, "the items", "duel", ids.meant(text))
             codes = []
             for known, column, pair in zip(columns, context, source.context_pairs, strict=True):
                 coded = Coded.of(column)

@@ -144,6 +144,10 @@ class ItemTable:
             rows[i] = -1 if row is None else row
         return rows
 
+    def meant(self, text: str) -> str:
+        """The beginning of a remedy for an id that there is not, see `meant_id`."""
+        return "" if self.ids is None else self._by_rule.meant(text)
+
     @cached_property
     def _by_rule(self) -> Ids:
         assert self.ids is not None

@@ -57,9 +57,9 @@ def parsed(
             number = values if source.row_numbers else items.rows_of(values, context)
             bad = np.flatnonzero(number < 0)
             if bad.size:
-                i = int(bad[0])
+                text = id_text(plain_cell(values[int(bad[0])]))
                 raise unknown_item(
-                    name, id_text(plain_cell(values[i])), where(i), "the items", "duel"
+                    name, text, where(int(bad[0])), "the items", "duel", items.meant(text)
                 )
             sides.append(number)
         same = items.base[sides[0]] == items.base[sides[1]]

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +15,7 @@ from sparse_prefgp.data.splits import says_itself
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.layout import LAYOUT
 from sparse_prefgp.support.extras import INSTALL, of_studies
+from sparse_prefgp.support.words import spelt_like
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 from sparse_prefgp.workflow.kernel_names import LEAST_LENGTHSCALE, LEAST_VARIANCE, KernelChoice
 from sparse_prefgp.workflow.model_names import (
@@ -497,8 +497,8 @@ def _sentence(error: ValidationError) -> str:
     within = f" in {outer!r}" if outer else ""
     if first["type"] == "extra_forbidden":
         known = list(_model_at(before).model_fields)
-        near = get_close_matches(str(last), known, n=1, cutoff=0.5)
-        remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+        near = spelt_like(str(last), known, cutoff=0.5)
+        remedy = f"did you mean {near!r}?" if near else f"choose from {', '.join(known)}"
         return f"has an unknown key {last!r}{within}; {remedy}"
     if first["type"] == "missing":
         return f"has no {last!r}{within}; give {_wanted(place)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from sparse_prefgp.analysis.metrics import CalibrationBin
 from sparse_prefgp.lab.layout import FAILED
 from sparse_prefgp.lab.report.reading import Results
 from sparse_prefgp.lab.report.vocabulary import ReportedMetric, approximation_label, setting_label
+from sparse_prefgp.support.words import spelt_like
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,8 +137,8 @@ class Arrangement:
         if found:
             several = ", ".join(repr(method.label) for method in found)
             raise ValueError(f"The method {text!r} can be any of {several}; give one of these.")
-        near = get_close_matches(wanted, [label.casefold() for label in labels], 1)
-        hint = next((repr(name) for name in labels if near and name.casefold() == near[0]), "")
+        near = spelt_like(wanted, labels)
+        hint = "" if near is None else repr(near)
         known = ", ".join(map(repr, labels))
         raise ValueError(
             f"The method {text!r} is unknown; {f'did you mean {hint}? ' if hint else ''}"

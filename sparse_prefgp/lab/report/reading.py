@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from sparse_prefgp.lab.layout import (
     STUDY,
 )
 from sparse_prefgp.lab.report.vocabulary import CALIBRATION, ReportedMetric
+from sparse_prefgp.support.words import spelt_like
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +89,8 @@ class Results:
             if metric.name == name:
                 return metric
         names = [metric.name for metric in self.metrics]
-        near = get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]!r}? It has" if near else "it has"
+        near = spelt_like(name, names)
+        hint = f"did you mean {near!r}? It has" if near else "it has"
         raise ValueError(f"The study has no metric {name!r}; {hint} {', '.join(names)}.")
 
 

@@ -258,7 +258,7 @@ def test_raw_units_and_item_effects() -> None:
         ({"bounds": "wide"}, "array of numbers"),
         ({"bounds": BOX[:, ::-1]}, "give the lower one first"),
         ({"bounds": BOX, "acquisition": "pi"}, "acquisition is 'pi'"),
-        ({"bounds": BOX, "incumbent": "me"}, "'me' is not among"),
+        ({"bounds": BOX, "incumbent": "me"}, "'me' is not among .*; give the id"),
         ({"pool": np.zeros((2, 2))}, "nothing but the incumbent"),
     ],
 )

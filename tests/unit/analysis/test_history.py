@@ -51,7 +51,7 @@ def test_trajectories_are_above_the_average_of_those_active(model: spg.Preferenc
 
 def test_what_is_refused(model: spg.PreferenceGP) -> None:
     for ask, words in (
-        (lambda: history(model, ["A"]), "'A' is none of the 5"),
+        (lambda: history(model, ["A"]), "'A' is none of the 5 .* did you mean 'a'"),
         (lambda: grid_of(model, "2012-01-01", "2011-01-01"), "not after its beginning"),
         (lambda: grid_of(model, number=1), "number"),
     ):

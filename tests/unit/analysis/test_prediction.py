@@ -174,3 +174,19 @@ def test_the_row_of_an_unknown_id_is_that_of_the_file(
     path.write_text("first,second\na,b\n\nb,zz\n")
     with pytest.raises(ValueError, match=r"Row 4 of pairs.csv \(the header is row 1\) .*'zz'"):
         predict(model, path)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("Red Car", "did you mean 'red car'\\? Otherwise add that item"),
+        ("blue cap", "did you mean 'blue car'\\? Otherwise add that item or remove the pair.$"),
+        ("x", "frame or the model.s own items; add that item"),
+        (8, "'8', which is not an item id of .*; add that item"),
+    ],
+)
+def test_the_id_that_was_meant_is_proposed(model: spg.PreferenceGP, given: Any, words: str) -> None:
+    items = ITEMS.assign(item_id=["red car", "blue car", "c", "80", "007"])
+    pairs = pd.DataFrame({"first": [given], "second": ["red car"]})
+    with pytest.raises(ValueError, match=words):
+        predict(model, pairs, items)

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.io.streams import scan
+from sparse_prefgp.io.streams import ItemTable, scan
 from tests.tolerances import ROUNDING
 
 T = 100
@@ -199,6 +199,13 @@ def refused(words: str, *arguments: Any, **more: Any) -> None:
     with pytest.raises(ValueError, match=words) as error:
         spg.stream_duels(*arguments, **more)
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
+
+
+def test_the_id_that_was_meant_is_proposed(frame, items, tmp_path) -> None:
+    named = frame.replace({i: f"item {i}" for i in range(10)})
+    named.loc[17, "winner"] = "Item 7"
+    table = ItemTable(items, [f"item {i}" for i in range(10)])
+    refused("'Item 7', .*; did you mean 'item 7'", write(named, tmp_path / "a.parquet"), table)
 
 
 def test_bad_rows_are_named(frame, inline, items, tmp_path) -> None:
