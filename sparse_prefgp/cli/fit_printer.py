@@ -33,7 +33,7 @@ from sparse_prefgp.cli.console import (
 from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.cli.streaming import passes_bar
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.support.words import counted
+from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.automatic import NUMBER_NOTE, Automatic
 from sparse_prefgp.workflow.fit_report import PEOPLE_PARTS, people_lines, time_lines
@@ -41,8 +41,6 @@ from sparse_prefgp.workflow.folder import COEFFICIENTS
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 from sparse_prefgp.workflow.workflow import FitResult
-
-NAMES_SHOWN = 10
 
 
 class Printer:
@@ -210,15 +208,7 @@ def column_lines(transform: FeatureTransform) -> list[str]:
         kinds["Reduced, with the share of the variance that is kept"] = [
             f"{name} {100.0 * share:.0f} %" for name, share in sorted(kept, key=lambda one: one[1])
         ]
-    return [f"{kind}: {_shortened(names)}" for kind, names in kinds.items() if names]
-
-
-def _shortened(names: Sequence[str]) -> str:
-    rest = len(names) - NAMES_SHOWN
-    # "and 1 more" is no shorter than the name.
-    if rest <= 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMES_SHOWN])} and {rest} more"
+    return [f"{kind}: {some_of(names)}" for kind, names in kinds.items() if names]
 
 
 def _print_fit(console: Output, fitted: FitResult) -> None:

@@ -24,7 +24,7 @@ from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import shortened, some_of
 
 sparse = late("scipy.sparse")
 csgraph = late("scipy.sparse.csgraph")
@@ -116,6 +116,9 @@ class Duels:
     """
     people_features: PeopleFeatures | None
     """What is known of the people besides their preferences; None for nothing."""
+    unused_columns: tuple[str, ...]
+    """Columns of the table, as read by `read_duels`, that say nothing of the duels; a saved model
+    does not keep them."""
 
     def __init__(
         self,
@@ -190,6 +193,7 @@ class Duels:
         transform: FeatureTransform | None = None,
         item_rows: ItemRows | None = None,
         people_features: Any = None,
+        unused_columns: Sequence[str] = (),
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
 
@@ -198,12 +202,14 @@ class Duels:
         :param item: (n,) which item each row is of, whole numbers; by default each row is one.
         :param item_rows: names of these items, and the context of each row.
         :param people_features: as of `Duels`.
+        :param unused_columns: of the table that the events were read from.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
         """
         named = _Named.of(items, item_ids, feature_names, transform)
         duels = cls._of(named, _checked_events(events, named), item, people_features)
         object.__setattr__(duels, "item_rows", item_rows)
+        object.__setattr__(duels, "unused_columns", tuple(unused_columns))
         return duels
 
     @classmethod
@@ -240,6 +246,7 @@ class Duels:
         object.__setattr__(self, "feature_names", named.feature_names)
         object.__setattr__(self, "transform", named.transform)
         object.__setattr__(self, "item_rows", None)
+        object.__setattr__(self, "unused_columns", ())
         object.__setattr__(self, "people_features", _of_people(people_features, self.events))
 
     @property
@@ -542,6 +549,7 @@ class Duels:
             if self.transform is None or self.transform.reduced is None
             else str(self.transform.reduced),
             people=None if self.people_names is None else len(self.people_names),
+            unused_columns=self.unused_columns,
         )
 
     def _equal_features(self, first: IntArray, second: IntArray) -> BoolArray:
@@ -883,7 +891,8 @@ class DuelsSummary:
     that were compared (information only). Of answers about sets, called `noun`, `set_sizes` are the
     fewest and the most alternatives, and pairs are those of which an answer says who is better.
     `reduced` says what was reduced to directions; None where nothing was. `people` is whose
-    preferences they are, None where all are one.
+    preferences they are, None where all are one. `unused_columns` are those of the table that say
+    nothing of the duels.
     """
 
     num_items: int
@@ -904,12 +913,17 @@ class DuelsSummary:
     set_sizes: tuple[int, int] | None = None
     reduced: str | None = None
     people: int | None = None
+    unused_columns: tuple[str, ...] = ()
 
     def _sizes(self) -> list[tuple[str, str]]:
         if self.set_sizes is None:
             return []
         low, high = self.set_sizes
         return [("alternatives of each", f"{low:,}" if low == high else f"{low:,} to {high:,}")]
+
+    def _unused(self) -> list[tuple[str, str]]:
+        names = self.unused_columns
+        return [(f"columns of the {self.noun} not used", some_of(names))] if names else []
 
     def rows(self) -> list[tuple[str, str]]:
         """The summary as (label, value) rows, for a table."""
@@ -955,6 +969,7 @@ class DuelsSummary:
                 if self.num_features
                 else []
             ),
+            *self._unused(),
             ("items never compared", f"{self.items_never_compared:,}"),
             ("linked groups of items", components),
         ]

@@ -101,6 +101,8 @@ class DuelTable:
     """Numeric and categorical columns that stay features of their own where others are reduced,
     besides those of the context.
     """
+    unused: tuple[str, ...] = ()
+    """Columns of the duels table that say nothing of the duels, as nobody named them."""
     people: PeopleTable | None = None
     """What is known of the people whose preferences the duels are; None for no more than their
     names, or not even that.
@@ -155,6 +157,11 @@ class DuelTable:
     def keeping_apart(self, names: Iterable[str]) -> DuelTable:
         """The same table, whose columns of these names stay features of their own."""
         return replace(self, apart=tuple(dict.fromkeys((*self.apart, *names))))
+
+    def using(self, names: Iterable[str]) -> DuelTable:
+        """The same table, of which something is made of these columns too."""
+        taken = set(names)
+        return replace(self, unused=tuple(name for name in self.unused if name not in taken))
 
     def without_grades(self) -> DuelTable:
         """The same table, grades being plain wins of the better side."""
@@ -275,6 +282,7 @@ class DuelTable:
             transform=transform,
             item_rows=None if self.item_rows is None else self.item_rows.select(kept),
             people_features=people,
+            unused_columns=self.unused,
         )
 
     def transform_of(self, training: IntArray) -> FeatureTransform:

@@ -104,7 +104,12 @@ class SetColumns:
     @property
     def reserved(self) -> set[str]:
         """Columns that are no attributes, unless they are asked for."""
-        known = (*self.roles.named, *self.context, *self.covariates, COUNT, PERSON)
+        return {*self.used, PERSON}
+
+    @property
+    def used(self) -> set[str]:
+        """Columns of which something is made, or of which somebody said that nothing is."""
+        known = (*self.roles.named, *self.context, *self.covariates, COUNT)
         return {*map(str, (*known, *self.ignore, *self.never_features))}
 
     @property
@@ -389,6 +394,9 @@ class _Form:
             context,
             table.row.select(rows),
             sets.column if said.as_duels else None,
+        )
+        found = replace(found, unused=tuple(map(str, table.frame.columns))).using(
+            (*used, *said.used, *self.attributes, sets.column)
         )
         common = tuple(name for name in kept if name in self.attributes)
         features = {*found.numeric, *found.categorical}

@@ -23,8 +23,19 @@ from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.words import shortened
 
 MAX_LEVELS = 50
+# From so many levels on, a column of numbers with units or of names is not taken for categories
+# without a word; names are told by levels that are nearly as many as the rows.
+MANY_LEVELS, NEARLY_ALL = 10, 0.8
+# A number with a sign of money before it, or a unit after it.
+NUMBER_WITHIN = (
+    r"(?P<before>[-+]?(?:[A-Z]{0,2}[$€£¥₹~<>≈#]|EUR|USD|GBP|CHF)?)\s?[-+]?"
+    r"\d+(?:[,'’]\d{3})*(?:[.,]\d+)?"
+    r"(?P<after>\s?[^\d\s]\D{0,15})?"
+)
+AS_NUMBERS = "make it a number, in pandas with str.replace and astype(float)"
 MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
 DECIMAL_COMMA = r"-?\d+,\d+"
+THOUSANDS_COMMA = r"-?[1-9]\d{0,2},\d{3}"
 # Dates whose day and month nobody can tell apart, or that sort by neither.
 OTHER_DATE = r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?|\d{4}([./])\d{1,2}\4\d{1,2}( .*)?"
 
@@ -169,6 +180,7 @@ def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list
                 numeric.append(name)
             else:
                 _check_levels(table, name, column)
+                _warn_of_levels(table, name, column)
                 categorical.append(name)
         else:
             raise ValueError(
@@ -238,10 +250,15 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
                 f"write points throughout, or leave the column out {table.omit.format(name)}."
             )
         if not table.decimal_commas:
+            thousands = written[commas].str.fullmatch(THOUSANDS_COMMA).all()
+            what = (
+                "comma between thousands; leave such commas out"
+                if thousands
+                else ("decimal comma; write decimal points")
+            )
             raise ValueError(
                 f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with "
-                f"a decimal comma; write decimal points, or leave the column out "
-                f"{table.omit.format(name)}."
+                f"a {what}, or leave the column out {table.omit.format(name)}."
             )
         parsed |= commas
         texts &= ~commas
@@ -268,12 +285,50 @@ def _check_levels(table: Table, name: str, column: Any) -> None:
         reason = f"a level of its own in each of its {n} rows"
     else:
         return
-    remedy = "encode it as numbers"
-    if table.id_column is not None:
+    remedy, number = "encode it as numbers", _number_within(column)
+    if number is not None:
+        reason += f", though most of its values look like numbers, such as {number!r}"
+        remedy = AS_NUMBERS
+    elif table.id_column is not None:
         remedy = f"let features be made of texts with --text {name} (text={name!r})"
-    if table.id_column not in (None, "item_id"):
+    if number is None and table.id_column not in (None, "item_id"):
         remedy += f", or name it item_id if it holds the ids, now taken from {table.id_column!r}"
     raise ValueError(
         f"The text column {name!r} of {table.name} has {reason}, so it is not a feature; leave it "
         f"out {table.omit.format(name)}, or {remedy}."
+    )
+
+
+def _number_within(column: Any) -> str | None:
+    """The first value that is a number with a sign or a unit around it, where most values are, with
+    the same around them; None where they are not."""
+    written = column[column.notna()].astype(str).str.strip()
+    found = written.str.extract(f"^{NUMBER_WITHIN}$")
+    there = np.asarray(found["before"].notna(), dtype=bool)
+    if 2 * there.sum() <= len(written):
+        return None
+    around = (found["before"].str.lstrip("+-") + "|" + found["after"].fillna("").str.strip())[there]
+    most = around.value_counts()
+    if 2 * int(most.iloc[0]) <= len(written):
+        return None
+    return str(written[there][around == most.index[0]].iloc[0])
+
+
+def _warn_of_levels(table: Table, name: str, column: Any) -> None:
+    """Say of a column with many levels what it looks like: numbers, or names of the rows."""
+    levels, n = int(column.nunique()), len(column)
+    if levels < MANY_LEVELS:
+        return
+    number = _number_within(column)
+    if number is not None:
+        looks, remedy = f"most of its values look like numbers, such as {number!r}", AS_NUMBERS
+    elif levels >= NEARLY_ALL * n:
+        looks = f"these are nearly as many as its {n} rows, as if it held names"
+        remedy = "keep it if rows of one level are alike"
+    else:
+        return
+    warnings.warn(
+        f"The text column {name!r} of {table.name} is read as {levels} categories, but {looks}; "
+        f"{remedy}, or leave it out {table.omit.format(name)}.",
+        stacklevel=3,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -246,8 +246,12 @@ def names_covariates(
     columns: Collection[str], names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
 ) -> bool:
     """Whether any of these covariates is among the columns of a table."""
-    known = {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
-    return any(name in columns for name in known - {*sides})
+    return any(name in columns for name in columns_of_sides(names, sides) - {*sides})
+
+
+def columns_of_sides(names: Iterable[str], sides: tuple[str, str] = (WINNER, LOSER)) -> set[str]:
+    """The columns that may say what covariates or a context are: of the duel, or of each side."""
+    return {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
 
 
 def covariates_there(columns: Collection[str], names: Sequence[str], source: str) -> Sequence[str]:

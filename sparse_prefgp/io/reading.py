@@ -20,6 +20,7 @@ from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
     Roles,
+    columns_of_sides,
     duels_in,
     followed_by_ties,
     load_duels,
@@ -132,6 +133,8 @@ def read_table(
     flags = [kind.column for kind in FLAGGED.values()]
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
+    found = replace(found, unused=tuple(found.context.columns))
+    found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
     found = replace(found, people=people_of(people, events.person))
     found = placed(found, columns.table, context, item)
     if time is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -59,3 +59,12 @@ def spelt_like(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | No
         return folded.get(wanted)
     near = get_close_matches(wanted, folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else None
+
+
+def some_of(names: Sequence[str], most: int = 10) -> str:
+    """The names, or the first of them and how many more there are."""
+    rest = len(names) - most
+    # "and 1 more" is no shorter than the name.
+    if rest <= 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {rest} more"

@@ -19,7 +19,13 @@ from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Codes, Events
-from sparse_prefgp.data.splits import Split, holding_out_people, last_rows, split_duels
+from sparse_prefgp.data.splits import (
+    Split,
+    holding_out_people,
+    last_rows,
+    split_columns,
+    split_duels,
+)
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.choices import PERSON
 from sparse_prefgp.io.files import id_text
@@ -609,6 +615,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     _check_time(settings, table.events)
     _warn_of_idle_context(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
+    column = settings.approximation_choice.column
+    table = table.using([*split_columns(settings.split), *([] if column is None else [column])])
     if split is None:
         rng = np.random.default_rng(settings.seed)
         split = split_duels(

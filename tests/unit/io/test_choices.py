@@ -91,6 +91,15 @@ def test_the_chosen_item_beats_each_other_option():
         assert read_choices(ITEMS, frame, as_duels=True).num_duels == 3
 
 
+def test_columns_of_the_choices_that_nobody_named():
+    assert read_choices(None, LONG, features=[]).unused_columns == ("person", "place")
+    assert read_choices(None, LONG, person="person").unused_columns == ()  # places are features
+    wide = read_choices(None, WIDE.assign(note="x"), options=["option_1", "option_2"])
+    assert "note" in wide.unused_columns and "option_1" not in wide.unused_columns
+    said = dict(wide.summary().rows())
+    assert "note" in said["columns of the choices not used"]
+
+
 @expanded
 def test_an_item_beats_all_below_it():
     for frame in (RANKED, PLACES):

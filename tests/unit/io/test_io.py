@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,6 +57,24 @@ def test_frame_to_duels():
     np.testing.assert_array_equal(duels.items[:, 2], [0, 1, 0, 0])
     assert duels.counts.tolist() == [2, 1] and duels.num_duels == 3
     assert "wheels" in str(duels.summary())
+
+
+def test_columns_of_the_duels_that_nobody_named():
+    more = DUELS.assign(winner_home=[1, 0, 1], loser_home=0, count=1, tie=0, note="x")
+    assert read_duels(ITEMS, DUELS[["winner", "loser"]]).unused_columns == ()
+    duels = read_duels(ITEMS, more)
+    assert duels.unused_columns == ("person", "day", "winner_home", "loser_home", "note")
+    rows = dict(duels.summary().rows())
+    assert rows["columns of the duels not used"] == "person, day, winner_home, loser_home, note"
+    named = dict(person="person", time="day", context=["home"], ignore=["note"])
+    assert read_duels(ITEMS, more, **named).unused_columns == ()
+    assert not any(
+        "not used" in row[0] for row in read_duels(ITEMS, more, **named).summary().rows()
+    )
+    weighed = read_duels(ITEMS, more, weights="day", groups="person", covariates=["home"])
+    assert weighed.unused_columns == ("note",)
+    many = DUELS.assign(**{f"c{i}": i for i in range(20)})
+    assert "c7 and 12 more" in str(read_duels(ITEMS, many).summary())
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
@@ -224,6 +243,65 @@ def test_text_columns_that_are_no_features():
     assert read_duels(fifty, duels).num_features == 51
     spans = many.assign(town=pd.Timedelta(days=1))
     refused(spans, duels, "'town'", "timedelta64", "--ignore")
+
+
+def table_of(values):
+    """Items with a column of text, so many of them that no level is alone."""
+    column = [*values, *values]
+    items = pd.DataFrame(
+        {"item_id": range(len(column)), "price": column, "size": range(len(column))}
+    )
+    return items.assign(size=items["size"] ** 2), pd.DataFrame({"winner": [0, 2], "loser": [1, 3]})
+
+
+@pytest.mark.parametrize(
+    ("values", "example"),
+    [
+        ([f"${i}.63" for i in range(12)], "$0.63"),
+        ([*[f"{i} %" for i in range(9)], *"abc"], "0 %"),
+        ([f"1,204,{i}00" for i in range(1, 12)], "1,204,100"),
+        ([f"{i / 10} kg" for i in range(12)], "0.0 kg"),
+        ([f"-CHF {i}" for i in range(12)], "-CHF 0"),
+        ([f"{i} years old" for i in range(12)], "0 years old"),
+    ],
+)
+def test_numbers_with_something_around_them_are_said(values, example):
+    items, duels = table_of(values)
+    with pytest.warns(UserWarning, match="'price' of the items frame is read as") as said:
+        found = read_duels(items, duels)
+    assert repr(example) in message_of(SimpleNamespace(value=said[0].message))
+    assert "str.replace" in str(said[0].message) and len(said) == 1
+    assert found.transform.categorical == ("price",)  # nothing is converted
+    refused(items[: len(values)], duels, "'price'", repr(example), "make it a number")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["3 kg", "4 kg"],  # few levels
+        [f"{i}{letter}" for i in range(3, 8) for letter in "abc"],  # grades of climbs
+        [f"room {i}" for i in range(12)],
+        [f"1.{i}.3" for i in range(12)],
+        [f"{i}-{i + 10} %" for i in range(12)],
+    ],
+)
+def test_categories_with_numbers_in_them_are_categories(values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_duels(*table_of(values))
+
+
+def test_levels_that_are_nearly_as_many_as_the_items_are_said():
+    items, duels = table_of([f"name {i}" for i in range(12)])
+    names = [*items["price"][:12], "name 11", "name 10"]
+    with pytest.warns(UserWarning, match="12 categories, but these are nearly as many as its 14"):
+        read_duels(items[:14].assign(price=names), duels)
+
+
+def test_commas_between_thousands():
+    items, duels = table_of([f"1,20{i}" for i in range(9)])
+    refused(items, duels, "'1,200'", "comma between thousands; leave such commas out")
+    refused(items.replace("1,208", "1,5"), duels, "decimal comma; write decimal points")
 
 
 def test_an_id_is_no_feature():
