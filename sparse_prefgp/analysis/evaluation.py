@@ -31,6 +31,7 @@ from sparse_prefgp.analysis.scoring import (
     LINEAR_PROBIT,
     ScoredRows,
     asks_for_outcomes,
+    learned_from,
     rows_between,
     rows_of_stream,
     score_rows,
@@ -78,8 +79,9 @@ def evaluate(
     """Score a model on labelled duels, along with a linear probit and a coin; or on answers about
     sets, along with a conditional logit and equal shares.
 
-    Warns of ties that a model without a margin cannot predict, of unknown groups, and of duels
-    whose block is not known to a model with blocks.
+    Warns of ties that a model without a margin cannot predict, of unknown groups, of duels whose
+    block is not known to a model with blocks, and of duels that are mostly those that the model has
+    learned from.
 
     :param model: whose predictions are scored. The linear probit is fitted to its training duels; a
         `StreamedGP`, which does not have them, is scored along with the coin alone.
@@ -258,6 +260,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         doors, training = events.pair_doors(), holding_duels(model).duels
         sides = _items_of(found, training)[doors.features[doors.decided].T]
         unseen = unseen_pairs(training, *sides)
+        _warn_of_known(training, events, _items_of(found, training)[events.pairs])
     named = np.unique(events.sides)
     return _Given(
         rows_between(found.inputs, events, labels, of_event, people_of(model, events)),
@@ -291,6 +294,20 @@ def _judged_by(
             stacklevel=4,
         )
     return found
+
+
+def _warn_of_known(training: Duels, events: Events, sides: IntArray) -> None:
+    """Say of duels that are mostly training duels that they are, see `learned_from`."""
+    if not (events.in_pairs and training.events.in_pairs):
+        return
+    known = learned_from(training, events, sides)
+    if known:
+        warnings.warn(
+            f"{known:,} of these {events.num_events:,} duels are equal to those that the model has "
+            "learned from, on which it scores better than on new ones; what tells how good it is "
+            "are duels that it has not seen (those that a fit holds out, or later ones).",
+            stacklevel=4,
+        )
 
 
 def _items_of(found: ItemSet, training: Duels) -> IntArray:

@@ -35,6 +35,9 @@ Scores = dict[str, dict[str, float | int]]
 
 MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
 CONSTANT_SHARES = "constant_shares"
+# Of the training duels, and of those that are scored: from these shares on they are the same; and
+# how often duels are there on average where chance alone could reach them.
+_MOST_LEARNED, _MOST_GIVEN, _OFTEN = 0.9, 0.5, 2.0
 # Rows predicted at a time.
 ROWS_AT_ONCE = 50_000
 
@@ -403,3 +406,42 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
 
     this, turned = seen(won, lost), seen(lost, won)
     return {"ordered": ~this, "either_order": ~(this | turned)}
+
+
+def learned_from(training: Duels, events: Events, sides: IntArray) -> int:
+    """How many duels are training duels, if they are mostly these; else 0.
+
+    Equal are duels of the same two items with the same outcome and, where times are known, at the
+    same time. A file of which a fit held some out has all training duels and some more. Where pairs
+    met again and again, chance has equal duels too, and all have to be there as often.
+
+    :param events: duels, or grades of them.
+    :param sides: (e, 2) numbers of their items, as `training.item` has them, -1 for others.
+    """
+    theirs = _keys(events, sides)
+    ours = _keys(training.events, training.item[training.events.pairs])
+    if not (events.time is None or training.events.time is None):
+        theirs, ours = (
+            np.column_stack([keys, each.time])
+            for keys, each in ((theirs, events), (ours, training.events))
+        )
+    keys, number = np.unique(np.concatenate([theirs, ours]), axis=0, return_inverse=True)
+    number, t = number.reshape(-1), len(theirs)
+    given, learned = (
+        np.bincount(some, each.counts, minlength=len(keys))
+        for some, each in ((number[:t], events), (number[t:], training.events))
+    )
+    if learned.sum() > _OFTEN * np.count_nonzero(learned):
+        return int(learned.sum()) if np.array_equal(given, learned) else 0
+    known = np.minimum(given, learned)[keys[:, 0] >= 0].sum()
+    mostly = known >= _MOST_LEARNED * learned.sum() and known >= _MOST_GIVEN * given.sum()
+    return int(known) if mostly else 0
+
+
+def _keys(events: Events, sides: IntArray) -> FloatArray:
+    """The two items of each duel and whether they tied, (e, 3); of a tie the lower one first, and
+    -1 first where either is unknown."""
+    ties = np.zeros(len(events), dtype=bool) if events.ties is None else events.ties
+    pairs = np.where(ties[:, None], np.sort(sides, 1), sides)
+    pairs[(sides < 0).any(1)] = -1
+    return np.column_stack([pairs, ties]).astype(np.float64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -13,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.analysis.scoring import learned_from
 from tests.cases import random_duels
 from tests.tolerances import ROUNDING
 
@@ -156,3 +159,50 @@ def test_bad_duels_are_refused(model: spg.PreferenceGP, duels: Any, message: str
 def test_a_duels_object_has_its_own_items(model: spg.PreferenceGP) -> None:
     with pytest.raises(ValueError, match="has its own items"):
         evaluate(model, random_duels(0), ITEMS)
+
+
+def said_of_known(model: spg.PreferenceGP, duels: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        evaluate(model, duels, rng=np.random.default_rng(0))
+    return [str(each.message) for each in found if "learned from" in str(each.message)]
+
+
+def test_duels_that_were_learned_from_are_said(model: spg.PreferenceGP) -> None:
+    words = "{} duels are equal to those that the model has learned from"
+    turned = TRAINING.rename(columns={"winner": "loser", "loser": "winner"})
+    for duels, known in (
+        (TRAINING, "28 of these 28"),
+        (model.duels, "28 of these 28"),
+        (TRAINING.iloc[::-1], "28 of these 28"),
+        (DUELS, "28 of these 40"),  # the rest were held out
+        (TRAINING.iloc[1:], "27 of these 27"),
+    ):
+        (said,) = said_of_known(model, duels)
+        assert words.format(known) in said and said.endswith(".")
+    for duels in (TEST, turned, TRAINING.head(10), pd.concat([TRAINING] * 3)):
+        assert not said_of_known(model, duels)
+
+
+def test_pairs_that_met_often_are_told_by_how_often() -> None:
+    """Chance has the same duels of few items again and again."""
+    often = TRAINING.head(4).assign(count=[9, 7, 8, 6])
+    data = spg.read_duels(ITEMS, often)
+    model = spg.PreferenceGP(data, gpflow.kernels.SquaredExponential())
+    assert said_of_known(model, often)
+    assert not said_of_known(model, often.assign(count=[9, 7, 8, 7]))
+
+
+def test_ties_have_no_order_and_times_tell_duels_apart() -> None:
+    told = TRAINING.assign(tie=np.arange(28) % 4 == 0, day=np.arange(28) + 17000)
+    turned = told.copy()
+    ties = told["tie"].to_numpy()
+    turned.loc[ties, ["winner", "loser"]] = told.loc[ties, ["loser", "winner"]].to_numpy()
+    data = spg.read_duels(ITEMS, told.assign(tie=told["tie"].astype(int)), time="day")
+    events = data.events
+    for change, known in (({}, 28), ({"time": events.time + 40.0}, 0), ({"time": None}, 28)):
+        there = replace(events, **change)
+        assert learned_from(data, there, there.pairs) == known
+    swapped = spg.read_duels(ITEMS, turned.assign(tie=turned["tie"].astype(int)), time="day")
+    assert learned_from(data, swapped.events, swapped.events.pairs) == 28
+    assert learned_from(data, events, np.full((len(events), 2), -1)) == 0
