@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.averaging import WeightedRows, averaged
-from sparse_prefgp.analysis.contexts import Bases, candidates_of, contexts_at, has_contexts, in_rows
-from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
+from sparse_prefgp.analysis.contexts import (
+    Bases,
+    bases_of,
+    candidates_of,
+    contexts_at,
+    has_contexts,
+    in_rows,
+)
+from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, resolve_items
 from sparse_prefgp.data.contexts import Contexts, ItemRows, in_words, names_of_rows
 from sparse_prefgp.data.slices import date_text, rows_in_force
 from sparse_prefgp.io.files import id_text
@@ -74,26 +81,34 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
     return (model.at_date(dates[0]) if dates else model), rest
 
 
-def own_active(model: Any, found: ItemSet, within: float = 2.0) -> tuple[ItemSet, str]:
+def own_active(
+    model: Any, found: ItemSet, within: float = 2.0, given: int = 0
+) -> tuple[ItemSet, str]:
     """Of the items of a model itself those that are active at its date, and this in words; all of
-    them, and no words, where utilities do not move in time."""
+    them, and no words, where utilities do not move in time.
+
+    :param given: how many of the first are not the model's own, and stay.
+    """
     if not model.row_layout.dated:
         return found, ""
     active, words = _active(model, found.names, within)
+    active[:given] = True
     return found.select(np.flatnonzero(active)), words
 
 
-def bases_now(model: Any, bases: Bases, items: Any, within: float = 2.0) -> tuple[IntArray, str]:
+def bases_now(
+    model: Any, bases: Bases, given: int = 0, within: float = 2.0
+) -> tuple[IntArray, str]:
     """One row of each item of a table, see `rows_now`; of the model's own items those that are
     active at its date, and this in words.
 
-    :param items: None for the model's own.
+    :param given: how many of the first rows are not the model's own, and stay.
     """
     base = rows_now(model, bases.ids, bases.names)
-    if items is not None or not model.row_layout.dated:
+    if given == len(bases.ids) or not model.row_layout.dated:
         return base, ""
     active, words = _active(model, [bases.names[i] for i in base], within)
-    return base[active], words
+    return base[active | (base < given)], words
 
 
 def _active(model: Any, names: Sequence[Any], within: float) -> tuple[BoolArray, str]:
@@ -132,7 +147,9 @@ def rows_now(model: Any, bases: Sequence[Any], names: Sequence[Any]) -> IntArray
     return rows_in_force(_codes(names), starts, model.date)
 
 
-def board_of(model: Predicts, items: Any, at: At, active_within: float = 2.0) -> Board:
+def board_of(
+    model: Predicts, items: Any, at: At, active_within: float = 2.0, with_own: bool = False
+) -> Board:
     """Items by the rows that they are ranked at, see `rank`.
 
     :raises ValueError: contexts asked of a model without; what `contexts_at` and `resolve_items`
@@ -143,10 +160,13 @@ def board_of(model: Predicts, items: Any, at: At, active_within: float = 2.0) ->
     if word is not None and len(places) > 1:
         raise ValueError(f"{word!r} was asked for along with other places; give it alone (--at).")
     if not has_contexts(model, items):
-        return _without_contexts(model, items, places, active_within)
+        return _without_contexts(model, items, places, active_within, with_own)
     named = [] if word is not None else places
     contexts, bases = contexts_at(model, named), candidates_of(model, items)
-    base, when = bases_now(model, bases, items, active_within)
+    given = 0 if items is None else len(bases.ids)
+    if with_own:
+        bases = bases_of(model, items)
+    base, when = bases_now(model, bases, given, active_within)
     count = len(contexts)
     rows = in_rows(model, bases, np.repeat(base, count), np.tile(contexts.values, (len(base), 1)))
     if word == EACH:
@@ -190,11 +210,14 @@ def _over(contexts: Contexts, named: bool) -> str:
 
 
 def _without_contexts(
-    model: Predicts, items: Any, places: list[Any], active_within: float
+    model: Predicts, items: Any, places: list[Any], active_within: float, with_own: bool
 ) -> Board:
     found, when = resolve_items(model, items), ""
     if items is None:
         found, when = own_active(model, found, active_within)
+    elif with_own:
+        given = len(found)
+        found, when = own_active(model, known_items(model, found), active_within, given)
     if places and places[0] not in (EACH, LAST):
         contexts_at(model, places)  # refused, if only for items that stand in their contexts
         raise ValueError(

@@ -160,7 +160,7 @@ def pairs_in_contexts(
     together = _seen_together(holding_duels(model).duels, contexts)
     if len(together) == 0:
         raise ValueError("No duel of the model had both its sides in these contexts; give others.")
-    base, _ = bases_now(model, bases, items)
+    base, _ = bases_now(model, bases, 0 if items is None else len(bases.ids))
     alike = in_rows(model, bases, base, np.repeat(contexts.values[:1], len(base), axis=0))
     _, kept = representatives(numbered_inputs(model, alike))
     if len(kept) < 2:

@@ -47,16 +47,35 @@ CONFIDENT = 0.9
 _COIN_WITHIN = 1e-9
 
 
+def is_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the linear probit is but a coin, as where nothing is known of the items.
+
+    :param scores: as by `score`, by predictor.
+    """
+    probit, coin = scores.get("linear_probit"), scores.get("coin")
+    if not probit or not coin or probit.get("nlp_nats") is None:
+        return False
+    return bool(abs(probit["nlp_nats"] - coin["nlp_nats"]) <= _COIN_WITHIN)
+
+
+def rows_in(scores: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Each predictor of a table of scores, and what its row is called; a linear probit that is but
+    a coin shares the row of the coin."""
+    names = [name for name in scores if not (name == "linear_probit" and is_coin(scores))]
+    rows = [(name, PREDICTOR_NAMES.get(name, name)) for name in names]
+    if len(names) == len(scores):
+        return rows
+    both = f"{PREDICTOR_NAMES['linear_probit']}, {PREDICTOR_NAMES['coin']}"
+    return [(name, both if name == "coin" else label) for name, label in rows]
+
+
 def rivals_in(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What a model is compared with in a sentence: the linear probit, unless it is but a coin, and
     Elo where duels have dates.
 
     :param scores: as by `score`, by predictor.
     """
-    probit, coin = scores.get("linear_probit"), scores.get("coin")
-    known = probit is not None
-    if probit and coin and probit["nlp_nats"] is not None:
-        known = abs(probit["nlp_nats"] - coin["nlp_nats"]) > _COIN_WITHIN
+    known = "linear_probit" in scores and not is_coin(scores)
     found = ["linear_probit"] * known + [ELO] * (ELO in scores)
     return found or ["coin"]
 

@@ -22,6 +22,7 @@ import tensorflow as tf
 from scipy import special
 
 from sparse_prefgp.analysis.boards import at_a_date, board_of
+from sparse_prefgp.analysis.items import is_array
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
@@ -209,6 +210,7 @@ def rank(
     model: Predicts,
     items: Any = None,
     *,
+    with_own: bool = False,
     order: str | None = None,
     min_comparisons: int = 0,
     top_k: int | None = None,
@@ -237,6 +239,8 @@ def rank(
 
     :param model: whose posterior counts.
     :param items: the model's own by default, or anything `resolve_items` takes.
+    :param with_own: rank the model's own items along with these, which come first where both have
+        an id.
     :param order: `mean`, by expected utility; `lower`, by the lower end of its interval, where only
         those come first of whom it is known that they are good. By default `lower` where some have
         more duels than others, else `mean`.
@@ -261,8 +265,19 @@ def rank(
         these people prefer on average; by default what all share.
     :param progress: called with how much is done and the total, now and then.
     :raises ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
-        number that makes no sense; no item with so many duels; what `resolve_items` raises.
+        number that makes no sense; no item with so many duels; the model's own items along with
+        none, or with an array; what `resolve_items` raises.
     """
+    if with_own and items is None:
+        raise ValueError(
+            "The model's own items were asked for along with others (--with-own, with_own=), but "
+            "none were given; give them (--items, items=), or leave it out."
+        )
+    if with_own and is_array(items):
+        raise ValueError(
+            "The model's own items (with_own=) cannot be told from rows of an array; give a table "
+            "with ids."
+        )
     if order is not None and order not in ORDERS:
         raise ValueError(f"The order {order!r} is unknown; choose {MEAN} or {LOWER}.")
     min_comparisons = whole_number("min_comparisons", min_comparisons, 0)
@@ -273,7 +288,7 @@ def rank(
     samples = whole_number("samples", samples, MIN_SAMPLES)
     seed = seed_of(rng)
     model, at = at_a_date(seen_by(model, person), at)
-    board = board_of(model, items, at, active_within)
+    board = board_of(model, items, at, active_within, with_own)
     found, inputs = board.items, board.inputs
     rows, row_of_item, multiplicity = distinct_rows(inputs)
     given = len(found)

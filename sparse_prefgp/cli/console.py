@@ -22,7 +22,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
+from sparse_prefgp.analysis.metrics import rows_in
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.support.quiet import held_back_stderr
 
@@ -228,9 +228,10 @@ def scores_table(
     for heading, scores in parts.items():
         if heading:
             table.add_row(Text(heading, style="italic"))
-        for name, figures in scores.items():
+        for name, label in rows_in(scores):
+            figures = scores[name]
             cells = [f"{figures[column]:.4f}" for column in columns]
-            table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures[unit]:,}")
+            table.add_row(label, *cells, f"{figures[unit]:,}")
         table.add_section()
     return table
 

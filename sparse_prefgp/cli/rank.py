@@ -38,6 +38,9 @@ class RankOptions:
 
     out: Path | None = option("Write the whole ranking here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
+    with_own: bool = option(
+        "Rank the model's own items along with those of --items.", default=False
+    )
     order: str | None = option(
         "By expected utility (mean) or by the lower end of its interval (lower); by default lower "
         "where some items have more duels than others, else mean.",
@@ -83,6 +86,7 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
         ranking = rank_items(
             fitted,
             saved.items_of(fitted),
+            with_own=options.with_own,
             order=options.order,
             min_comparisons=options.min_comparisons,
             top_k=options.top,

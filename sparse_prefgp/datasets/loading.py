@@ -164,11 +164,19 @@ def checksums(name: str) -> dict[str, str]:
 
 
 def where(known: DataSet) -> str:
-    """Where a set would be read from now: `local folder`, `cache` or `download`."""
+    """Where a set would be read from now: `local folder`, `cache` or `download`.
+
+    Without pooch, which knows where the cache is, nothing but a folder that somebody named can be
+    read: `download` then.
+    """
     local = data_folder()
     if local is not None:
         return "local folder" if (local / known.name).is_dir() else "not in the local folder"
-    return "cache" if _sums_made(cache_folder() / known.name / "tidy", known) else "download"
+    try:
+        folder = cache_folder() / known.name / "tidy"
+    except ModuleNotFoundError:
+        return "download"
+    return "cache" if _sums_made(folder, known) else "download"
 
 
 def is_derived(name: str) -> bool:

@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.metrics import (
     apart_by,
     named,
     rivals_in,
+    rows_in,
 )
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.plotting.canvas import chance_text
@@ -324,13 +325,13 @@ def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[st
         known = [values[column] for values in rivals if values.get(column) is not None]
         best[column] = (max if more else min)(known) if len(known) > 1 else None
     rows = []
-    for name, values in scores.items():
-        cells = []
+    for name, label in rows_in(scores):
+        values, cells = scores[name], []
         for column, _, _ in SCORES:
             value = values.get(column)
             wins = name != "coin" and value is not None and value == best[column]
             cells.append((_number(value), f"{KINDS.get(column, '')}{' best' if wins else ''}"))
-        rows.append((PREDICTOR_NAMES.get(name, name), [*cells, (f"{values['duels']:,}", "")]))
+        rows.append((label, [*cells, (f"{values['duels']:,}", "")]))
     headings = [(heading, KINDS.get(column, "")) for column, heading, _ in SCORES]
     return {"title": title, "headings": [*headings, ("duels", "")], "rows": rows}
 

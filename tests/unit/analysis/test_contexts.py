@@ -101,6 +101,18 @@ def test_a_ranking_is_of_items(model: spg.PreferenceGP, at: Any, places: Any) ->
     assert frame["comparisons"].to_dict() == both.to_dict()
 
 
+def test_new_items_along_with_the_models_own(model: spg.PreferenceGP) -> None:
+    new = pd.DataFrame({"item_id": ["new"], "size": [0.3]})
+    alone, both, own = (
+        spg.rank(model, *given, samples=100, **more).frame.set_index("item_id")
+        for given, more in (((new,), {}), ((new,), {"with_own": True}), ((), {}))
+    )
+    assert list(alone.index) == ["new"] and set(both.index) == {"new", *NAMES}
+    gaps = both["utility"].loc[NAMES] - own["utility"].loc[NAMES]
+    np.testing.assert_allclose(gaps, gaps.iloc[0], atol=1e-9)  # another average
+    assert both["comparisons"].drop("new").equals(own["comparisons"].loc[both.index.drop("new")])
+
+
 def test_each_item_in_each_context(model: spg.PreferenceGP) -> None:
     frame = spg.rank(model, at="each").frame
     assert len(frame) == len(NAMES) * len(seen())

@@ -37,6 +37,19 @@ def test_who_led(model: spg.PreferenceGP) -> None:
     assert set(leaders(model, grid_of(model, number=9))) == {"a", "b"}
 
 
+def test_new_items_are_ranked_along_with_those_active(model: spg.PreferenceGP) -> None:
+    new = pd.DataFrame({"item_id": ["new", "e"]})
+    found = {
+        with_own: set(spg.rank(model, new, at="2013-11-01", with_own=with_own).frame["item_id"])
+        for with_own in (False, True)
+    }
+    active = set(spg.rank(model, at="2013-11-01", active_within=1.0).frame["item_id"])
+    assert found[False] == {"new", "e"} and active == {"a", "b", "c", "d"}
+    assert found[True] == {"new", "e", *active}  # e is there as it was given
+    alone = spg.rank(model, new.head(1), at="2013-11-01", with_own=True, active_within=1.0).frame
+    assert set(alone["item_id"]) == {"new", *active}
+
+
 def test_trajectories_are_above_the_average_of_those_active(model: spg.PreferenceGP) -> None:
     frame = history(model, ["d", "a"], ["2011-01-01", "2013-01-01"], level=0.8)
     assert frame["item_id"].tolist() == ["d", "a", "a"]  # d had not begun

@@ -276,6 +276,24 @@ def test_unknown_items_have_effects_of_their_own() -> None:
     assert table["p_best"].nunique() == 2
 
 
+def test_new_items_along_with_the_models_own() -> None:
+    items = pd.DataFrame({"item_id": ["a", "b", "c"], "size": [1.0, 2.0, 4.0]})
+    duels = pd.DataFrame({"winner": ["a", "b"], "loser": ["b", "c"]})
+    model = spg.PreferenceGP(spg.read_duels(items, duels), gpflow.kernels.Linear())
+    new = pd.DataFrame({"item_id": ["x", "b"], "size": [9.0, 7.0]})
+    found = rank(model, new, with_own=True, samples=100).frame.set_index("item_id")
+    # An item that both have is ranked once, as it is given.
+    inputs = spg.read_items(pd.DataFrame({"size": [1.0, 7.0, 4.0, 9.0]}), model)
+    mean, sd = centred_joint(model, inputs, np.full(4, 0.25))
+    np.testing.assert_allclose(found["utility"].loc[list("abcx")], mean, atol=IDENTITY)
+    np.testing.assert_allclose(found["sd"].loc[list("abcx")] ** 2, np.diag(sd), atol=IDENTITY)
+    assert found["comparisons"].loc[list("acx")].tolist() == [1, 1, 0]
+    with pytest.raises(ValueError, match="own items were asked for along with others"):
+        rank(model, with_own=True)
+    with pytest.raises(ValueError, match="rows of an array; give a table with ids"):
+        rank(build(), NEW, with_own=True)
+
+
 def test_the_bound_holds_and_says_something() -> None:
     model, k, samples = build(), 2, 40_000
     items = np.concatenate([NEW, np.random.default_rng(5).normal(size=(30, 2))])

@@ -8,10 +8,12 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("pandas")
 pytest.importorskip("pooch")
 
+from sparse_prefgp.cli.app import app
 from sparse_prefgp.datasets import fetching, loading
 from sparse_prefgp.datasets.registry import REGRESSION, SETS, DataSet, RemoteFile
 from sparse_prefgp.disk.folders import contents
@@ -224,6 +226,13 @@ def test_without_pooch(cache, toy, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
     with pytest.raises(ModuleNotFoundError, match=r"sparse_prefgp\[studies\]"):
         loading.load("toy")
+    monkeypatch.delenv(fetching.CACHE_VARIABLE)
+    with pytest.raises(ModuleNotFoundError, match=r"sparse_prefgp\[studies\]"):
+        loading.load("toy")
+    # The list needs none of it.
+    assert loading.where(SETS["boston"]) == "download"
+    listed = CliRunner().invoke(app, ["datasets"])
+    assert listed.exit_code == 0 and "boston" in listed.output and "download" in listed.output
 
 
 def test_each_public_file_has_its_own_name_and_address():

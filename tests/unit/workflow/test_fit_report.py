@@ -9,7 +9,7 @@ import gpflow
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import rivals_in
+from sparse_prefgp.analysis.metrics import rivals_in, rows_in
 from sparse_prefgp.analysis.ranking import rank
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.workflow.fit_report import render_report
@@ -167,12 +167,16 @@ def test_utilities_in_time_are_measured_by_elo(render):
         assert words in text.replace("\u00a0", " ")
 
 
-def test_a_probit_that_knows_something_is_no_coin():
+def test_a_probit_that_knows_something_is_no_coin(render):
     assert rivals_in(SCORES) == ["linear_probit"]
     blind = {**SCORES, "linear_probit": SCORES["coin"]}
     assert rivals_in(blind) == ["coin"]
     assert rivals_in({**blind, "elo": SCORES["model"]}) == ["elo"]
     assert rivals_in({**SCORES, "elo": SCORES["model"]}) == ["linear_probit", "elo"]
+    assert ("linear_probit", "linear probit") in rows_in(SCORES)
+    assert rows_in(blind) == [("model", "model"), ("coin", "linear probit, coin")]
+    page = Page(render({**FIGURES, "held_out": blind})).text
+    assert "linear probit, coin" in page.replace("\u00a0", " ")
 
 
 def test_coefficients_without_those_of_each_judge(render):
