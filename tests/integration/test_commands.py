@@ -95,6 +95,35 @@ def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Pa
     assert list(written["item_id"]) == list(frame["item_id"])
 
 
+def test_what_a_slip_is_told(folder: Path, fitted: Path) -> None:
+    told = answer("rank", "--model", fitted, "--items", folder / "new.csv", "--with-own")
+    assert {row["item_id"] for row in told["ranking"]} == {
+        f"{k}{i}" for k in "in" for i in range(N)
+    }
+    result = call("rank", "--model", fitted, "--with-own")
+    assert result.exit_code == 2 and "(--items, items=), or leave it out" in result.stderr
+    known = call("evaluate", "--model", fitted, "--duels", folder / "duels.csv").stdout
+    assert "Note: 72 of these 90 duels are equal to those" in " ".join(known.split())
+    new = call("evaluate", "--model", fitted, "--duels", folder / "later.csv").stdout
+    assert "learned from" not in " ".join(new.split())
+    result = call("explain", "--model", fitted, "--first", "I3", "--second", "i4")
+    assert result.exit_code == 2 and "did you mean 'i3'? Otherwise correct the id" in result.stderr
+
+
+def test_columns_that_say_nothing_are_named(folder: Path, tmp_path: Path) -> None:
+    items = pd.read_csv(folder / "items.csv").iloc[np.repeat(np.arange(N), 2)]
+    items = items.assign(item_id=[f"i{i}" for i in range(2 * N)])
+    items["price"] = [f"${i // 2}.50" for i in range(2 * N)]
+    items.to_csv(tmp_path / "items.csv", index=False)
+    duels = pd.read_csv(folder / "duels.csv").assign(day=np.arange(90) // 9, venue="here")
+    duels.to_csv(tmp_path / "duels.csv", index=False)
+    result = fit(tmp_path, tmp_path / "out", "--split", "time:day")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "columns of the duels not used venue " in said
+    assert "Note: The text column 'price' of items.csv is read as 13 categories, but most" in said
+
+
 def test_rank_names_every_item_in_80_characters(
     folder: Path, fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
