@@ -420,11 +420,9 @@ def learned_from(training: Duels, events: Events, sides: IntArray) -> int:
     """
     theirs = _keys(events, sides)
     ours = _keys(training.events, training.item[training.events.pairs])
-    if not (events.time is None or training.events.time is None):
-        theirs, ours = (
-            np.column_stack([keys, each.time])
-            for keys, each in ((theirs, events), (ours, training.events))
-        )
+    if events.time is not None and training.events.time is not None:
+        theirs = np.column_stack([theirs, events.time])
+        ours = np.column_stack([ours, training.events.time])
     keys, number = np.unique(np.concatenate([theirs, ours]), axis=0, return_inverse=True)
     number, t = number.reshape(-1), len(theirs)
     given, learned = (
