@@ -19,8 +19,8 @@ PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 # Next to NumPy 2, which Python 3.13 needs, pip installs GPflow only without its requirements.
 WITHOUT_REQUIREMENTS := $(if $(filter 3.13,$(VERSION)),$(shell grep '^gpflow==' $(CONSTRAINTS)))
 
-.PHONY: help setup demo lint test test-all test-alone test-all-alone durations test-data dist wheel \
-	wheel-environment smoke smoke-tests docs clean
+.PHONY: help setup demo lint test test-all test-alone test-all-alone durations test-data peers dist \
+	wheel wheel-environment smoke smoke-tests docs clean
 
 help:
 	@echo "make demo       set up, then fit and score a model on duels made without any download"
@@ -28,6 +28,7 @@ help:
 	@echo "make test-all   as make test, with the slow tests"
 	@echo "make durations  set up, then name the tests that take long but are not marked slow"
 	@echo "make test-data  set up, then run the tests that touch data with none within reach"
+	@echo "make peers      run the code of other packages that is in docs/coming-from, in .venv-peers"
 	@echo "make dist       set up, then build a wheel and an sdist into dist/ and check them"
 	@echo "make wheel      install the wheel into a fresh environment, and run it from elsewhere"
 	@echo "make smoke      as make wheel, then with all extras, then run the main tests there"
@@ -83,6 +84,12 @@ durations: setup
 test-data: setup
 	sh tools/without_data.sh $(abspath $(BIN))/python -m pytest -n $(WORKERS) -m "data and not slow"
 
+# Some gigabytes, as BoTorch brings PyTorch; NumPy is newer there than GPflow allows.
+peers: setup
+	@sh tools/make_venv.sh .venv-peers '$(PYTHON)'
+	.venv-peers/bin/python -m pip install --quiet -r experiments/peers/requirements.txt
+	SPARSE_PREFGP_PEERS=.venv-peers/bin/python $(PYTEST) tests/integration/test_peers_pages.py
+
 # What everything else stands on: normals, reference cases of EP, gradients, files, commands.
 CENTRAL := $(patsubst %,tests/%.py,$(addprefix integration/test_,readme commands) \
 	$(addprefix unit/,factors/test_truncated_normal evidence/test_evidence models/test_gradients \
@@ -129,5 +136,5 @@ docs: setup
 	@echo "Open site/index.html."
 
 clean:
-	rm -rf .venv .venv-3.* build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-3.* .venv-peers build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ from tools.examples import BLOCK, ROOT
 # Its first line must be the magic, so that what follows is what the page has.
 SHELL = "%%sh -e\n"
 # The extra that a page needs besides `cli`, by a word in its code.
-EXTRAS = {"studies": r"\bdatasets\b", "scale": r"\bdask\b|--scheduler\b"}
+EXTRAS = {"studies": r"\bablate\b", "scale": r"\bdask\b|--scheduler\b"}
 HEADING = re.compile(r"^##+ (.+?)(?: *\{[^{}\n]*\})?$", re.MULTILINE)
 FENCED = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^()\s]+)\)(?:\{[^{}\n]*\})?")
@@ -34,7 +34,7 @@ ADMONITION = re.compile(
 MARKED = re.compile(r"^``` ?\{\.(\w+)[^{}\n]*\}$", re.MULTILINE)
 COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 PIP = re.compile(r'pip install "(?P<source>[^"\[\]]+)\[')
-SECOND = re.compile(r"pip install (--no-deps gpflow==\S+)")
+SECOND = re.compile(r"pip install (--no-deps gpflow==[\w.]+)")
 SETUP = """\
 # Run this cell first. It installs the package where that is missing: from SOURCE, which is the
 # folder of the repository, or the path of a wheel.
@@ -49,6 +49,11 @@ import tempfile
 try:
     importlib.metadata.version("sparse_prefgp")
 except importlib.metadata.PackageNotFoundError:
+    if not (SOURCE.endswith(".whl") or os.path.exists(os.path.join(SOURCE, "pyproject.toml"))):
+        raise FileNotFoundError(
+            f"The package is not in {{SOURCE!r}}; set SOURCE, above, to the folder of the "
+            "repository or to the path of a wheel."
+        )
     %pip install --quiet "{{SOURCE}}[{extras}]"
     if sys.version_info >= (3, 13):
         %pip install --quiet {second}

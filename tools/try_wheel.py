@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRA = 'pip install "sparse_prefgp[cli]"'
+EXTRA = 'pip install ".[cli]"'
 WHERE = "import sparse_prefgp as spg; print(spg.__version__, spg.__file__)"
 NEEDS_PANDAS = """
 import sparse_prefgp as spg

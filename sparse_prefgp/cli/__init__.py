@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from sparse_prefgp.support.extras import install
+
 
 def main() -> None:
     """Run the command line."""
@@ -13,8 +15,7 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
             raise
         print(
-            f"Error: The command line needs {error.name}; install it with "
-            'pip install "sparse_prefgp[cli]".',
+            f"Error: The command line needs {error.name}; install it with {install('cli')}.",
             file=sys.stderr,
         )
         sys.exit(2)

@@ -24,6 +24,7 @@ from sparse_prefgp.data.reduction import (
 from sparse_prefgp.data.texts import TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.extras import install
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import counted, shortened
 
@@ -31,8 +32,6 @@ from sparse_prefgp.support.words import counted, shortened
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
 _WRITE_DATES = "write dates such as 2024-01-31, or leave the column out with ignore= (--ignore)"
 preprocessing = late("sklearn.preprocessing")
-
-INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 
 
 @dataclass(frozen=True)
@@ -606,7 +605,7 @@ def require_pandas() -> Any:
         import pandas
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"Reading tables needs pandas; install it with {INSTALL_CLI}."
+            f"Reading tables needs pandas; install it with {install('cli')}."
         ) from error
     return pandas
 

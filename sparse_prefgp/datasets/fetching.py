@@ -15,7 +15,7 @@ from typing import Any
 
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile
 from sparse_prefgp.disk.folders import write_file
-from sparse_prefgp.support.extras import of_studies
+from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.lazy import late
 
 requests = late("requests")  # which pooch brings
@@ -192,4 +192,4 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 def _pooch() -> Any:
-    return of_studies("pooch", "pooch", "Downloading data sets")
+    return needed("pooch", "pooch", "Downloading data sets")

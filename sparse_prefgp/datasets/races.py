@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.support.extras import of_studies
+from sparse_prefgp.support.extras import needed
 
 NOT_STARTED = "DNS"
 _COLUMNS = ("position", "driverId", "constructorId", "gridPosition")
@@ -114,7 +114,7 @@ def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _results(path: Path) -> list[dict[str, Any]]:
-    yaml = of_studies("yaml", "PyYAML", "Reading the results of races")
+    yaml = needed("yaml", "PyYAML", "Reading the results of races")
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:

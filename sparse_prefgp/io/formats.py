@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column
 from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.extras import install
 
 FORMATS = "CSV (also gzipped), Parquet or Excel (.xlsx)"
 PARQUET = (".parquet", ".pq")
@@ -82,7 +83,7 @@ def _read_parquet(path: Path, role: str) -> Loaded:
         frame = _frame_of_parquet(path)
     except ImportError as error:
         raise ModuleNotFoundError(
-            f"Reading Parquet needs pyarrow; install it with {INSTALL_CLI}."
+            f"Reading Parquet needs pyarrow; install it with {install('cli')}."
         ) from error
     except Exception as error:
         raise _unreadable(path, role, error) from None
@@ -147,7 +148,7 @@ def _read_excel(path: Path, role: str) -> Loaded:
             frame = book.parse(0, **only_empty) if len(first) else pd.DataFrame()
     except ImportError as error:
         raise ModuleNotFoundError(
-            f"Reading Excel files needs openpyxl; install it with {INSTALL_CLI}."
+            f"Reading Excel files needs openpyxl; install it with {install('cli')}."
         ) from error
     except Exception as error:
         raise _unreadable(path, role, error) from None

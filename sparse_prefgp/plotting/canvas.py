@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.data.features import INSTALL_CLI
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.extras import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def new_figure(size: tuple[float, float] = SIZE) -> Figure:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"Pictures need matplotlib; install it with {INSTALL_CLI}."
+            f"Pictures need matplotlib; install it with {install('cli')}."
         ) from error
     figure = Figure(figsize=size, dpi=DPI, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)

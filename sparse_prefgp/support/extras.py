@@ -1,15 +1,18 @@
-"""What the extra `studies` brings, and what to say where it is missing."""
+"""What the extras of the package bring, and what to say where one is missing."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-INSTALL = 'pip install "sparse_prefgp[studies]"'
+
+def install(extra: str) -> str:
+    """How to install an extra, as the end of a sentence."""
+    return f'pip install ".[{extra}]" in the folder of the repository'
 
 
-def of_studies(module: str, package: str, what: str) -> Any:
-    """A module of the extra `studies`.
+def needed(module: str, package: str, what: str, extra: str = "cli") -> Any:
+    """A module of an extra.
 
     :param package: that it comes with, as people call it.
     :param what: needs it, as a sentence begins.
@@ -19,5 +22,5 @@ def of_studies(module: str, package: str, what: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{what} needs {package}; install it with {INSTALL}.", name=module
+            f"{what} needs {package}; install it with {install(extra)}.", name=module
         ) from error

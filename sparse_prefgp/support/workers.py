@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
+from sparse_prefgp.support.extras import install
+
 # Where a process reads how many threads it is to take.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 LOCAL = "local"
@@ -45,8 +47,8 @@ def dask() -> Any:
         import distributed
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "Working on a scheduler needs dask and distributed; install them with pip install "
-            '"sparse_prefgp[scale]".'
+            "Working on a scheduler needs dask and distributed; install them with "
+            f"{install('scale')}."
         ) from None
     return distributed
 

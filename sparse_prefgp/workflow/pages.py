@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparse_prefgp.data.features import INSTALL_CLI
+from sparse_prefgp.support.extras import install
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -21,7 +21,7 @@ def page_template(name: str) -> Template:
         import jinja2
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"The report needs jinja2; install it with {INSTALL_CLI}."
+            f"The report needs jinja2; install it with {install('cli')}."
         ) from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sparse_prefgp.workflow", "templates"),

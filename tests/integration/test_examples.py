@@ -18,6 +18,7 @@ pytestmark = pytest.mark.data
 
 DOCS = ROOT / "docs"
 SLOW = pytest.mark.slow
+OWN = ROOT / "tests" / "data"  # sets that are small and may be passed on
 # Pages and the data set that each needs, None for none.
 PAGES = [
     pytest.param("examples/one-dimension.md", None, id="one-dimension"),
@@ -75,11 +76,12 @@ def test_every_block_of_code_is_run():
 
 def take_data(data_set, request, monkeypatch):
     """Let a page read its data, or skip its test where they are not at hand."""
-    if data_set is not None:
-        folder = request.getfixturevalue("data_dir")
-        if not (folder / data_set).is_dir():
-            pytest.skip(f"{data_set} is not in {folder}")
-        monkeypatch.setenv(examples.DATA, str(folder))
+    if data_set is None:
+        return
+    folder = OWN if (OWN / data_set).is_dir() else request.getfixturevalue("data_dir")
+    if not (folder / data_set).is_dir():
+        pytest.skip(f"{data_set} is not in {folder}")
+    monkeypatch.setenv(examples.DATA, str(folder))
 
 
 @pytest.mark.slow

@@ -339,7 +339,7 @@ CASES: dict[str, Case] = {
     ),
     "a spreadsheet without its reader": Case(
         FIT.replace("items.csv", "items.xlsx"),
-        ("needs openpyxl", 'pip install "sparse_prefgp[cli]"'),
+        ("needs openpyxl", 'pip install ".[cli]"'),
         binary("items.xlsx"),
         without="openpyxl",
     ),

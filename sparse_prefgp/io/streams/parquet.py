@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.events import FLAGGED
-from sparse_prefgp.data.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import (
     COUNT,
@@ -29,6 +28,7 @@ from sparse_prefgp.io.streams.blocks import (
     columns_of_roles,
     remedy,
 )
+from sparse_prefgp.support.extras import install
 
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
@@ -168,7 +168,7 @@ def _open_parquet(path: str) -> Any:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ModuleNotFoundError(
-            f"Reading Parquet needs pyarrow; install it with {INSTALL_CLI}."
+            f"Reading Parquet needs pyarrow; install it with {install('cli')}."
         ) from error
     if not os.path.isfile(path):
         raise ValueError(f"The duels file {path!r} does not exist; correct the path.")

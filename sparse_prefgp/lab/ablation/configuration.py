@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from sparse_prefgp.data.splits import says_itself
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.layout import LAYOUT
-from sparse_prefgp.support.extras import INSTALL, of_studies
+from sparse_prefgp.support.extras import install, needed
 from sparse_prefgp.support.words import spelt_like
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 from sparse_prefgp.workflow.kernel_names import LEAST_LENGTHSCALE, LEAST_VARIANCE, KernelChoice
@@ -34,7 +34,7 @@ try:
     )
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
-        f"Studies need pydantic; install it with {INSTALL}.", name="pydantic"
+        f"Studies need pydantic; install it with {install('studies')}.", name="pydantic"
     ) from None
 
 # What may be a name in a folder: it leads nowhere else, and is not hidden.
@@ -405,7 +405,7 @@ def read_study(path: str | Path) -> Study:
         nearest known one), one that is missing or twice there, a value that makes no sense.
     :raises ModuleNotFoundError: PyYAML is not installed.
     """
-    yaml = of_studies("yaml", "PyYAML", "Reading a study")
+    yaml = needed("yaml", "PyYAML", "Reading a study", "studies")
     path = Path(path)
     where = f"The configuration {str(path)!r}"
     try:

@@ -224,10 +224,10 @@ def test_another_size_than_known_is_told(server, cache, toy):
 
 def test_without_pooch(cache, toy, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
-    with pytest.raises(ModuleNotFoundError, match=r"sparse_prefgp\[studies\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install .\.\[cli\]. in the folder"):
         loading.load("toy")
     monkeypatch.delenv(fetching.CACHE_VARIABLE)
-    with pytest.raises(ModuleNotFoundError, match=r"sparse_prefgp\[studies\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install .\.\[cli\]. in the folder"):
         loading.load("toy")
     # The list needs none of it.
     assert loading.where(SETS["boston"]) == "download"
