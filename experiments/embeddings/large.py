@@ -1,6 +1,6 @@
 """What commands cost with 200,000 items of 768 numbers, in a memory-mapped file, and 500,000 duels.
 
-    python experiments/embeddings/large.py --folder /tmp/large
+    python experiments/embeddings/large.py --folder out/large
 
 Writes vectors and duels if they are not there, then runs `fit` and `rank` on the command line and
 prints seconds, peak memory (Linux) and scores next to those of the true utilities. The items are
