@@ -4,7 +4,7 @@ loss, and decided matches alone.
     python experiments/grades/football.py DATA OUT [--iterations 60]
 
 Teams have independent effects; home is a covariate: 1 for the team at home, 0 on neutral ground.
-Beside them Davidson's model with home (Davidson 1970, "On extending the Bradley-Terry model to
+Next to them Davidson's model with home (Davidson 1970, "On extending the Bradley-Terry model to
 accommodate ties in paired comparison experiments"), by SciPy, whose normal prior of strengths the
 last fifth of the training matches chooses.
 """

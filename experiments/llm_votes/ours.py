@@ -1,11 +1,11 @@
-"""The package on the crowd's votes: side, noise, margin and lean of each judge, beside the rivals.
+"""The package on the crowd's votes: side, noise, margin and lean of each judge, next to rivals.
 
     python experiments/llm_votes/ours.py DATA OUT [--splits 0 1 2 3 4] [--iterations 60]
 
 The splits and the rivals are those of `rivals.py`; differences are paired, with errors over tasks.
 First the items are the 59 language models, as for the rivals. Then they are their 750 answers: each
-has an effect of its own beside that of its model, and length and blankness are features, which are
-known before anybody votes.
+has an effect of its own, added to that of its model, and length and blankness are features, which
+are known before anybody votes.
 """
 
 from __future__ import annotations

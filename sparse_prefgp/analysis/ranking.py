@@ -319,7 +319,7 @@ def rank(
 
     rng = np.random.default_rng(seed)
     group = np.zeros(n, dtype=np.int64)
-    if board.contexts is not None:  # numbered anew, as some may have been left out
+    if board.contexts is not None:  # numbered again, as some may have been left out
         group = np.unique(board.contexts[kept], return_inverse=True)[1].reshape(-1)
     limit = MAX_REFERENCE
     if board.rows_of_each > 1:

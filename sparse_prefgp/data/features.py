@@ -102,7 +102,7 @@ class FeatureTransform:
         if len(inputs.feature_names) <= MOST_FEATURES:
             if not vectors:
                 return found
-            # Beside a vector they would be some columns of hundreds, and lost among them.
+            # Next to a vector they would be some columns of hundreds, and lost among them.
             inputs = NO_FEATURES
         where = _plain_row if where is None else where
         reduced = Reduced.fit(frame, inputs, vectors, where, items)

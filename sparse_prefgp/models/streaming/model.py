@@ -483,7 +483,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     ) -> tuple[float, list[FloatArray]]:
         """Log evidence and its exact gradient in each of `trainable_variables`, unconstrained.
 
-        Goes on from the sites of the last call.
+        Begins at the sites of the last call.
 
         :param tolerance: of inference; by default the engine's.
         """
