@@ -26,6 +26,7 @@ from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
 from sparse_prefgp.models.outcomes import judge_column, known_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import one_of
 
 READERS: dict[str, Callable[..., DuelTable]] = {
     "choices": read_choice_table,
@@ -42,10 +43,7 @@ def only_one(**sources: Any) -> tuple[str, Any]:
     """
     given = [(name, source) for name, source in sources.items() if source is not None]
     if len(given) != 1:
-        names = [name.replace("_", "-") for name in sources]
-        found = " and ".join(name.replace("_", "-") for name, _ in given)
-        problem = f"{found} were given" if given else "none was given"
-        raise ValueError(f"Give one of {', '.join(names[:-1])} and {names[-1]}; {problem}.")
+        raise ValueError(one_of(list(sources), [name for name, _ in given]))
     return given[0]
 
 

@@ -37,7 +37,7 @@ def grid_of(model: Any, since: Any = None, until: Any = None, number: int = DATE
     number = whole_number("number", number, 2)
     if not model.row_layout.dated:
         raise ValueError(
-            "A history needs utilities that move in time, which the model has not; fit it with "
+            "The utilities of this model do not move in time, so it has no history; fit one with "
             "dates (fit --time), or add ItemInTime(spg.markov.Wiener()) to its kernel."
         )
     first = model.first_date if since is None else day_of(since)

@@ -35,6 +35,8 @@ PREDICTOR_NAMES = {
 _WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
 # Nats; scores of some thousand duels differ by as much by chance.
 LITTLE = 0.01
+# Below, four decimals show a 0.
+_SHOWN_AS_0 = 5e-5
 # Bins of the calibration of ties, each with as many duels.
 TIE_BINS = 10
 # Equal bins of confidence on [0.5, 1], or of the probability of an alternative on [0, 1].
@@ -86,13 +88,19 @@ def named(predictor: str) -> str:
     return f"{article}{PREDICTOR_NAMES[predictor]}"
 
 
-def apart_by(gain: float, unit: str = "duel") -> str:
-    """A difference of scores in a sentence.
+def compared(gain: float, other: str, unit: str = "duel") -> str:
+    """How a score compares with that of another, after "is" or "are" in a sentence.
 
-    :param gain: nats for each of the `unit`.
+    :param gain: nats for each of the `unit` by which it is better.
+    :param other: as in the sentence, such as "the coin".
     """
+    if abs(gain) < _SHOWN_AS_0:
+        return f"no better than {other}"
     little = ", which is little" if abs(gain) < LITTLE else ""
-    return f"by {abs(gain):.4f} nats per {unit}{little}"
+    return (
+        f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
+        f"{abs(gain):.4f} nats per {unit}{little}"
+    )
 
 
 def score(

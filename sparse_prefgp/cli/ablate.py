@@ -14,9 +14,8 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
-from typer.core import TyperCommand
 
-from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.command import PlainCommand, command
 from sparse_prefgp.cli.console import (
     MISTAKE,
     Output,
@@ -38,7 +37,7 @@ FAULT = 1
 SECONDS_BETWEEN_LINES = 30.0
 
 
-class Command(TyperCommand):
+class Command(PlainCommand):
     """`--dask` may stand alone; it is followed by an address, or by nothing that looks like one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

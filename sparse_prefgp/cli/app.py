@@ -25,8 +25,10 @@ from sparse_prefgp.cli import (
     update,
     worth,
 )
+from sparse_prefgp.cli.command import PlainCommand, PlainGroup
 
 app = typer.Typer(
+    cls=PlainGroup,
     name="sparse-prefgp",
     help="Sparse preference Gaussian processes: learn utilities of items from duels.",
     epilog="Exit codes: 0 done; 2 a mistake that can be mended, in one sentence; 130 "
@@ -54,7 +56,7 @@ _PANELS = {
 for panel, modules in _PANELS.items():
     for module in modules:
         name = module.__name__.rpartition(".")[2]
-        kind = getattr(module, "Command", None)  # what else it makes of its words
+        kind = getattr(module, "Command", PlainCommand)  # what else it makes of its words
         app.command(name, epilog=module.EXAMPLE, cls=kind, rich_help_panel=panel)(
             getattr(module, name)
         )

@@ -8,10 +8,31 @@ from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from sparse_prefgp.cli.console import sentences
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.support.options import Option, option_of
+
+
+class _PlainFlags:
+    """The help shows no type next to a flag, as nothing is typed there."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options, with that of the help."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+        return found
+
+
+class PlainCommand(_PlainFlags, TyperCommand):
+    """A command as Typer runs it."""
+
+
+class PlainGroup(_PlainFlags, TyperGroup):
+    """The commands together."""
 
 
 def command(*, threads: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -14,7 +14,7 @@ from sparse_prefgp.analysis.metrics import (
     ELO_AHEAD,
     ONE_UTILITY,
     PREDICTOR_NAMES,
-    apart_by,
+    compared,
     named,
     rivals_in,
 )
@@ -341,11 +341,6 @@ def _print_verdict(
     who: str = "model",
 ) -> None:
     gain = scores[other]["nlp_nats"] - scores[who]["nlp_nats"]
-    word = "better" if gain >= 0 else "worse"
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
-    console.print(
-        Text(
-            f"The {PREDICTOR_NAMES[who]}{comma} is {word} than {named(other)}"
-            f"{',' if ',' in PREDICTOR_NAMES[other] else ''} {apart_by(gain, unit)}."
-        )
-    )
+    verdict = compared(gain, named(other), unit)
+    console.print(Text(f"The {PREDICTOR_NAMES[who]}{comma} is {verdict}."))

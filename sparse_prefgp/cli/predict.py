@@ -41,8 +41,18 @@ class PredictOptions:
         "item_id, or the features of the model; or columns option_1, option_2, …",
         default=None,
     )
-    rankings: Path | None = same_as(Sources, "rankings")
-    best_worst: Path | None = same_as(Sources, "best_worst")
+    rankings: Path | None = same_as(
+        Sources,
+        "rankings",
+        help="Instead of pairs, rankings, best first, with columns as in fit: the probability of "
+        "each order.",
+    )
+    best_worst: Path | None = same_as(
+        Sources,
+        "best_worst",
+        help="Instead of pairs, the best and the worst of sets, with columns as in fit: the "
+        "probability of each answer.",
+    )
     at_once: bool = same_as(Sources, "at_once")
     unranked_last: bool = same_as(Sources, "unranked_last")
     out: Path | None = option("Write all predictions here (.csv).", default=None)
@@ -57,8 +67,8 @@ class PredictOptions:
         "else a person of whom nothing is known.",
     )
     noise_by: str | None = option(
-        "Column of the pairs that says who judges, for a model with noise by group; the column of "
-        "--lean-by is known.",
+        "Column of the pairs that says who judges, if the model was fitted with --noise-by. You "
+        "need not name the column of --lean-by.",
         default=None,
     )
     time: str | None = option(

@@ -50,14 +50,17 @@ class RankOptions:
         "Leave out items with fewer training duels, whatever these weigh.", default=0
     )
     top: int | None = option(
-        "k of the probability of being in the top k; 10, or all items if fewer.", default=None
+        "Give each item's chance to be among the first so many; 10 by default, or all items if "
+        "there are fewer.",
+        default=None,
     )
     show: int = option("How many items to print.", default=20, least=0)
     at: Sequence[str] = option(
-        "Where items are ranked, for a model with contexts: surface=clay or surface=clay,home=1, "
-        "repeatable, averaged over those seen that agree; each: every item in every context. last: "
-        "at the last row of each item (--item of fit). By default averaged over all seen. For "
-        "utilities in time the date, as date=2014-07-13, by default that of the last duel.",
+        "Where items are ranked. surface=clay: on clay. surface=clay,home=1: on clay and at home. "
+        "Given several times: on average over all contexts seen that agree with one of them. each: "
+        "every item in every context, a row for each. last: at the last row of each item (--item "
+        "of fit). date=2014-07-13: at this date, for utilities that move in time. By default on "
+        "average over all contexts seen, and at the date of the last duel.",
         default=(),
         kind=list[str],
         parse=tuple,
@@ -75,8 +78,8 @@ class RankOptions:
 def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
     """Rank items by utility, with intervals.
 
-    Each item has its probability of being the best and in the top k, and its number of
-    comparisons. Items with equal features share a row.
+    Each item has its probability of being the best and among the first few (--top), and its
+    number of comparisons. Items with equal features share a row.
     """
     check_file(options.out, options.overwrite, *saved.files)
     fitted = open_model(console, saved.model)

@@ -1,4 +1,4 @@
-"""`sparse-prefgp select`: kernels, approximations and m compared on held-out duels."""
+"""`sparse-prefgp select`: kernels and approximations compared on held-out duels."""
 
 from __future__ import annotations
 
@@ -141,7 +141,10 @@ def select(
     settings: CompareSettings,
     options: TableOptions,
 ) -> None:
-    """Compare kernels, approximations and m on held-out duels, and say which to take."""
+    """Compare kernels, approximations and numbers of inducing inputs on held-out duels.
+
+    It also says which to take.
+    """
     sources = Sources(**vars(tables))
     check_file(options.out, options.overwrite, *sources.files)
     # Imported here to keep `--help` quick.
@@ -225,7 +228,7 @@ def print_comparison(console: Output, comparison: Comparison) -> None:
     if gain >= 0.0:  # a note says so where it is worse
         console.print(
             Text(
-                f"Held out, it is better than the {comparison.rival} by {gain:.4f} nats a "
+                f"Held out, it is better than the {comparison.rival} by {gain:.4f} nats per "
                 f"{comparison.unit} (standard error {error:.4f})."
             )
         )

@@ -19,8 +19,8 @@ class SavedModel:
 
     model: Path = option("Folder that fit wrote, or that spg.save wrote.", metavar="")
     items: Path | None = option(
-        "Raw items with the columns that the model was fitted to; by default the items it was "
-        "fitted with.",
+        "A table of items with the same columns as in fit; by default the items that the model "
+        "was fitted with.",
         default=None,
     )
     embedding: Sequence[str] = same_as(
@@ -51,8 +51,8 @@ class Shared:
     )
     level: float = option("Chance that an interval holds the truth, for example 0.9.", default=0.95)
     noise_by: str | None = option(
-        "Column of the duels that says who judged, for a model with noise by group; the column of "
-        "--lean-by is known.",
+        "Column that says who judged, if the model was fitted with --noise-by. You need not name "
+        "the column of --lean-by.",
         default=None,
     )
     person: Sequence[str] = option(
@@ -63,7 +63,8 @@ class Shared:
         parse=tuple,
     )
     grade: str | None = option(
-        "Column of the duels with grades, for a model with grades, in its levels.", default=None
+        "Column of the duels with grades; use the grades that the model was fitted with.",
+        default=None,
     )
     time: str | None = option(
         "Column of the duels with their dates, for utilities that move in time; by default date.",

@@ -1,4 +1,4 @@
-"""`sparse-prefgp shares`: how many would choose each alternative of new sets."""
+"""`sparse-prefgp shares`: what share of people would choose each alternative of new sets."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class SharesOptions:
     level: float = option("Chance that an interval holds the truth, for example 0.95.", default=0.9)
     draws: int = option("How many draws of the utilities.", default=2000)
     noise_by: str | None = option(
-        "Column that says who chooses, for a model with noise by group.", default=None
+        "Column that says who chooses, if the model was fitted with --noise-by.", default=None
     )
     seed: int = same_as(FitSettings, "seed")
 
 
 @command()
 def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
-    """How many would choose each alternative of new sets, with intervals."""
+    """What share of people would choose each alternative of new sets, with intervals."""
     check_file(options.out, options.overwrite, *saved.files, options.alternatives)
     if options.picture is not None:
         check_file(options.picture, options.overwrite, options.alternatives, ending=".png")

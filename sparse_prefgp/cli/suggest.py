@@ -58,8 +58,8 @@ class SuggestOptions:
         default=Score.BALD,
     )
     max_pairs: int = option(
-        "Largest number of pairs looked at: of more, random ones or, when looking for the best "
-        "item, at those of the likely best.",
+        "If there are more pairs, look at this many: random ones or, when looking for the best "
+        "item, those of the likeliest best items.",
         default=50_000,
     )
     at: Sequence[str] = option(

@@ -31,6 +31,13 @@ class MarkovKernel(gpflow.base.Module):
     starts_with_level: ClassVar[bool] = False
     """Whether it begins at a level of its own, from which it does not come back."""
 
+    def __repr__(self) -> str:
+        if not tf.executing_eagerly():  # a graph knows no values
+            return type(self).__name__
+        known = vars(self).items()
+        values = [(name, x.numpy()) for name, x in known if isinstance(x, gpflow.Parameter)]
+        return f"{type(self).__name__}({', '.join(f'{name}={x:.3g}' for name, x in values)})"
+
     @property
     def observed(self) -> FloatArray:
         """h, (d,): the utility is h's."""
@@ -235,6 +242,9 @@ class MarkovSum(MarkovKernel):
             raise ValueError(f"{' + '.join(names)} has one kernel twice; keep each once.")
         self.kernels = tuple(kernels)
         self.is_stationary = all(kernel.is_stationary for kernel in kernels)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
 
     @property
     def size(self) -> int:  # type: ignore[override]

@@ -9,6 +9,8 @@ from sparse_prefgp.support.words import counted
 
 # Below, what was clipped is the rounding of any sum.
 _ROUNDING = 1e-10
+# A jitter below this share of the variances of noise and kernel moves no digit that is shown.
+_HARMLESS = 1e-8
 
 
 def fit_notes(figures: Mapping[str, Any]) -> list[str]:
@@ -75,10 +77,7 @@ def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
             "optimiser."
         )
     if fit.get("jitter"):
-        notes.append(
-            f"A jitter of {fit['jitter']:.1e} was added to the diagonal of a covariance{after}, "
-            "which rounding had left without a Cholesky factor."
-        )
+        notes.append(_about_jitter(fit, after))
     if (fit.get("clipped") or 0.0) > _ROUNDING:
         notes.append(
             f"Residual variances that rounding had made negative, down to "
@@ -90,6 +89,21 @@ def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
             "had made negative were set to 0."
         )
     return notes
+
+
+def _about_jitter(fit: Mapping[str, Any], after: str) -> str:
+    """It is harmless next to both variances: predictions move by about its share of them."""
+    jitter = fit["jitter"]
+    text = f"jitter of {jitter:.1e} was added to the diagonal of a covariance{after}"
+    variances = [fit.get("noise_variance"), sum(fit.get("kernel_variances", {}).values())]
+    if not all(variances):
+        return f"A {text}; compare it with the variance of the kernel."
+    if jitter <= _HARMLESS * min(variances):
+        return f"A harmless {text}."
+    return (
+        f"A {text}, which may move the figures; leave out items or inducing inputs that nearly "
+        "coincide."
+    )
 
 
 def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:

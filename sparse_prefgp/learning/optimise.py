@@ -112,11 +112,11 @@ def optimise(
     :param progress: called after each chunk of a stream, in this process.
     :param least_gain: a start has settled, and ends, when its last ten iterations (or as many as
         there are parameters, at least three, where these are fewer) together brought less than
-        this in log evidence and log prior, in nats a duel (a duel counts as often as its count and
-        weight say; in a stream, as its count), and the quadratic model of L-BFGS promises no more
-        than that up to the optimum. Scores of new duels hardly move after that, though a plateau
-        cannot be told from an end; evidences may be off by it times the duels and more. None
-        continues to the optimum, or to the limit.
+        this in log evidence and log prior, in nats per duel (a duel counts as often as its count
+        and weight say; in a stream, as its count), and the quadratic model of L-BFGS promises no
+        more than that up to the optimum. Scores of new duels hardly move after that, though a
+        plateau cannot be told from an end; evidences may be off by it times the duels and more.
+        None continues to the optimum, or to the limit.
     :param checkpoint: where to keep what a killed run can resume from, and whether to resume; a
         path alone starts over, unless what is there belongs to another run, which is refused. A
         resumed run is a warm start from the parameters reached: sites begin at zero, iterations
@@ -237,6 +237,8 @@ class _Run:
     iterations and what these are called for each of them.
     """
 
+    _unit = "duel"  # what one of the answers is called
+
     def __init__(
         self,
         main: InMemory | InChunks,
@@ -311,7 +313,8 @@ class _Run:
                 self._reached = with_leg(climb)
                 return climb
             self._keep(with_leg(climb))
-        end = go_on(objective, climb, limit, Settling(self._settings.least_gain, duels), each)
+        enough = Settling(self._settings.least_gain, duels, self._unit)
+        end = go_on(objective, climb, limit, enough, each)
         objective.set(end.position)
         if end is not climb:
             self._keep(with_leg(end))
@@ -359,6 +362,7 @@ class _InMemory(_Run):
 
     def __init__(self, model: PreferenceGP, settings: _Settings) -> None:
         self._model, starts = model, settings.starts
+        self._unit = model.duels.events.unit
         lost = lost_effects(model)
         if lost is not None:
             warnings.warn(lost, stacklevel=4)

@@ -22,9 +22,11 @@ class Settling:
     """What a window of iterations must bring for a run to continue."""
 
     least_gain: float | None
-    """In nats a duel; None: a run continues to an optimum or its limit."""
+    """In nats per duel; None: a run continues to an optimum or its limit."""
     duels: float
     """How many the objective is about, as often as they count."""
+    unit: str = "duel"
+    """What one of them is called."""
 
     def settled(self, gained: float, promised: float, iterations: int = WINDOW) -> str:
         """Why the run ends now; empty while it runs.
@@ -42,5 +44,5 @@ class Settling:
             return ""
         return (
             f"settled: the last {iterations} iterations together brought {gained / self.duels:.1e} "
-            "nats a duel"
+            f"nats per {self.unit}"
         )

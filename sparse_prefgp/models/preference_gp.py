@@ -407,7 +407,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param slices: as `ItemInTime` takes them.
         :raises ValueError: utilities that do not move in time; what `PreferenceGP` raises.
         """
-        self._require_time("Slices")
+        self._require_time("slices")
         made = on_other_duels(self, self.duels, self.engine, slices=check_slices(slices))
         keep_ratios(self, made)
         if self.graph.event_of_duel is not None and made.graph.event_of_duel is not None:
@@ -419,7 +419,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("A posterior in time")
+        self._require_time("posterior in time")
         found = self._inferred().solution.posterior
         assert isinstance(found, TimePosterior)
         return found.with_date(self.date)
@@ -433,7 +433,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param date: as `Duels(times=)` has them.
         :raises ValueError: utilities that do not move in time; a date that is none.
         """
-        self._require_time("A date")
+        self._require_time("other date")
         found = copy.copy(self)
         found._date = day_of(date)
         return found
@@ -446,7 +446,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param within: years.
         :raises ValueError: utilities that do not move in time; a date that is none, or of nobody.
         """
-        self._require_time("Who is active")
+        self._require_time("items that are active at a date")
         known, date = self._dated, self.date
         assert known is not None
         if not within >= 0.0:
@@ -469,7 +469,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("The first date")
+        self._require_time("first date")
         assert self._dated is not None
         return float(np.nanmin(self._dated.from_when))
 
@@ -480,7 +480,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("When rows begin")
+        self._require_time("dates at which rows begin")
         assert self._dated is not None
         return self._dated.starts
 
@@ -499,7 +499,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("How far utilities move")
+        self._require_time("speed of them")
         term = time_term(self.kernel)
         assert term is not None
         h = term.kernel.observed
@@ -519,7 +519,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: utilities that do not move in time; items in contexts; dates that are
             none, or of nobody.
         """
-        self._require_time("A trajectory")
+        self._require_time("trajectories")
         rows = self.duels.item_rows
         if rows is not None and rows.columns:
             raise ValueError(
@@ -546,7 +546,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: utilities that do not move in time, earlier duels, duels without dates,
             other features, ties that tell only the margin.
         """
-        self._require_time("A filter")
+        self._require_time("filter")
         if self.tie_model == MARGIN_ONLY:
             raise ValueError(
                 f"A filter takes ties as saying that two utilities are close, but the model has "
@@ -627,7 +627,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def _require_time(self, what: str) -> None:
         if self._dated is None:
             raise ValueError(
-                f"{what} needs utilities that move in time, which the model has not; add "
+                f"The utilities of this model do not move in time, so it has no {what}; add "
                 "ItemInTime(spg.markov.Wiener()) to its kernel."
             )
 

@@ -70,7 +70,7 @@ def check_least_gain(value: float | None) -> None:
     """
     if value is not None and not (is_number(value) and value > 0.0 and math.isfinite(value)):
         raise ValueError(
-            f"The least gain of ten iterations is {value!r}; give a positive number of nats a "
+            f"The least gain of ten iterations is {value!r}; give a positive number of nats per "
             "duel, such as 1e-5, or none to continue to the optimum (None; on the command line 0)."
         )
 

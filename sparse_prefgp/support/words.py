@@ -22,6 +22,21 @@ def agreeing(number: int, one: str = "is", more: str = "are") -> str:
     return one if number == 1 else more
 
 
+def one_of(names: Sequence[str], given: Sequence[str]) -> str:
+    """That one of these arguments is to be given, and not what was.
+
+    :param names: of arguments, which are options too.
+    """
+    ways = [f"{dashed(name)} (--{dashed(name)} FILE, {name}=)" for name in names]
+    problem = f"{' and '.join(map(dashed, given))} were given" if given else "none was given"
+    return f"Give one of {', '.join(ways[:-1])} and {ways[-1]}; {problem}."
+
+
+def dashed(name: str) -> str:
+    """The name of an argument as that of an option."""
+    return name.replace("_", "-")
+
+
 def shortened(value: Any) -> str:
     """How a message shows a value that may be very long."""
     if isinstance(value, int) and abs(value) >= 10**40:

@@ -277,7 +277,7 @@ def choose(
     word = "better" if gain >= 0.0 else "worse"
     reason = (
         f"Chosen on the training {table.events.noun} alone: {comparison.reason} That is "
-        f"{abs(gain):.4f} nats a {comparison.unit} (standard error {error:.4f}) {word} than the "
+        f"{abs(gain):.4f} nats per {comparison.unit} (standard error {error:.4f}) {word} than the "
         f"{comparison.rival}."
     )
     if table.num_ties:

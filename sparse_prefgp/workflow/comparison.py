@@ -51,7 +51,7 @@ ROUGH_FOLDS = 5
 
 RULE = (
     "lowest held-out negative log probability; candidates that are behind by no more than one "
-    f"standard error of the paired difference and {MOST_TIED:g} nats a duel (or by "
+    f"standard error of the paired difference and {MOST_TIED:g} nats per duel (or by "
     f"{NEGLIGIBLE:g}) are tied with the best, and of those the simplest is taken: fewest inducing "
     "inputs (exact inference counts the items), then fewest kernel parameters, then first in the "
     "list"
@@ -75,8 +75,8 @@ class CandidateScore:
     parameters: int
     """Parameters of the kernel."""
     nlp: float
-    """Mean negative log probability of held-out duels over folds, in nats a duel, with its standard
-    error `nlp_se`.
+    """Mean negative log probability of held-out duels over folds, in nats per duel, with its
+    standard error `nlp_se`.
     """
     nlp_se: float
     difference: float
@@ -631,7 +631,7 @@ class _Run:
             if behind > BEHIND_ERRORS * error + BEHIND_NATS:
                 entry.status = BEHIND
                 entry.reason = (
-                    f"behind by {behind:.4f} nats a {self._plan.events.unit} (standard error "
+                    f"behind by {behind:.4f} nats per {self._plan.events.unit} (standard error "
                     f"{error:.4f} over {self._plan.events.noun}) "
                     f"after {folds} of {len(self._plan.folds)} folds, given up"
                 )
@@ -665,7 +665,7 @@ class _Run:
                 remedy = "." if chosen.candidate.kernel == "linear" else "; try the kernel linear."
                 self._notes.append(
                     f"The {self._rival} predicts better than the chosen candidate, by "
-                    f"{-gain[0]:.4f} nats a {self._plan.events.unit} (standard error "
+                    f"{-gain[0]:.4f} nats per {self._plan.events.unit} (standard error "
                     f"{gain[1]:.4f}){remedy}"
                 )
         if self._plan.thinned:
@@ -724,11 +724,11 @@ class _Run:
             others = len(tied) - 1
             more = f"; {others} tied with it, none simpler" if others else ""
             unit = self._plan.events.unit
-            return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats a {unit}{more}."
+            return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats per {unit}{more}."
         behind, error = self._difference(chosen, best)
         return chosen, (
-            f"{chosen.candidate} is taken at {nlp:.4f} nats a {self._plan.events.unit}: it is the "
-            f"simplest of {len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) "
+            f"{chosen.candidate} is taken at {nlp:.4f} nats per {self._plan.events.unit}: it is "
+            f"the simplest of {len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) "
             f"behind {best.candidate}."
         )
 

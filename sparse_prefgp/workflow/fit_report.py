@@ -15,7 +15,7 @@ from sparse_prefgp.analysis.metrics import (
     AHEAD,
     ELO_AHEAD,
     PREDICTOR_NAMES,
-    apart_by,
+    compared,
     named,
     rivals_in,
     rows_in,
@@ -181,10 +181,7 @@ def _verdict(what: str, scores: Mapping[str, Any], who: str, other: str) -> list
     if one is None or two is None or not math.isfinite(two - one):
         return []
     name = named(other).replace("Elo, updating", "Elo")
-    if abs(two - one) < 5e-5:
-        return [f"{what} are as good as those of {name}."]
-    word = "better" if one < two else "worse"
-    return [f"{what} are {word} than those of {name} {apart_by(two - one)}."]
+    return [f"{what} are {compared(two - one, f'those of {name}')}."]
 
 
 def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:
@@ -193,7 +190,6 @@ def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:
     for part, each in scores.items():
         rival = "conditional_logit" if "conditional_logit" in each else "equal_shares"
         gain = each[rival]["nlp_nats"] - each["model"]["nlp_nats"]
-        word = "better" if gain > 0 else "worse"
         number = each["model"]["choices" if part == "choices" else "answers"]
         if part == "choices":
             found.append(
@@ -201,9 +197,9 @@ def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:
                 f"{_percent(each['model']['hit_rate'])}, {_article(rival)} in "
                 f"{_percent(each[rival]['hit_rate'])}."
             )
+        unit = "choice" if part == "choices" else "answer"
         found.append(
-            f"Its probabilities are {word} than those of {_article(rival)} by {abs(gain):.4f} nats "
-            f"per {'choice' if part == 'choices' else 'answer'}."
+            f"Its probabilities are {compared(gain, f'those of {_article(rival)}', unit)}."
         )
     return found
 

@@ -14,6 +14,7 @@ from sparse_prefgp import data, io
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support.options import Panel, names, option
+from sparse_prefgp.support.words import dashed, one_of
 from sparse_prefgp.workflow.settings import FitSettings
 
 ITEMS = (
@@ -97,8 +98,8 @@ class Sources:
     )
     """Of rankings."""
     none: str | None = option(
-        'Id that stands for "none of these" in choices or rankings and that the items lack. It '
-        "becomes an item of average features, with a feature of its own.",
+        'Id that means "none of these" in choices or rankings and is not in the table of items. '
+        "It becomes an item of average features, with a feature of its own.",
         default=None,
         panel=Panel.DATA,
     )
@@ -343,11 +344,8 @@ class Sources:
     def _given(self) -> str:
         given = [name for name in _ANSWERS if getattr(self, name) is not None]
         if len(given) != 1:
-            problem = (
-                f"{' and '.join(map(_worded, given))} were given" if given else "none was given"
-            )
-            raise ValueError(f"Give one of duels, choices, rankings and best-worst; {problem}.")
-        word = _worded(given[0])
+            raise ValueError(one_of(_ANSWERS, given))
+        word = dashed(given[0])
         for problem, there in (
             ("A table of ties was", self.ties is not None),
             ("Grades were", self.grade is not None or self.grades is not None),
@@ -368,8 +366,8 @@ class Sources:
         for flag, name in (("at_once", "best_worst"), ("unranked_last", "rankings")):
             if getattr(self, flag) and given != [name]:
                 raise ValueError(
-                    f"--{_worded(flag)} ({flag}=) was given with {word}; it goes with "
-                    f"--{_worded(name)} alone, so leave it out."
+                    f"--{dashed(flag)} ({flag}=) was given with {word}; it goes with "
+                    f"--{dashed(name)} alone, so leave it out."
                 )
         assert self.lean is None or self.covariate  # refuses what makes no sense
         return given[0]
@@ -444,10 +442,6 @@ class Sources:
                     f"{name} was given along with a {kind}, which has its own; leave it out, or "
                     "give tables."
                 )
-
-
-def _worded(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _items_frame(items: Any) -> Any:

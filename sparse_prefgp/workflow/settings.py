@@ -144,7 +144,7 @@ class FitSettings:
         "Largest number of optimiser steps.", default=DEFAULT_ITERATIONS, panel=Panel.FITTING
     )
     least_gain: float | None = option(
-        "Stop where ten steps together gain less than this, in nats a duel; 0 continues to the "
+        "Stop where ten steps together gain less than this, in nats per duel; 0 continues to the "
         "optimum or to --max-iterations.",
         default=LEAST_GAIN,
         kind=float,

@@ -160,7 +160,7 @@ class FitOutput:
                 lines += analysis.answers.lines_of(name, scores)
                 continue
             lines.append(
-                f"{name}: {scores['nlp_nats']:.4f} nats a duel, {scores['accuracy']:.1%} right, "
+                f"{name}: {scores['nlp_nats']:.4f} nats per duel, {scores['accuracy']:.1%} right, "
                 f"of {scores['duels']:,} held-out duels"
             )
         return "\n".join([*lines, *self.notes])

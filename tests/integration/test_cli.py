@@ -256,7 +256,7 @@ def refused(result: Any, *words: str) -> None:
         (("--noise-variance", "0"), ("noise variance is 0",)),
         (("--noise-variance", "nan"), ("noise variance is nan",)),
         (("--max-iterations", "0"), ("iterations is 0",)),
-        (("--least-gain", "-1e-5"), ("least gain", "-1e-05", "nats a duel")),
+        (("--least-gain", "-1e-5"), ("least gain", "-1e-05", "nats per duel")),
         (("--least-gain", "nan"), ("least gain", "nan")),
         (("--least-gain", "inf"), ("least gain", "inf")),
         (("--seed", "-1"), ("seed is -1",)),

@@ -809,7 +809,7 @@ CASES: dict[str, Case] = {
         PREDICT + " --at date=2020-01-31", ("is no date of utilities that move",)
     ),
     "trajectories of what does not move": Case(
-        "trajectories --model {}/fitted --item i1", ("needs utilities that move in time",)
+        "trajectories --model {}/fitted --item i1", ("do not move in time",)
     ),
     "trajectories drawn to another kind of file": Case(
         "trajectories --model {}/fitted --picture {}/who.txt", (".png",)

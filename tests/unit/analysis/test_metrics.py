@@ -1,14 +1,16 @@
 """Scores of predicted duels."""
 
+import math
+
 import numpy as np
 import pytest
 
 from sparse_prefgp.analysis.metrics import (
     abstention_curve,
-    apart_by,
     auc,
     calibration_bins,
     choice_calibration_bins,
+    compared,
     confident_errors,
     constant_grades,
     kendall_tau,
@@ -307,6 +309,19 @@ def test_the_abstention_curve_is_that_of_a_sorted_list() -> None:
 
 
 def test_a_difference_says_when_it_is_little():
-    assert apart_by(-0.0099) == "by 0.0099 nats per duel, which is little"
-    assert apart_by(0.02, "choice") == "by 0.0200 nats per choice"
+    assert compared(-0.0099, "the coin") == (
+        "worse than the coin by 0.0099 nats per duel, which is little"
+    )
+    assert compared(0.02, "Elo, updating", "choice") == (
+        "better than Elo, updating, by 0.0200 nats per choice"
+    )
+
+
+@pytest.mark.parametrize("gain", [0.0, -0.0, 4.9e-5, -4.9e-5])
+def test_a_difference_that_rounds_to_nothing_is_none(gain: float) -> None:
+    assert compared(gain, "Elo, updating") == "no better than Elo, updating"
+    assert "0.0001" in compared(math.copysign(5.1e-5, gain), "the coin")
+
+
+def test_predictors_have_names() -> None:
     assert [named(name) for name in ("linear_probit", "elo")] == ["the linear probit", "Elo"]

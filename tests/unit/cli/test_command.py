@@ -140,6 +140,12 @@ def test_every_option_of_the_settings_is_one_of_the_command(name: str, kinds: An
         assert asked and asked <= there
 
 
+@pytest.mark.parametrize("words", [["--help"], ["rank", "--help"], ["ablate", "--help"]])
+def test_nothing_is_typed_behind_a_flag(words: list[str]) -> None:
+    shown = CliRunner().invoke(app, words, env={"COLUMNS": "120"}).stdout
+    assert "--help" in shown and "bool" not in shown.lower()
+
+
 @pytest.mark.parametrize("kind", [FitSettings, CompareSettings, Sources])
 def test_what_goes_together_names_fields(kind: Any) -> None:
     known = {one.name for one in fields(kind)}

@@ -352,6 +352,25 @@ def test_sums_of_kernels_that_say_nothing_more_are_refused() -> None:
         markov.Matern12() + gpflow.kernels.Matern12()  # type: ignore[operator]
 
 
+def test_kernels_show_their_parameters() -> None:
+    assert repr(markov.Wiener(1.2345, 0.01)) == "Wiener(variance=1.23, rate=0.01)"
+    both = markov.Constant(2.0) + markov.Matern32(lengthscale=3.0)
+    assert repr(both) == "Constant(variance=2) + Matern32(variance=1, lengthscale=3)"
+
+
+@pytest.mark.parametrize("kernel", [markov.Wiener(), markov.Constant() + markov.Matern12()])
+def test_kernels_are_shown_while_they_are_traced(kernel: markov.MarkovKernel) -> None:
+    shown: list[str] = []
+
+    @tf.function(autograph=False)
+    def start() -> tf.Tensor:
+        shown.append(repr(kernel))
+        return kernel.start()
+
+    start()
+    assert shown[0] in ("Wiener", "Constant + Matern12")
+
+
 def test_a_compiled_sweep_follows_the_parameters() -> None:
     """At the same sites too, as where an optimiser begins from the last ones."""
     case = Case("wiener", MANY)

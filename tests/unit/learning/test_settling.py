@@ -62,8 +62,10 @@ def test_the_rule() -> None:
     assert not rule.settled(0.011, 0.0)
     assert not rule.settled(0.009, 0.5)  # slow, but a step that brings more is in sight
     assert rule.settled(0.009, 0.002) == (
-        "settled: the last 10 iterations together brought 9.0e-06 nats a duel"
+        "settled: the last 10 iterations together brought 9.0e-06 nats per duel"
     )
+    of_choices = Settling(1e-5, 1000.0, "choice")
+    assert of_choices.settled(0.009, 0.002).endswith("9.0e-06 nats per choice")
     assert not Settling(None, 1000.0).settled(0.0, 0.0)
     assert rule.settled(0.009, 0.0, 5).startswith("settled: the last 5 iterations")
 

@@ -225,7 +225,7 @@ def test_what_no_filter_can_take_up_is_refused() -> None:
         model.filter(some_duels(slice(EARLY, None), times=None))
     with pytest.raises(ValueError, match="The new duels have 1 features where the old ones have 2"):
         model.filter(spg.Duels(ITEMS[:, :1], [0], [1], times=[20000.0]))
-    with pytest.raises(ValueError, match="A filter needs utilities that move in time"):
+    with pytest.raises(ValueError, match="do not move in time, so it has no filter"):
         spg.PreferenceGP(duels_of(), gpflow.kernels.Linear(), margin=MARGIN).filter()
     ties = spg.PreferenceGP(
         duels_of(),

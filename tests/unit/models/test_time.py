@@ -297,7 +297,7 @@ def test_the_same_model_on_other_slices() -> None:
     assert (coarse.slices, fine.slices) == ("quarter", "day")
     expected = Dense("wiener", dates=M["days"] / DAYS_A_YEAR).ep().log_evidence
     assert fine.log_evidence() == pytest.approx(expected, rel=IDENTITY)
-    with pytest.raises(ValueError, match="Slices needs utilities that move in time"):
+    with pytest.raises(ValueError, match="do not move in time, so it has no slices"):
         spg.PreferenceGP(duels_of(False), linear()).with_slices("day")
     with pytest.raises(ValueError, match="slices is 'decade'; give 'auto', 'year'"):
         coarse.with_slices("decade")

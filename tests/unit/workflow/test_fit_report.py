@@ -262,7 +262,16 @@ def test_infinite_scores_are_shown(render):
         ({"converged": False, "inference": "stopped at 500 sweeps"}, "stopped at 500 sweeps"),
         ({"optimiser_converged": False, "iterations": 50}, "limit of 50 iterations"),
         ({"optimiser_converged": False, "optimiser_message": "ABNORMAL"}, "early: ABNORMAL"),
-        ({"jitter": 1e-8}, "jitter of 1.0e-08"),
+        (
+            {"jitter": 1e-13},
+            "A harmless jitter of 1.0e-13 was added to the diagonal of a covariance.",
+        ),
+        ({"jitter": 1e-5}, "jitter of 1.0e-05 was added to the diagonal of a covariance, which"),
+        ({"jitter": 1e-13, "noise_variance": None}, "; compare it with the variance of the kernel"),
+        (
+            {"jitter": 1e-13, "kernel_variances": {"se": 1e-9}},
+            "may move the figures; leave out items or inducing inputs that nearly coincide.",
+        ),
         ({"clipped": 1e-6}, "-1.0e-06"),
         ({"failed_evaluations": 2}, "2 of 53 evaluations failed"),
         ({"unconverged_evaluations": 3}, "3 of 53 evaluations"),
