@@ -181,6 +181,23 @@ def legend_above(ax: Axes) -> None:
     )
 
 
+def legend_at_the_right(ax: Axes) -> None:
+    """A legend to the right of the axis, its lines in the order in which they end, the highest
+    first."""
+    drawn: Any = ax.get_legend_handles_labels()
+    handles, labels = drawn
+    ends = [-float(np.asarray(handle.get_ydata())[-1]) for handle in handles]
+    order = np.argsort(ends, kind="stable")
+    ax.legend(
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        prop={"size": SMALLEST, "family": list(font_names())},
+    )
+
+
 def set_rows(ax: Axes, names: Sequence[object]) -> None:
     """Names next to the rows 0, 1, … of an axis, the first on top; few rows are not spread wide."""
     count = len(names)

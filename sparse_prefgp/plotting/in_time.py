@@ -13,11 +13,10 @@ from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
     ORANGE,
-    SMALLEST,
     VERMILION,
     axes_or_new,
     drawable,
-    name_style,
+    legend_at_the_right,
     utility_label,
 )
 
@@ -38,7 +37,7 @@ def trajectories(
     ax: Axes | None = None,
 ) -> Axes:
     """How utilities of items moved, less the average of the items active at each date, with bands
-    of that difference.
+    of that difference. The legend is in the order in which the lines end.
 
     :param model: a `PreferenceGP` whose utilities move in time.
     :param items: ids, or names; by default those who led most often, at most six.
@@ -61,7 +60,5 @@ def trajectories(
         ax.plot(date, own["utility"], style, color=colour, linewidth=1.6, label=shown)
     noise = float(np.asarray(model.noise_variance))
     ax.set_ylabel(utility_label("utility above the average of those active", noise))
-    legend = ax.legend(fontsize=SMALLEST, frameon=False, ncols=2 if len(names) > 5 else 1)
-    for text in legend.get_texts():
-        text.set(**name_style())
+    legend_at_the_right(ax)
     return ax

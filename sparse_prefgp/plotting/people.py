@@ -12,13 +12,13 @@ from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
     SMALL,
-    SMALLEST,
     VERMILION,
     axes_or_new,
     drawable,
     name_style,
     utility_label,
 )
+from sparse_prefgp.plotting.labels import label_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,25 +56,14 @@ def tastes(model: Any, *, ax: Axes | None = None) -> Axes:
     reach = np.abs(points).max() or 1.0
     scale = reach / (np.linalg.norm(loads, axis=1).max() or 1.0)
     shown = np.argsort(-np.linalg.norm(loads, axis=1), kind="stable")[:_NAMED]
-    names = drawable([items.ids[i] for i in shown])
-    ax.plot(*(scale * loads[shown]).T, " ")  # arrows do not count for the limits of the axes
-    for (x, y), name in zip(scale * loads[shown], names, strict=True):
+    tips = scale * loads[shown]
+    ax.plot(*tips.T, " ")  # arrows do not count for the limits of the axes
+    for tip in tips:
         ax.annotate(
             "",
-            (x, y),
+            tuple(tip),
             (0.0, 0.0),
             arrowprops={"arrowstyle": "->", "color": VERMILION, "linewidth": 1.0},
-        )
-        ax.annotate(
-            name,
-            (x, y),
-            xytext=(np.sign(x) * 4, np.sign(y) * 4),
-            textcoords="offset points",
-            ha="left" if x >= 0.0 else "right",
-            va="center",
-            fontsize=SMALLEST,
-            color=VERMILION,
-            **name_style(),
         )
     ax.margins(0.18)
     ax.set_xlabel(f"first direction of own tastes ({100 * share[0]:.0f} % of them)")
@@ -84,6 +73,9 @@ def tastes(model: Any, *, ax: Axes | None = None) -> Axes:
         fontsize=SMALL,
         loc="left",
     )
+    arrows = np.stack([np.zeros_like(tips), tips], 1)
+    names = [items.ids[i] for i in shown]
+    label_points(ax, tips, names, tips, lines=arrows, color=VERMILION)
     return ax
 
 
@@ -113,18 +105,12 @@ def person(model: Any, who: Hashable, *, ax: Axes | None = None) -> Axes:
         shared, mean, yerr=sd, fmt="o", color=BLUE, markersize=4, linewidth=0.8, elinewidth=0.6
     )
     furthest = np.argsort(-np.abs(mean - shared), kind="stable")[:_NAMED]
-    names = drawable([items.ids[i] for i in furthest])
-    for i, name in zip(furthest, names, strict=True):
-        ax.annotate(
-            name,
-            (shared[i], mean[i]),
-            xytext=(5, 4),
-            textcoords="offset points",
-            fontsize=SMALLEST,
-            **name_style(),
-        )
     noise = float(model.noise_variance.numpy())
     (named,) = drawable(["nobody yet" if who is None else who])
     ax.set_xlabel(utility_label("utility that all share", noise))
     ax.set_ylabel(f"utility for {named}, ± sd", **name_style())
+    bars = np.stack([np.stack([shared, mean - sd], 1), np.stack([shared, mean + sd], 1)], 1)
+    names = [items.ids[i] for i in furthest]
+    points = np.stack([shared, mean], 1)[furthest]
+    label_points(ax, points, names, np.tile([1.0, 0.5], (len(points), 1)), lines=bars)
     return ax

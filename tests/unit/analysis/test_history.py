@@ -73,7 +73,7 @@ def test_what_is_refused(model: spg.PreferenceGP) -> None:
     import gpflow
 
     still = spg.PreferenceGP(spg.Duels([[0.0], [1.0]], [0], [1]), gpflow.kernels.Linear())
-    with pytest.raises(ValueError, match="utilities that move in time"):
+    with pytest.raises(ValueError, match="do not move in time, so it has no history; fit one"):
         history(still)
 
 

@@ -1,0 +1,100 @@
+"""Names next to points, none on top of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.plotting.canvas import SMALLEST, drawable, name_style
+from sparse_prefgp.support.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Where a name is tried: degrees away from its own direction, and points from its point.
+_TURNS = (0, 25, -25, 50, -50, 80, -80, 110, -110, 145, -145, 180)
+_GAPS = (3.0, 9.0)
+# Room around a name, in points.
+_ROOM = 1.0
+# Of a line, so many places are kept free.
+_PLACES = 60
+
+
+def label_points(
+    ax: Axes,
+    points: FloatArray,
+    names: Sequence[object],
+    directions: FloatArray,
+    *,
+    lines: FloatArray | None = None,
+    **style: Any,
+) -> None:
+    """Write names next to points, the first ones first; one without room is left out.
+
+    The limits and labels of the axis must be there already.
+
+    :param points: (n, 2) in units of the axis.
+    :param directions: (n, 2), to which side of its point each name is best.
+    :param lines: (k, 2, 2), both ends of lines that no name is to cross, in units of the axis.
+    :param style: of the texts.
+    """
+    root: Any = ax.figure.canvas.figure
+    root.draw_without_rendering()  # only the layout says where points are
+    pixels = root.dpi / 72.0
+    free = points if lines is None else np.concatenate([points, _along(lines)])
+    free = ax.transData.transform(free)
+    frame = np.asarray(ax.get_window_extent().get_points())
+    taken: list[FloatArray] = []
+    places = ax.transData.transform(points)
+    for point, place, towards, name in zip(
+        points, places, directions, drawable(names), strict=True
+    ):
+        text = ax.annotate(
+            name,
+            (float(point[0]), float(point[1])),
+            xytext=(0.0, 0.0),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=SMALLEST,
+            **{**name_style(), **style},
+        )
+        extent = text.get_window_extent()
+        half = np.array([extent.width, extent.height]) / 2.0 + _ROOM * pixels
+        for offset in _offsets(towards, half, pixels):
+            box = place + offset + np.stack([-half, half])
+            if _inside(box, frame) and not (_holds_any(box, free) or _meets_any(box, taken)):
+                text.set_position(tuple(offset / pixels))
+                taken.append(box)
+                break
+        else:
+            text.remove()
+
+
+def _offsets(towards: FloatArray, half: FloatArray, pixels: float) -> Iterator[FloatArray]:
+    """Where the middle of a name may be, from its point, in pixels; the best places first."""
+    angle = np.arctan2(towards[1], towards[0])
+    for gap in _GAPS:
+        for turn in np.deg2rad(_TURNS):
+            unit = np.array([np.cos(angle + turn), np.sin(angle + turn)])
+            yield unit * (gap * pixels + float(np.abs(unit) @ half))
+
+
+def _along(lines: FloatArray) -> FloatArray:
+    """Places on lines (k, 2, 2), near to each other, (., 2)."""
+    share = np.linspace(0.0, 1.0, _PLACES)[:, None, None]
+    return (lines[:, 0] + share * (lines[:, 1] - lines[:, 0])).reshape(-1, 2)
+
+
+def _inside(box: FloatArray, frame: FloatArray) -> bool:
+    return bool(np.all(box[0] >= frame[0]) and np.all(box[1] <= frame[1]))
+
+
+def _holds_any(box: FloatArray, places: FloatArray) -> bool:
+    return bool(np.any(np.all((places > box[0]) & (places < box[1]), axis=1)))
+
+
+def _meets_any(box: FloatArray, others: Sequence[FloatArray]) -> bool:
+    return any(np.all(box[0] < other[1]) and np.all(other[0] < box[1]) for other in others)
