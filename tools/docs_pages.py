@@ -31,6 +31,42 @@ CARD = re.compile(
 )
 # Where the site keeps pictures of studies, which lie outside of `docs`.
 STUDIES = "gallery"
+# What each of them shows, by its place in `experiments`.
+STUDY_PICTURES = {
+    "boston_duels/boston_duels.png": "How near the sparse approximations come to exact inference "
+    "on duels between homes, as inducing inputs are added",
+    "calibration/results/calibration.png": "How often 90 % intervals hold the truth, and what each "
+    "approximation loses, in duels drawn from the model",
+    "inducing_points/results/abalone/evidence_gap.png": "How far each evidence is from the exact "
+    "one, on duels between abalones",
+    "inducing_points/results/abalone/kl_from_exact.png": "How far predictions are from exact "
+    "inference, on duels between abalones",
+    "inducing_points/results/boston/evidence_gap.png": "How far each evidence is from the exact "
+    "one, on duels between homes",
+    "inducing_points/results/boston/kl_from_exact.png": "How far predictions are from exact "
+    "inference, on duels between homes",
+    "inducing_points/results/boston/nlp_nats.png": "Scores on new duels between homes, as inducing "
+    "inputs are added",
+    "inducing_points/results/boston_inputs/evidence_gap.png": "Four ways to place the inducing "
+    "inputs, and how far each evidence is from the exact one",
+    "inducing_points/results/boston_inputs/kl_from_exact.png": "Four ways to place the inducing "
+    "inputs, and how far predictions are from exact inference",
+    "inducing_points/results/kin40k/evidence_gap.png": "How far each evidence is from the exact "
+    "one, on duels made from a simulated robot arm",
+    "inducing_points/results/kin40k/kl_from_exact.png": "How far predictions are from exact "
+    "inference, on duels made from a simulated robot arm",
+    "inducing_points/results/kin40k/nlp_nats.png": "Scores on new duels made from a simulated "
+    "robot arm, as inducing inputs are added",
+    "scaling/results/roofline.png": "Where the time of one sweep goes, at a million duels",
+    "scaling/results/scaling.png": "How time and memory grow with duels, items, inducing inputs "
+    "and parts",
+    "scaling/results/stream.png": "How many duels a second are read from files, in one process and "
+    "by several workers",
+    "takeno/takeno.png": "Errors of three engines against the exact posterior, on seven test "
+    "functions",
+    "titsias_toy/titsias_toy.png": "Three sparse approximations of ordinary regression, next to "
+    "the full Gaussian process",
+}
 
 # Sections of the reference, by the module a public name comes from; others follow under the
 # module's own name, so that a new name appears by itself.
@@ -137,7 +173,9 @@ def gallery(here: File, config: Any, files: Files) -> str:
         place = _relative(f"{STUDIES}/{name}.png", here)
         about = [one for one in pages if one and f"experiments/{study}" in one.content_string]
         link = _relative(about[0].src_uri, here) if about else place
-        says = name.replace("-", ", ").replace("_", " ")
+        says = STUDY_PICTURES.get(path.relative_to(ROOT / "experiments").as_posix())
+        if says is None:
+            raise ValueError(f"STUDY_PICTURES does not say what {path} shows.")
         parts.append(_figure(says, place, f"experiments/{study}", link))
     return "\n\n".join([*parts, "</div>"])
 
