@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,10 @@ def _nats(log_p: np.ndarray) -> float:
     return float(-log_p.mean())
 
 
-def peer(python: Path, method: str, arrays: dict[str, np.ndarray], threads: int) -> Row:
+def peer(
+    python: Path, method: str, arrays: dict[str, np.ndarray], threads: int
+) -> tuple[Row, dict[str, str]]:
+    """A peer's row, and the versions that it ran with."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "problem.npz", Path(folder) / "answer.json"
         np.savez(source, **arrays)
@@ -169,7 +173,7 @@ def peer(python: Path, method: str, arrays: dict[str, np.ndarray], threads: int)
         "choix-ep": "choix EP",
     }
     note = "; ".join([found["note"], *found["warnings"]])
-    return Row(names[method], found["nats"], found["seconds"], note=note)
+    return Row(names[method], found["nats"], found["seconds"], note=note), found["versions"]
 
 
 def reached(row: Row, nats: float) -> float:
@@ -217,7 +221,7 @@ def table(setting: Setting, rows: list[Row]) -> str:
 
 
 def study(given: argparse.Namespace) -> None:
-    parts, figures = [], []
+    parts, figures, ran = [], [], versions()
     chosen = [s for s in SETTINGS if not given.only or s.name in given.only]
     for setting in chosen:
         problem, arrays = made(setting)
@@ -226,14 +230,17 @@ def study(given: argparse.Namespace) -> None:
             if given.peers is None:
                 print(f"{method} left out: no --peers", flush=True)
                 continue
-            rows.append(peer(given.peers, method, arrays, os.cpu_count() or 1))
+            row, its = peer(given.peers, method, arrays, os.cpu_count() or 1)
+            rows.append(row)
+            ran |= its
         rows.sort(key=lambda row: row.nats)
         parts.append(table(setting, rows))
         print(parts[-1], flush=True)
         figures.append({"setting": setting.name, "rows": [vars(row) for row in rows]})
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "table.md").write_text("\n".join(parts), encoding="utf-8")
-    told = {"versions": versions(), "machine": platform.machine(), "cores": os.cpu_count()}
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    told = {"date": date, "versions": ran, "machine": platform.machine(), "cores": os.cpu_count()}
     (given.out / "peers.json").write_text(
         json.dumps({**told, "problems": figures}, indent=1), encoding="utf-8"
     )

@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,9 @@ def main() -> None:
         seconds = time.perf_counter() - started
         log_p = predict()
         predict_seconds = time.perf_counter() - started - seconds
+    package = "botorch" if method == "botorch" else "choix"
     answer = {
+        "versions": {package: version(package)},
         "nats": float(-log_p.mean()),
         "accuracy": float(np.mean(log_p > np.log(0.5))),
         "seconds": seconds,
