@@ -63,6 +63,9 @@ PAPERS = {
     ("Titsias", 2009),
     ("Cunningham", 2011),
     ("Houlsby", 2011),
+    ("Matthews", 2017),
+    ("Fieller", 1954),
+    ("Sundararajan", 2017),
     ("Simpson", 2020),
 }
 
