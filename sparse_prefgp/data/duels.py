@@ -954,10 +954,10 @@ class DuelsSummary:
             *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
             *([("people", f"{self.people:,}")] if self.people is not None else []),
             (
-                "pairs that one side won" if self.ties else "pairs of items compared",
+                "pairs with a winner" if self.ties else "pairs of items compared",
                 f"{self.unordered_pairs:,}",
             ),
-            ("of these won by both sides", f"{self.contradicted_pairs:,}"),
+            ("of these won by each side at least once", f"{self.contradicted_pairs:,}"),
             *(
                 [
                     (

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 SIZE = (7.0, 4.5)  # inches
+# Rows with names that fit this height, and inches for each one more.
+ROWS, ROW_HEIGHT = 20, 0.19
 DPI = 150
 # Okabe & Ito's palette, which stays distinct for all common kinds of colour blindness.
 BLUE, ORANGE, VERMILION = "#0072B2", "#E69F00", "#D55E00"
@@ -66,10 +68,14 @@ def new_figure(size: tuple[float, float] = SIZE) -> Figure:
     return figure
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """The axis as given, or that of a new figure; either with the plain look of all pictures."""
+def axes_or_new(ax: Axes | None, rows: int = 0) -> Axes:
+    """The axis as given, or that of a new figure; either with the plain look of all pictures.
+
+    :param rows: of names, for which a new figure is made high enough.
+    """
     if ax is None:
-        ax = new_figure().add_subplot()
+        width, height = SIZE
+        ax = new_figure((width, height + ROW_HEIGHT * max(0, rows - ROWS))).add_subplot()
     ax.set_axisbelow(True)
     ax.grid(color=PALE, linewidth=0.6)
     ax.spines[["top", "right"]].set_visible(False)
@@ -86,7 +92,7 @@ def utility_label(what: str, noise_variance: float | None) -> str:
     """`what`, and on a second line the scale of utilities, where it is known."""
     if noise_variance is None:
         return what
-    return f"{what}\n(noise sd per side = {math.sqrt(noise_variance):.2g})"
+    return f"{what}\n({math.sqrt(2.0 * noise_variance):.2g} = noise of a duel)"
 
 
 def chance_text(p: float | None) -> str:

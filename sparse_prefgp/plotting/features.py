@@ -136,14 +136,14 @@ def relevance(
         raise ValueError("The items have no features to show; plot utilities in their place.")
     names, values = feature_relevance(model, rng=rng)
     order = np.argsort(-values, kind="stable")[:top]
-    ax = axes_or_new(ax)
+    ax = axes_or_new(ax, len(order))
     ax.grid(visible=False, axis="y")
     ax.barh(np.arange(len(order)), values[order], height=0.7, color=BLUE)
     set_rows(ax, [names[j] for j in order])
     noise = noise_of(model)
     # Rounding is not blown up to bars.
     ax.set_xlim(0.0, 1.05 * values.max() if values.max() > CONSTANT * noise**0.5 else 1.0)
-    ax.set_xlabel(utility_label("relevance: sd of utility due to the feature", noise))
+    ax.set_xlabel(utility_label("how far utility moves with this feature alone, sd", noise))
     if len(order) < len(names):
         ax.set_title(
             f"the {len(order)} most relevant of {len(names)} features", fontsize=SMALL, loc="right"
@@ -191,7 +191,7 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
         # A long name gives way to its coefficient.
         said = f" ({found.mean[i]:.3g})" if i < count else ""
         names.append(shortened_name(found.names[i], NAME_WIDTH - len(said)) + said)
-    ax = axes_or_new(ax)
+    ax = axes_or_new(ax, len(rows))
     ax.axvline(0.0, color=GREY, linewidth=1)
     for part, colour in ((rows < count, BLUE), (rows >= count, GREY)):
         at = rows[part]

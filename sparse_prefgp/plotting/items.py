@@ -83,7 +83,7 @@ def utilities(
     else:
         lower, upper, share = utility - Z_95 * sd, utility + Z_95 * sd, "95 % "
 
-    ax = axes_or_new(ax)
+    ax = axes_or_new(ax, len(rows))
     place = np.arange(len(rows))
     if lower.min() <= 0.0 <= upper.max():
         ax.axvline(0.0, color=GREY, linewidth=1)
@@ -203,6 +203,18 @@ def inducing_points(model: PreferenceGP) -> FloatArray | None:
     if model.inducing_variable is None:
         return None
     return np.asarray(model.inducing_variable.Z.numpy())
+
+
+def all_are_inducing(model: PreferenceGP) -> bool:
+    """Whether each item that was compared is an inducing input, so that there is nothing to see."""
+    Z = inducing_points(model)
+    if Z is None:
+        return False
+    items = seen_by_inducing(model.kernel, model.duels.items[compared_items(model.duels)])
+    items = np.unique(items, axis=0)
+    return len(items) <= len(Z) and all(
+        np.any(np.all(np.abs(Z - item) <= ROUNDING, axis=1)) for item in items
+    )
 
 
 def principal_axes(items: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparse_prefgp import analysis, learning, models, plotting
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
+from sparse_prefgp.plotting.items import all_are_inducing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,9 +70,9 @@ def write_pictures(
         `utilities.png`, where utilities move in time `trajectories.png`, and with features
         `relevance.png`; then, where they apply,
         `reliability.png`, `candidates_reliability.png` and `candidates_abstention.png`,
-        `coefficients.png`, `evidence.png`, `inducing_inputs.png`, and for one or two numeric
-        features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
-        `probability_to_beat.png`.
+        `coefficients.png`, `evidence.png`, `inducing_inputs.png` (unless every item is one), and
+        for one or two numeric features `utility_1d.png` or `utility_2d.png` and
+        `utility_2d_sd.png`, and `probability_to_beat.png`.
     :raises ModuleNotFoundError: matplotlib is not installed.
     :raises OSError: the folder cannot be written to.
     """
@@ -150,7 +151,7 @@ def write_pictures(
             "Log evidence of the training duels after each iteration; a curve that still rises at "
             "its end asks for more iterations.",
         )
-    if model.inducing_variable is not None:
+    if model.inducing_variable is not None and not all_are_inducing(model):
         add(
             "inducing_inputs",
             lambda: plotting.inducing_inputs(model),

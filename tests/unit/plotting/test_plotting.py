@@ -174,8 +174,24 @@ def test_utilities_in_order_with_intervals():
     assert list(points.lines[0].get_xdata()) == [2.0, 0.5, -1.0]
     ends = points.lines[2][0].get_segments()
     assert ends[0][:, 0] == pytest.approx([2.0 - 0.2 * Z, 2.0 + 0.2 * Z])
-    assert "95 %" in ax.get_xlabel() and "noise sd per side = 0.5" in ax.get_xlabel()
+    assert "95 %" in ax.get_xlabel() and "(0.71 = noise of a duel)" in ax.get_xlabel()
     drawn(ax)
+
+
+@pytest.mark.parametrize("number", [2, 20, 38])
+def test_a_picture_of_many_items_is_higher(number):
+    frame = {
+        "rank": np.arange(1, number + 1),
+        "item_id": [f"item {i}" for i in range(number)],
+        "utility": -np.arange(float(number)),
+        "sd": np.ones(number),
+        "p_best": np.full(number, 0.1),
+    }
+    ax = plotting.utilities(frame, top=38)
+    assert ax.figure.get_size_inches() == pytest.approx([7.0, 4.5 if number <= 20 else 7.92])
+    drawn(ax)
+    first, second = (label.get_window_extent() for label in ax.get_yticklabels()[:2])
+    assert second.y1 <= first.y0
 
 
 def test_utilities_with_the_intervals_and_chances_of_rank(models):

@@ -67,6 +67,17 @@ def test_nothing_held_out_no_inducing_inputs_one_feature(tmp_path):
     assert names(pictures) == ["utilities", "relevance", "utility_1d", "probability_to_beat"]
 
 
+def test_inducing_inputs_that_are_all_items_are_not_drawn(tmp_path, flat):
+    duels = flat.duels
+    model = spg.PreferenceGP(
+        duels,
+        flat.kernel,
+        approximation=spg.VFE(),
+        inducing_variable=np.unique(duels.items, axis=0),
+    )
+    assert "inducing_inputs" not in names(write_pictures(tmp_path, model, None))
+
+
 @pytest.mark.parametrize("leaning", [False, True])
 def test_coefficients_of_covariates(tmp_path, leaning):
     rng = np.random.default_rng(3)
