@@ -135,6 +135,8 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
     """
 
     engine: GaussianSites
+    unit = "observation"
+    """What one of the data is called in messages."""
 
     def __init__(
         self,
