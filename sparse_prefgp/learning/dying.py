@@ -94,6 +94,6 @@ def death_in(model: PreferenceGP | StreamedGP) -> Death | None:
 
 def _width(model: PreferenceGP | StreamedGP, kernel: gpflow.kernels.Kernel) -> int:
     """How many features a term sees."""
-    # All that pay for what is unexplained have inducing inputs, also those that know no duels.
-    columns = model.inducing_variable.Z.shape[-1]
-    return len(np.arange(columns)[kernel.active_dims])
+    points = model.inducing_variable  # a regression has no duels
+    assert points is not None
+    return len(np.arange(points.Z.shape[-1])[kernel.active_dims])
