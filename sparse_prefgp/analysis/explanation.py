@@ -118,41 +118,47 @@ class Explanation:
 
     @property
     def headline(self) -> str:
-        """The text without the table: who is preferred, by how much, and how that was explained."""
+        """The text above the table: who is preferred, and by how much."""
         tie = ""
         if self.tie_probability is not None:
             tie = f", and of a tie {self.tie_probability:.3f}"
-        lines = [
+        return (
             f"The probability that {self.first} beats {self.second} is {self.probability:.3f}{tie}"
             f"; its expected utility is {abs(self.difference):.3f} "
             f"{'above' if self.difference >= 0.0 else 'below'} the other's, sd {self.sd:.3f}."
-        ]
+        )
+
+    def _how(self) -> list[str]:
+        """The text below the table: how the difference was explained."""
         if self.steps is None:
-            lines.append(f"Contributions: {self.method}.")
+            lines = [f"Contributions: {self.method}."]
         else:
-            lines.append(
+            lines = [
                 f"Contributions add up to it, to {abs(self.residual):.1e}: {self.method} "
                 f"(Sundararajan, Taly & Yan 2017), {self.steps} points."
-            )
+            ]
         if not self.converged:
             lines.append(
                 f"Warning: the tolerance of {self.tolerance:.1e} was not met; the contributions "
                 "are not exact."
             )
-        return "\n".join(lines)
+        return lines
 
     def __str__(self) -> str:
         # What does not differ between the items contributes nothing, not even uncertainty.
         some = (self.frame["contribution"] != 0.0) | (self.frame["sd"] > 0.0)
         differing = self.frame[some]
         shown = differing.head(FEATURES_SHOWN)
-        cells = [("feature", self.first, self.second, "contribution", "sd")]
+        headings = ("feature", self.first, self.second, "contribution", "sd")
+        cells: list[tuple[str, ...]] = [headings]
         for row in shown.itertuples(index=False):
             sd = "" if math.isnan(row.sd) else f"{row.sd:.3f}"
             cells.append(
                 (row.feature, _text(row.first), _text(row.second), f"{row.contribution:+z.3f}", sd)
             )
-        widths = [max(len(row[k]) for row in cells) for k in range(5)]
+        if differing["sd"].isna().all():  # as an integrated path has none
+            cells = [row[:-1] for row in cells]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [self.headline]
         for row in cells:
             texts = [row[0].ljust(widths[0])]
@@ -170,7 +176,7 @@ class Explanation:
                 chosen = [word for word, slope in found if sign * slope > 0.0][:WORDS_SHOWN]
                 if chosen:
                     lines.append(f"{name} that {what} it here: {', '.join(chosen)}")
-        return "\n".join(lines)
+        return "\n".join(lines + self._how())
 
 
 def explain(

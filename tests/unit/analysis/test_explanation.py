@@ -242,7 +242,8 @@ def test_levels_of_a_column_count_together(cars):
     assert "petrol" in str(found) and "The probability that car 0 beats car 1 is" in str(found)
     same = explain(model, "car 0", "car 3")
     assert contributions(same)["fuel"] == 0.0
-    assert str(same).endswith("and 1 that contributes nothing") and "fuel" not in str(same)
+    assert "\nand 1 that contributes nothing\nContributions add up" in str(same)
+    assert "fuel" not in str(same) and "contribution\n" in str(same)  # and no empty sd
     assert str(same).startswith(same.headline) and "price" not in same.headline
     linear = spg.PreferenceGP(
         model.duels,
