@@ -106,6 +106,15 @@ class ItemSet:
         return {name: int(mask.sum()) for name, mask in self.outside_by_feature.items()}
 
     @property
+    def outside_of_items(self) -> dict[str, list[str]]:
+        """The raw features in which each item lies outside, for each item that does in any."""
+        found: dict[str, list[str]] = {}
+        for name, mask in self.outside_by_feature.items():
+            for i in np.flatnonzero(mask):
+                found.setdefault(id_text(self.ids[i]), []).append(name)
+        return found
+
+    @property
     def unknown_levels(self) -> dict[str, dict[str, int]]:
         """How many items have each level that the model does not know, per categorical column."""
         return {name: dict(Counter(rows.values())) for name, rows in self.levels_never_seen.items()}

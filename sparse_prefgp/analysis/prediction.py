@@ -22,7 +22,7 @@ from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 
-TIE = "tie_probability"
+TIE, LOSS = "tie_probability", "loss_probability"
 GRADE = "p_"
 ADDED = ("probability", "difference", "sd", "lower", "upper", "outside_range")
 # Pairs that are in TensorFlow at a time.
@@ -74,13 +74,15 @@ def predict(
     :param best_worst: the same of best and worst, as `read_best_worst` takes them.
     :param options: of these readers, such as `at_once=True`.
     :return: The pairs as a data frame, all columns as they are, with `probability` (that the first,
-        or the winner, beats the second), for a model with a margin `tie_probability`, for one with
-        grades `p_LEVEL` for each of them (of the first over the second, worst first), `difference`
+        or the winner, beats the second), for a model with a margin `tie_probability` and
+        `loss_probability` (that the second wins; the three add up to 1), for one with grades
+        `p_LEVEL` for each of them (of the first over the second, worst first), `difference`
         (expected utility of the first less that of the second), `sd`, `lower` and `upper` (of that
         difference) and `outside_range` (either item outside the range of the training items).
         `frame.attrs` holds `level`, `grades` (their columns, if any), `negative_variances` (how
         many variances rounding had made negative; their sd is 0), and of the items in the pairs
-        `outside_features` and `unknown_levels`.
+        `outside_items` (the features in which each one outside is so), `outside_features` and
+        `unknown_levels`.
     :raises ValueError: a missing column, one named like a column that is added, an unknown id (with
         its row), a missing group, groups for a model with one noise for all, a level outside (0,
         1), and what `resolve_items` raises.
@@ -95,7 +97,7 @@ def predict(
     refuse_options(options)
     table, sides = load_pairs(pairs)
     grades = grade_columns(model)
-    added = (*ADDED, TIE, *grades)
+    added = (*ADDED, TIE, LOSS, *grades)
     taken = next((name for name in added if name in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
@@ -120,9 +122,10 @@ def predict(
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
     half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd
+    ties = {TIE: np.exp(outcome.tied), LOSS: np.exp(outcome.lost)}
     frame = table.frame.assign(
         probability=np.exp(outcome.won),
-        **({} if model.margin is None else {TIE: np.exp(outcome.tied)}),
+        **({} if model.margin is None else ties),
         **{name: np.exp(outcome.grades[:, k]) for k, name in enumerate(grades)},
         difference=mean,
         sd=sd,
@@ -136,6 +139,7 @@ def predict(
         **({"grades": list(grades)} if grades else {}),
         **({"covariates": list(names) if said is not None else []} if names else {}),
         "negative_variances": int(negative.sum()),
+        "outside_items": there.outside_of_items,
         "outside_features": there.outside_features,
         "unknown_levels": there.unknown_levels,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,13 @@ from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.data.vectors import vector_rows
 from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 
-TIE, GRADE = "tie_probability", "p_"
+TIE, LOSS, GRADE = "tie_probability", "loss_probability", "p_"
 PROBABILITY, LOG_PROBABILITY = "probability", "log_probability"
+# Of those outside of the range, so many are named.
+ITEMS_NAMED, FEATURES_NAMED = 3, 3
 EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
 
 
@@ -116,12 +119,8 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
         write_file(options.out, frame.to_csv(index=False))
     grades = frame.attrs.get("grades", ())
     console.print(_table(frame.head(options.show), len(frame), grades))
-    console.print(
-        Text(
-            "Probability that the first beats the second; difference of their utilities, with "
-            f"its {100 * options.level:g} % interval."
-        )
-    )
+    for line in _caption(frame, options.level):
+        console.print(Text(line))
     _say_whose(console, fitted, frame, options)
     console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)
 
@@ -157,19 +156,51 @@ def _finish_sets(console: Output, model: Any, frame: Any, options: PredictOption
     console.finish({what: frame.to_dict("records")}, options.out)
 
 
+def _caption(frame: Any, level: float) -> list[str]:
+    """What the columns are, and which items the model has seen nothing like."""
+    chance = "Probability that the first beats the second in one duel, luck included"
+    if TIE in frame:
+        chance = (
+            "Probabilities of one duel, luck included: that the first wins, a tie, and a loss (the "
+            "second wins), which add up to 1"
+        )
+    lines = [f"{chance}; true difference of their utilities, with its {100 * level:g} % interval."]
+    if outside := frame.attrs["outside_items"]:
+        lines.append(_outside(outside))
+    return lines
+
+
+def _outside(features: Mapping[str, Sequence[str]]) -> str:
+    """Which items are outside of the range, and in which features."""
+    names = list(features)
+    if len(names) == 1:
+        where = some_of([repr(name) for name in features[names[0]]], FEATURES_NAMED)
+        return f"{names[0]} is outside the range of the training items in {where}: trust it less."
+    said = [
+        f"{name} (in {some_of([repr(one) for one in features[name]], FEATURES_NAMED)})"
+        for name in names[:ITEMS_NAMED]
+    ]
+    if len(names) > ITEMS_NAMED:
+        said.append(counted(len(names) - ITEMS_NAMED, "more item"))
+    return (
+        f"{', '.join(said[:-1])} and {said[-1]} are outside the range of the training items: "
+        "trust them less."
+    )
+
+
 def _table(frame: Any, total: int, grades: Sequence[str]) -> Cells:
     first, second = ("first", "second") if "first" in frame else ("winner", "loser")
     columns = {
         first: [str(item) for item in frame[first]],
         second: [str(item) for item in frame[second]],
         "probability": chances(frame["probability"]),
-        **({"tie": chances(frame[TIE])} if TIE in frame else {}),
+        **({"tie": chances(frame[TIE]), "loss": chances(frame[LOSS])} if TIE in frame else {}),
         **{name.removeprefix(GRADE): chances(frame[name]) for name in grades},
         "difference": [f"{value:z.3f}" for value in frame["difference"]],
         "interval": intervals(frame["lower"], frame["upper"]),
     }
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    shown = [name.removeprefix(GRADE) for name in grades]
+    shown = [name.removeprefix(GRADE) for name in grades if name != f"{GRADE}tie"]
     title = "All pairs" if len(frame) == total else f"The first {len(frame):,} of {total:,} pairs"
     return cells_table(title, columns, left=(first, second), spare=("outside", "interval", *shown))

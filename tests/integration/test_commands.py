@@ -176,7 +176,9 @@ def test_predict(folder: Path, fitted: Path, tmp_path: Path) -> None:
     more = ("--pairs", folder / "pairs.csv", "--items", folder / "new.csv")
     result = call("predict", "--model", fitted, *more, "--out", out, "--level", 0.8)
     assert result.exit_code == 0, result.output
-    assert "80 % interval" in result.stdout
+    said = " ".join(result.stdout.split())
+    assert "luck included; true difference of their utilities, with its 80 % interval" in said
+    assert "outside the range of the training items" not in said
     frame = pd.read_csv(out)
     assert list(frame.columns[:4]) == ["first", "second", "note", "probability"]
     model = spg.load(fitted)
@@ -187,6 +189,21 @@ def test_predict(folder: Path, fitted: Path, tmp_path: Path) -> None:
     assert frame["difference"][2] == frame["sd"][2] == 0.0
     told = answer("predict", "--model", fitted, *more)
     assert [row["note"] for row in told["pairs"]] == ["x", "y", "z"]
+
+
+def test_predict_names_the_items_outside_the_range(
+    folder: Path, fitted: Path, tmp_path: Path
+) -> None:
+    new = pd.read_csv(folder / "items.csv").assign(item_id=[f"far {i}" for i in range(N)])
+    new.assign(a=99.0).to_csv(tmp_path / "far.csv", index=False)
+    for count, told in (
+        (1, "far 0 is outside the range of the training items in 'a': trust it less."),
+        (5, "far 2 (in 'a') and 2 more items are outside the range of the training items: trust"),
+    ):
+        pairs = pd.DataFrame({"first": [f"far {i}" for i in range(count)], "second": "i1"})
+        pairs.to_csv(tmp_path / "pairs.csv", index=False)
+        more = ("--pairs", tmp_path / "pairs.csv", "--items", tmp_path / "far.csv")
+        assert told in " ".join(call("predict", "--model", fitted, *more).stdout.split())
 
 
 def test_evaluate(folder: Path, fitted: Path, tmp_path: Path) -> None:

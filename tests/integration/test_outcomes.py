@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,8 @@ def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
     np.testing.assert_allclose(frame["probability"], ndtr((mean - 0.4) / sd), atol=IDENTITY)
     tie = ndtr((mean + 0.4) / sd) - ndtr((mean - 0.4) / sd)
     np.testing.assert_allclose(frame["tie_probability"], tie, atol=IDENTITY)
+    three = frame[["probability", "tie_probability", "loss_probability"]]
+    np.testing.assert_allclose(three.sum(axis=1), 1.0, atol=IDENTITY)
     # The two orders of a pair, and the tie, add up to 1; against itself both sides are equal.
     assert frame["probability"][:2].sum() + tie[0] == pytest.approx(1.0)
     assert 2 * frame["probability"][2] + tie[2] == pytest.approx(1.0)
@@ -535,10 +538,11 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
     new.to_csv(tmp_path / "new.csv", index=False)
     pairs = pd.DataFrame({"first": ["x"], "second": ["y"], "who": ["ann"]})
     pairs.to_csv(tmp_path / "pairs.csv", index=False)
-    run(
+    shown = run(
         *("predict", "--model", out / "model", "--pairs", tmp_path / "pairs.csv"),
         *("--items", tmp_path / "new.csv", "--noise-by", "who", "--out", tmp_path / "found.csv"),
     )
+    assert re.search("probability +tie +loss +difference", shown) and "add up to 1" in shown
     assert 0 < pd.read_csv(tmp_path / "found.csv")["tie_probability"][0] < 1
     # Duels between the items, in a context by its columns.
     ids = ranking["item_id"].to_numpy()

@@ -69,6 +69,7 @@ def test_the_models_own_items(model: spg.PreferenceGP) -> None:
     assert frame.attrs == {
         "level": 0.8,
         "negative_variances": 0,
+        "outside_items": {},
         "outside_features": {},
         "unknown_levels": {},
     }
@@ -115,6 +116,7 @@ def test_given_items_come_first_and_the_models_own_after(model: spg.PreferenceGP
     # What is said is about the items in the pairs.
     assert frame.attrs["unknown_levels"] == {"colour": {"pink": 1}}
     assert frame.attrs["outside_features"] == {"colour": 1}
+    assert frame.attrs["outside_items"] == {"new": ["colour"]}
 
 
 def test_known_items_keep_their_effects(effects: spg.PreferenceGP) -> None:
