@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
@@ -31,6 +33,7 @@ from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.texts import Encoder, features_like, items_given
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.words import id_text
 
 
 def read_table(
@@ -135,11 +138,40 @@ def read_table(
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
     found = replace(found, unused=tuple(found.context.columns))
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
+    if ties is None and grade is None and not {*flags} & {*table.frame.columns}:
+        _warn_of_draws(found)
     found = replace(found, people=people_of(people, events.person))
     found = placed(found, columns.table, context, item)
     if time is not None:
         warn_of_spellings(names_of_rows(found.item_ids, found.item_rows) or (), "items")
     return found
+
+
+def _warn_of_draws(table: DuelTable) -> None:
+    """Of columns that nobody named and that may say which duels were tied."""
+    sides = tuple(f"{side}_" for side in (WINNER, LOSER))
+    found = [
+        name
+        for name in table.unused
+        if not str(name).startswith(sides) and _is_of_both(table.context[name])
+    ]
+    if found:
+        several = len(found) > 1
+        warnings.warn(
+            f"Column{'s' * several} {', '.join(map(repr, found))} hold{'s' * (not several)} only 0 "
+            f"and 1 and {'are' if several else 'is'} not used: if 1 is a draw, rename it to tie, "
+            "else such rows count as wins.",
+            stacklevel=3,
+        )
+
+
+def _is_of_both(column: Any) -> bool:
+    """Whether each value is 0 or 1, or False or True, and both are there."""
+    values = {id_text(value).lower() for value in column.unique()[: len(YES_AND_NO)]}
+    return column.nunique(dropna=False) == 2 and {YES_AND_NO.get(v) for v in values} == {
+        True,
+        False,
+    }
 
 
 def _grades(grade: str | None, levels: Any) -> tuple[str | None, tuple[str, ...] | None]:

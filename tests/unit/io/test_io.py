@@ -59,6 +59,26 @@ def test_frame_to_duels():
     assert "wheels" in str(duels.summary())
 
 
+@pytest.mark.parametrize("values", [[0, 1, 0], [1.0, 0.0, 1.0], [True, False, False]])
+def test_a_column_that_may_say_who_drew_is_named(values):
+    more = DUELS.assign(same=values, winner_home=[0, 1, 1], note="x", all_won=1)
+    with pytest.warns(UserWarning) as caught:
+        read_duels(ITEMS, more)
+    assert [str(one.message) for one in caught] == [
+        "Column 'same' holds only 0 and 1 and is not used: if 1 is a draw, rename it to tie, else "
+        "such rows count as wins."
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_duels(ITEMS, more.rename(columns={"same": "tie"}))
+        read_duels(ITEMS, more.assign(tie=0))
+        read_duels(ITEMS, more, ignore=["same"])
+        read_duels(ITEMS, more.assign(same=[0, 2, 0]))
+        read_duels(ITEMS, more.assign(same=[0, None, 1]))
+    with pytest.warns(UserWarning, match="Columns 'same', 'other' hold only 0 and 1 and are not"):
+        read_duels(ITEMS, more.assign(other=[1, 0, 0]))
+
+
 def test_columns_of_the_duels_that_nobody_named():
     more = DUELS.assign(winner_home=[1, 0, 1], loser_home=0, count=1, tie=0, note="x")
     assert read_duels(ITEMS, DUELS[["winner", "loser"]]).unused_columns == ()
