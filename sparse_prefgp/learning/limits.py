@@ -13,6 +13,7 @@ from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.data.slices import DAYS_A_YEAR
+from sparse_prefgp.learning.notes import NO_LINE
 from sparse_prefgp.models.posterior import each_difference
 from sparse_prefgp.models.protocols import Learns
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
@@ -100,8 +101,30 @@ def _at_limits(model: Learns) -> Iterator[str]:
             if np.any(where):
                 what = _elements(model, kernel, name, parameter, where)
                 limit = low if word == "lower" else high
+                if word == "lower" and name == "variance" and _may_curve(model, kernel, where):
+                    yield (
+                        f"{NO_LINE}{_features(model, kernel, where)} (variance of Linear at its "
+                        f"lower limit, {limit:g}); a curved one may remain."
+                    )
+                    continue
                 meaning = _MEANINGS.get((word, name), "")
                 yield f"At the {word} limit of what can be learned, {limit:g}: {what}{meaning}."
+
+
+def _may_curve(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> bool:
+    """Whether the kernel is a linear term without these features, which another term sees too."""
+    whole, number = model.kernel, model.features[0].shape[1]
+    if not isinstance(kernel, gpflow.kernels.Linear) or not isinstance(whole, gpflow.kernels.Sum):
+        return False
+    seen = np.arange(number)[kernel.active_dims]
+    if kernel not in whole.kernels or at.shape != seen.shape:
+        return False
+    curved = [
+        np.arange(number)[term.active_dims]
+        for term in whole.kernels
+        if isinstance(term, gpflow.kernels.Stationary)
+    ]
+    return all(any(column in columns for columns in curved) for column in seen[at])
 
 
 def _hardly_returning(model: Learns) -> Iterator[str]:
@@ -198,16 +221,22 @@ def _elements(
 ) -> str:
     """`lengthscales of Matern52 for 'price', 'age'`."""
     text = name if kernel is None else f"{name} of {type(kernel).__name__}"
+    features = _features(model, kernel, at)
+    return f"{text} for {features}" if features else text
+
+
+def _features(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> str:
+    """`'price', 'age'`; nothing where a parameter is not of one feature each."""
     values, names = model.features
     number = values.shape[1]
     columns: Sequence[int] = range(number)
     if kernel is not None and id(kernel) in _of_directions(model.kernel):
-        return text
+        return ""
     if kernel is not None:
         columns = np.arange(number)[kernel.active_dims] if number else columns
     if at.ndim != 1 or len(at) != len(columns) or kernel is None:
-        return text
+        return ""
     chosen = [int(columns[i]) for i in np.flatnonzero(at)]
     shown = [repr(names[i]) if names is not None else f"feature {i}" for i in chosen[:_NAMED]]
     more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
-    return f"{text} for {', '.join(shown)}{more}"
+    return f"{', '.join(shown)}{more}"

@@ -7,6 +7,8 @@ from typing import Any
 
 from sparse_prefgp.support.words import counted
 
+# How a sentence begins that warns of nothing.
+NO_LINE = "No straight-line effect was found for "
 # Below, what was clipped is the rounding of any sum.
 _ROUNDING = 1e-10
 # A jitter below this share of the variances of noise and kernel moves no digit that is shown.
@@ -21,6 +23,11 @@ def fit_notes(figures: Mapping[str, Any]) -> list[str]:
         if name in figures:
             notes += notes_of(figures[name], after)
     return [*dict.fromkeys(notes)]
+
+
+def is_warning(note: str) -> bool:
+    """Whether it is to be known before anybody relies on the fit; others say what was found."""
+    return NO_LINE not in note
 
 
 def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:

@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.metrics import (
     rivals_in,
     rows_in,
 )
-from sparse_prefgp.learning.notes import fit_notes
+from sparse_prefgp.learning.notes import fit_notes, is_warning
 from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.workflow.pages import embedded, page_template
 from sparse_prefgp.workflow.pictures import TOP, Picture
@@ -108,6 +108,7 @@ def render_report(
     :raises OSError: a picture cannot be read.
     """
     template = page_template("fit_report.html")
+    told = [*dict.fromkeys([*fit_notes(figures), *notes])]
     fits = [(name, figures[name]) for name in ("fit", "refit_fit") if name in figures]
     both = len(fits) > 1
     headings = {
@@ -122,7 +123,8 @@ def render_report(
             *people_lines(figures.get("people")),
             *time_lines(figures.get("in_time")),
         ],
-        notes=[*dict.fromkeys([*fit_notes(figures), *notes])],
+        notes=[note for note in told if is_warning(note)],
+        findings=[note for note in told if not is_warning(note)],
         split=figures.get("split_description", ""),
         score_tables=[*_score_tables(figures), *_candidates(figures)],
         top=None if ranking is None else _top(ranking),

@@ -81,14 +81,25 @@ def test_parameters_at_limits_are_named() -> None:
     )
     model = spg.PreferenceGP(DUELS, kernel)
     assert limits_of(model) == (
-        "At the lower limit of what can be learned, 1e-10: variance of Linear for 'price', "
-        "'colour' (which plays no part).",
+        "No straight-line effect was found for 'price', 'colour' (variance of Linear at its lower "
+        "limit, 1e-10); a curved one may remain.",
         "At the upper limit of what can be learned, 3: variance of Matern52.",
         "At the lower limit of what can be learned, 0.0001: lengthscales of Matern52 for 'age' "
         "(any two values of such a feature are unrelated).",
     )
     gpflow.set_trainable(kernel, False)
     assert limits_of(model) == ()
+
+
+@pytest.mark.parametrize("others", [(), ("item",), ("age",)])
+def test_a_linear_term_that_nothing_else_stands_for_plays_no_part(others: tuple[str, ...]) -> None:
+    kernel = KernelChoice.parse("+".join(("linear", *(o for o in others if o == "item")))).build(3)
+    if others == ("age",):
+        kernel = kernel + k.Matern52(active_dims=[1])
+    linear = kernel if others == () else kernel.kernels[0]
+    linear.variance.unconstrained_variable.assign([-800.0, 0.0, -800.0])
+    (found,) = limits_of(spg.PreferenceGP(DUELS, kernel))
+    assert found.endswith("variance of Linear for 'price', 'colour' (which plays no part).")
 
 
 def test_a_variance_of_zero_is_named_too() -> None:
@@ -209,7 +220,9 @@ def test_a_regression_has_limits_too() -> None:
     kernel.kernels[0].variance.assign([0.3, 1e-12])
     kernel.kernels[1].lengthscales.assign([1e-6, 1.0])
     found = limits_of(model)
-    assert [("Linear for feature 1" in text, "feature 0" in text) for text in found] == [
+    assert [
+        ("found for feature 1 (variance of Linear" in text, "feature 0" in text) for text in found
+    ] == [
         (True, False),
         (False, True),
     ]
