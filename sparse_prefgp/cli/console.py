@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -158,6 +159,25 @@ def open_model(console: Output, path: Path) -> PreferenceGP:
 
     with console.status("Reading the model …"):
         return load(path)
+
+
+def kept_from(path: Path) -> str:
+    """What the folder of a fit says its model has learned from, where that is not all there was;
+    empty otherwise."""
+    from sparse_prefgp.disk.model_folder import find_model
+    from sparse_prefgp.learning.notes import learned_from
+    from sparse_prefgp.workflow.folder import METRICS, MODEL, PROGRAM
+
+    place = find_model(path).resolve()
+    if place.name != MODEL:
+        return ""
+    try:
+        figures = json.loads((place.parent / METRICS).read_text(encoding="utf-8"))
+        ours = figures["program"] == PROGRAM and "refit_fit" not in figures
+        partly = ours and figures["data"]["train_duels"] < figures["data"]["duels"]
+        return learned_from(figures) if partly else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def import_tensorflow(console: Output) -> None:

@@ -16,6 +16,7 @@ from sparse_prefgp.cli.console import (
     cells_table,
     chances,
     intervals,
+    kept_from,
     open_model,
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
@@ -119,7 +120,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
         write_file(options.out, frame.to_csv(index=False))
     grades = frame.attrs.get("grades", ())
     console.print(_table(frame.head(options.show), len(frame), grades))
-    for line in _caption(frame, options.level):
+    for line in filter(None, [*_caption(frame, options.level), kept_from(saved.model)]):
         console.print(Text(line))
     _say_whose(console, fitted, frame, options)
     console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)

@@ -17,6 +17,7 @@ from sparse_prefgp.cli.console import (
     chances,
     counting_bar,
     intervals,
+    kept_from,
     open_model,
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
@@ -105,7 +106,7 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
     if options.out is not None:
         write_file(options.out, frame.to_csv(index=False))
     console.print(ranking_table(ranking, options.show))
-    for note in ranking.notes():
+    for note in filter(None, [*ranking.notes(), kept_from(saved.model)]):
         console.print(Text(note))
     console.finish(ranking.to_dict(), options.out)
 

@@ -114,7 +114,9 @@ def _at_limits(model: Learns) -> Iterator[str]:
 def _may_curve(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> bool:
     """Whether the kernel is a linear term without these features, which another term sees too."""
     whole, number = model.kernel, model.features[0].shape[1]
-    if not isinstance(kernel, gpflow.kernels.Linear) or not isinstance(whole, gpflow.kernels.Sum):
+    if kernel is None or type(kernel) is not gpflow.kernels.Linear:  # no polynomial
+        return False
+    if not isinstance(whole, gpflow.kernels.Sum):
         return False
     seen = np.arange(number)[kernel.active_dims]
     if kernel not in whole.kernels or at.shape != seen.shape:

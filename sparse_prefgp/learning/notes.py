@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparse_prefgp.learning.settling import WINDOW
 from sparse_prefgp.support.words import counted
 
 # How a sentence begins that warns of nothing.
 NO_LINE = "No straight-line effect was found for "
+# Times the gain at which a fit settles: below, more iterations hardly help.
+_NEARLY = 10.0
 # Below, what was clipped is the rounding of any sum.
 _ROUNDING = 1e-10
 # A jitter below this share of the variances of noise and kernel moves no digit that is shown.
@@ -18,11 +21,34 @@ _HARMLESS = 1e-8
 def fit_notes(figures: Mapping[str, Any]) -> list[str]:
     """What to know about the fits in the figures, one sentence each: on the terminal, on the page
     and in `metrics.json`."""
-    notes: list[str] = []
-    for name, after in (("fit", ""), ("refit_fit", " of the fit to all duels")):
-        if name in figures:
-            notes += notes_of(figures[name], after)
-    return [*dict.fromkeys(notes)]
+    fits = [figures[name] for name in ("fit", "refit_fit") if name in figures]
+    if len(fits) < 2:
+        return [*dict.fromkeys(note for fit in fits for note in notes_of(fit))]
+    nouns = f"{fits[0].get('unit', 'duel')}s"
+    names = [f"the fit to the training {nouns}", f"the fit to all {nouns}"]
+    told = [notes_of(fit, f" of {name}") for fit, name in zip(fits, names, strict=True)]
+    both = {*told[0]} & {*told[1]}
+    return [
+        *dict.fromkeys(
+            note if note in both or name in note else f"{name[0].upper()}{name[1:]}: {note}"
+            for name, notes in zip(names, told, strict=True)
+            for note in notes
+        )
+    ]
+
+
+def learned_from(figures: Mapping[str, Any]) -> str:
+    """Of how many of the duels the model that is kept has learned; empty where that is not known.
+
+    :param figures: as in `metrics.json`.
+    """
+    data, nouns = figures.get("data", {}), f"{figures.get('fit', {}).get('unit', 'duel')}s"
+    some, whole = data.get("train_duels"), data.get("duels")
+    if some is None or whole is None:
+        return ""
+    if some >= whole or "refit_fit" in figures:
+        return f"Learned from all {whole:,} {nouns}."
+    return f"Learned from {some:,} of {whole:,} {nouns}; fit --refit (refit=True) learns from all."
 
 
 def is_warning(note: str) -> bool:
@@ -122,7 +148,8 @@ def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
         which = after.removeprefix(" of ") or "the fit"
         if limit is not None and fit.get("iterations", 0) >= limit:
             notes.append(
-                f"The limit of {limit} iterations (max_iterations) ended {which}; more may help."
+                f"The limit of {limit} iterations (max_iterations) ended {which}"
+                f"{_nearly_settled(fit) or '; more may help'}."
             )
         else:
             notes.append(f"The optimiser{after} stopped early: {message}.")
@@ -143,6 +170,17 @@ def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
             "inference had not converged."
         )
     return notes
+
+
+def _nearly_settled(fit: Mapping[str, Any]) -> str:
+    """What the last iterations brought, where that is next to nothing; else empty."""
+    gained, least = fit.get("last_gain"), fit.get("least_gain")
+    if gained is None or not least or gained >= _NEARLY * least:
+        return ""
+    return (
+        f", which had nearly settled: the last {WINDOW} iterations brought {gained:.1e} nats per "
+        f"{fit.get('unit', 'duel')}"
+    )
 
 
 def _about_chunks(fit: Mapping[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from sparse_prefgp.learning.objective import (
     Objective,
 )
 from sparse_prefgp.learning.report import OptimisationReport, Progress, StartReport
-from sparse_prefgp.learning.settling import Settling
+from sparse_prefgp.learning.settling import WINDOW, Settling
 from sparse_prefgp.learning.starts import perturb
 from sparse_prefgp.learning.ties import fit_tie_margin
 from sparse_prefgp.models import PreferenceGP
@@ -417,6 +417,7 @@ class _InMemory(_Run):
             converged=starts[kept].converged,
             message=starts[kept].message,
             history=best.history,
+            last_gain=_last_gain(best, duels),
             compile_seconds=objective.compile_seconds,
             starts=starts,
             kept=kept,
@@ -540,6 +541,7 @@ class _InChunks(_Run):
             converged=first_leg.converged,
             message=_why(first_leg, settings.max_iterations),
             history=first_leg.history,
+            last_gain=_last_gain(first_leg, total) if self._rows is None else None,
             gradients=settings.gradients,
             rebuilt=model.rebuilt[self._rebuilt_before :],
             limits=ends,
@@ -572,6 +574,13 @@ class _InChunks(_Run):
         # Curvature grows with the number of duels.
         share = number / model.duels.num_duels
         return Curvature(leg.curvature.steps, leg.curvature.changes / share)
+
+
+def _last_gain(leg: LbfgsState, duels: float) -> float | None:
+    """Of its last ten iterations, per duel."""
+    if len(leg.values) <= WINDOW:
+        return None
+    return float(leg.values[-1 - WINDOW] - leg.value) / duels
 
 
 def _why(leg: LbfgsState, limit: int) -> str:

@@ -118,6 +118,8 @@ class OptimisationReport:
     """What the exact iterations that were made did gain, in nats."""
     all_rows: bool = False
     """Whether the subset left no row out, so that it cost nothing."""
+    last_gain: float | None = None
+    """What the last ten iterations together brought, in nats per duel; None of fewer."""
     rebuilt: tuple[str, ...] = ()
     """Parts that were lost on the way and rebuilt, in words."""
 
@@ -135,6 +137,7 @@ class OptimisationReport:
             "resumed_at": self.resumed_at,
             "optimiser_converged": self.converged,
             "optimiser_message": self.message,
+            "last_gain": self.last_gain,
             "limits": list(self.limits),
             "restarted": self.restarted,
             "evaluations": self.evaluations,
@@ -154,7 +157,8 @@ class OptimisationReport:
         }
         return found | more | {"rebuilt": list(self.rebuilt)}
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """How it went, without what there is to know about it."""
         text = (
             f"log evidence {self.log_evidence_start:.3f} -> {self.log_evidence:.3f} nats in "
             f"{self.iterations} iterations ({self._spent()}, {self.seconds:.1f} s)"
@@ -163,6 +167,10 @@ class OptimisationReport:
             text += f"; {self.message}"
         if len(self.starts) > 1:
             text += f"; the best of {len(self.starts)} starts is number {self.kept + 1}"
+        return text
+
+    def __str__(self) -> str:
+        text = self.summary()
         notes = notes_of(self.figures())
         return " ".join([f"{text}." if notes else text, *notes])
 

@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.metrics import (
     rivals_in,
     rows_in,
 )
-from sparse_prefgp.learning.notes import fit_notes, is_warning
+from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
 from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.workflow.pages import embedded, page_template
 from sparse_prefgp.workflow.pictures import TOP, Picture
@@ -127,7 +127,7 @@ def render_report(
         findings=[note for note in told if not is_warning(note)],
         split=figures.get("split_description", ""),
         score_tables=[*_score_tables(figures), *_candidates(figures)],
-        top=None if ranking is None else _top(ranking),
+        top=None if ranking is None else _top(ranking, learned_from(figures)),
         pictures=[
             embedded(folder / shown.file, shown.title, shown.caption)
             for shown in (Picture(*picture) for picture in pictures)
@@ -359,7 +359,7 @@ def _outcome_table(
     }
 
 
-def _top(ranking: Any) -> dict[str, Any]:
+def _top(ranking: Any, learned: str) -> dict[str, Any]:
     frame = getattr(ranking, "frame", ranking)
     ranks = np.asarray(frame["rank"], dtype=np.float64)
     order = np.argsort(ranks, kind="stable")[:TOP]
@@ -383,7 +383,7 @@ def _top(ranking: Any) -> dict[str, Any]:
             [(_ranking_cell(name, values[name][i]), kinds[name]) for name in columns] for i in order
         ],
         "total": len(ranks),
-        "explanation": explanation,
+        "explanation": f"{explanation} {learned}".rstrip(),
     }
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models
-from sparse_prefgp.learning.notes import fit_notes, notes_of
+from sparse_prefgp.learning.notes import fit_notes, learned_from, notes_of
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
 from sparse_prefgp.workflow.fit_metrics import (
@@ -154,7 +154,10 @@ class FitOutput:
             self.model.close()
 
     def __str__(self) -> str:
-        lines = [str(self.report)]
+        unit = self.figures.get("fit", {}).get("unit", "duel")
+        which = f"the fit to all {unit}s: " if "refit_fit" in self.figures else ""
+        lines = [f"{which}{self.report.summary()}"]
+        lines += filter(None, [learned_from(self.figures)])
         for name, scores in self.scores.items():
             if isinstance(self.held_out, analysis.answers.HeldOutAnswers):
                 lines += analysis.answers.lines_of(name, scores)

@@ -77,6 +77,12 @@ def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Pa
     assert result.exit_code == 0, result.output
     for text in ("The first 4 of 13 items", "top 3", "relative to the average of all 13"):
         assert text in result.stdout
+    data = json.loads((fitted / "metrics.json").read_text())["data"]
+    learned = (
+        f"Learned from {data['train_duels']:,} of {data['duels']:,} duels; fit --refit "
+        "(refit=True) learns from all."
+    )
+    assert learned in " ".join(result.stdout.split())
     frame = pd.read_csv(out, keep_default_na=False)
     expected = spg.rank(spg.load(fitted), top_k=3)
     pd.testing.assert_frame_equal(frame, expected.frame, rtol=ROUNDING)

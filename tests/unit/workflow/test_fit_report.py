@@ -11,7 +11,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import rivals_in, rows_in
 from sparse_prefgp.analysis.ranking import rank
-from sparse_prefgp.learning.notes import fit_notes
+from sparse_prefgp.learning.notes import fit_notes, learned_from
 from sparse_prefgp.workflow.fit_report import render_report
 from sparse_prefgp.workflow.pictures import Picture
 from tests.cases import random_duels
@@ -294,6 +294,37 @@ def test_notes_say_what_gives_reason_to_doubt(render, fit, words):
     text = Page(render(figures(**fit), notes=["Duels are not independent."])).text
     assert "Before you rely on this" in text
     assert note in text and "Duels are not independent." in text
+
+
+def test_notes_of_two_fits_say_whose_they_are_and_stand_once():
+    values = figures(limits=["A limit.", "Another."], optimiser_converged=False)
+    values["fit"] |= {"iterations": 100, "max_iterations": 100}
+    values["refit_fit"] = {**values["fit"], "limits": ["A limit."], "optimiser_converged": True}
+    assert fit_notes(values) == [
+        "A limit.",
+        "The fit to the training duels: Another.",
+        "The limit of 100 iterations (max_iterations) ended the fit to the training duels; more "
+        "may help.",
+    ]
+
+
+@pytest.mark.parametrize(("gain", "nearly"), [(3.1e-5, True), (2e-4, False), (None, False)])
+def test_a_limit_that_came_when_the_fit_had_nearly_settled(gain, nearly):
+    more = {"iterations": 100, "max_iterations": 100, "least_gain": 1e-5, "last_gain": gain}
+    (note,) = fit_notes(figures(optimiser_converged=False, **more))
+    assert note == "The limit of 100 iterations (max_iterations) ended the fit" + (
+        ", which had nearly settled: the last 10 iterations brought 3.1e-05 nats per duel."
+        if nearly
+        else "; more may help."
+    )
+
+
+def test_of_how_many_duels_the_kept_model_has_learned():
+    values = {"data": {"duels": 760, "train_duels": 608}, "fit": {"unit": "duel"}}
+    some = "Learned from 608 of 760 duels; fit --refit (refit=True) learns from all."
+    assert learned_from(values) == some
+    assert learned_from({**values, "refit_fit": {}}) == "Learned from all 760 duels."
+    assert learned_from({"data": {"rows": 3}}) == learned_from({}) == ""
 
 
 def test_both_fits_of_a_refit(render):

@@ -144,7 +144,21 @@ def test_what_comes_back(whole: spg.results.FitOutput) -> None:
     assert whole.figures["notes"] == list(whole.notes)
     assert "The limit of 3 iterations (max_iterations) ended the fit; more may help." in whole.notes
     assert whole.figures["fit"]["log_evidence"] == whole.report.log_evidence
-    assert "held-out duels" in str(whole)
+    text, data = str(whole), whole.figures["data"]
+    assert "held-out duels" in text
+    assert f"Learned from {data['train_duels']:,} of {data['duels']:,} duels; fit --refit" in text
+    for note in whole.notes:
+        assert text.count(note) == 1
+
+
+@pytest.mark.slow
+def test_a_refit_says_once_what_is_kept(frames: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    found = spg.fit(*frames, **SMALL, refit=True)
+    lines, number = str(found).splitlines(), found.figures["data"]["duels"]
+    assert lines[0].startswith("the fit to all duels: log evidence")
+    assert lines[1] == f"Learned from all {number:,} duels."
+    assert sum("The limit of 3 iterations" in line for line in lines) == 2
+    assert len({*lines}) == len(lines)
 
 
 @pytest.mark.slow
