@@ -29,7 +29,7 @@ PAGES = [
     pytest.param("choosing.md", None, id="choosing", marks=SLOW),
     pytest.param("events.md", None, id="events", marks=SLOW),
     pytest.param("model.md", None, id="model", marks=SLOW),
-    pytest.param("nothing-yet.md", None, id="nothing-yet", marks=SLOW),
+    pytest.param("nothing-yet.md", "llm_votes", id="nothing-yet", marks=SLOW),
     pytest.param("ties.md", None, id="ties", marks=SLOW),
     pytest.param("embeddings.md", "ukp_convincing", id="embeddings", marks=SLOW),
     pytest.param("judges.md", "llm_votes", id="judges", marks=SLOW),
