@@ -18,7 +18,7 @@ from sparse_prefgp.analysis.conditional_logit import (
     EqualShares,
     conditional_logit,
 )
-from sparse_prefgp.analysis.metrics import score_answers, score_choices
+from sparse_prefgp.analysis.metrics import score_answers, score_choices, with_errors
 from sparse_prefgp.analysis.scoring import MODEL, ROWS_AT_ONCE, Scores
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
@@ -64,15 +64,18 @@ class HeldOutAnswers:
         if here.any():
             chosen, counts = np.zeros(int(here.sum()), np.int64), self.counts[here]
             among = kept[self.is_choice]
-            found[CHOICES] = {
-                name: score_choices(None, chosen, counts, log_probabilities=logs[among])
-                for name, logs in self.shares.items()
+            given = {name: logs[among] for name, logs in self.shares.items()}
+            scores = {
+                name: score_choices(None, chosen, counts, log_probabilities=logs)
+                for name, logs in given.items()
             }
+            of_chosen = {name: logs[:, 0] for name, logs in given.items()}
+            found[CHOICES] = with_errors(scores, of_chosen, counts)
         if others.any():
-            found[RANKINGS] = {
-                name: score_answers(logs[others], self.counts[others])
-                for name, logs in self.log_probabilities.items()
-            }
+            logs_of = {name: logs[others] for name, logs in self.log_probabilities.items()}
+            counts = self.counts[others]
+            scores = {name: score_answers(logs, counts) for name, logs in logs_of.items()}
+            found[RANKINGS] = with_errors(scores, logs_of, counts)
         return found
 
     def with_model(self, other: HeldOutAnswers, name: str) -> HeldOutAnswers:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
+from sparse_prefgp.support.words import counted
 
 metrics = late("sklearn.metrics")
 stats = late("scipy.stats")
@@ -35,6 +36,10 @@ PREDICTOR_NAMES = {
 _WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
 # Nats; scores of some thousand duels differ by as much by chance.
 LITTLE = 0.01
+# Standard errors from which on a gain is not taken for luck, and its key in a table of scores.
+_SURE, GAIN_SE = 2.0, "gain_se"
+# Keys of how many were scored.
+_NUMBERS = ("duels", "choices", "answers")
 # Below, four decimals show a 0.
 _SHOWN_AS_0 = 5e-5
 # Bins of the calibration of ties, each with as many duels.
@@ -88,19 +93,67 @@ def named(predictor: str) -> str:
     return f"{article}{PREDICTOR_NAMES[predictor]}"
 
 
-def compared(gain: float, other: str, unit: str = "duel") -> str:
+def compared(
+    gain: float, other: str, unit: str = "duel", error: float | None = None, number: int = 0
+) -> str:
     """How a score compares with that of another, after "is" or "are" in a sentence.
 
     :param gain: nats for each of the `unit` by which it is better.
     :param other: as in the sentence, such as "the coin".
+    :param error: the standard error of the gain, where it is known.
+    :param number: of how many of the `unit` it is the mean.
     """
     if abs(gain) < _SHOWN_AS_0:
         return f"no better than {other}"
-    little = ", which is little" if abs(gain) < LITTLE else ""
+    more = ", which is little" if abs(gain) < LITTLE else ""
+    if error is not None and abs(gain) < _SURE * error:
+        more = f", which {counted(number, unit)} cannot tell from luck"
+    within = "" if error is None else f" ± {error:.4f}"
     return (
         f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
-        f"{abs(gain):.4f} nats per {unit}{little}"
+        f"{abs(gain):.4f}{within} nats per {unit}{more}"
     )
+
+
+def compared_scores(
+    scores: Mapping[str, Mapping[str, Any]], who: str, other: str, called: str, unit: str = "duel"
+) -> str:
+    """The same of two predictors in a table of scores, as by `with_errors`.
+
+    :param called: the other one, as in the sentence.
+    """
+    theirs = scores[other]
+    gain = theirs["nlp_nats"] - scores[who]["nlp_nats"]
+    number = next((theirs[name] for name in _NUMBERS if name in theirs), 0)
+    return compared(gain, called, unit, theirs.get(GAIN_SE), number)
+
+
+def with_errors(
+    scores: dict[str, dict[str, float | int]],
+    log_probabilities: Mapping[str, FloatArray],
+    counts: npt.ArrayLike,
+) -> dict[str, dict[str, float | int]]:
+    """The scores, those of each rival with `gain_se`: the standard error of the mean difference
+    between its log probabilities and those of the model, updating next to updating.
+
+    :param log_probabilities: (t,) of what was observed, by predictor.
+    :param counts: (t,) how often each was seen.
+    """
+    weights = np.asarray(counts, dtype=np.float64)
+    total = float(weights.sum())
+    found = {}
+    for name, values in scores.items():
+        who = AHEAD if name == ELO_AHEAD else "model"
+        found[name] = values
+        if name in (who, AHEAD) or who not in log_probabilities or total <= 1.0:
+            continue
+        with np.errstate(invalid="ignore"):
+            gain = log_probabilities[who] - log_probabilities[name]
+            left = gain - weights @ gain / total
+            error = float(np.sqrt(weights @ left**2 / (total - 1.0) / total))
+        if np.isfinite(error):
+            found[name] = {**values, GAIN_SE: error}
+    return found
 
 
 def score(

@@ -20,6 +20,7 @@ from sparse_prefgp.analysis.metrics import (
     score,
     score_grades,
     score_outcomes,
+    with_errors,
 )
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.data.duels import Duels
@@ -215,10 +216,10 @@ class HeldOut:
         chosen = np.ones(len(self.counts), dtype=bool) if rows is None else rows
         if not chosen.any():
             return {}
-        return {
-            name: score(counts=self.counts[chosen], log_probabilities=values[chosen])
-            for name, values in self.log_probabilities.items()
-        }
+        logs = {name: values[chosen] for name, values in self.log_probabilities.items()}
+        counts = self.counts[chosen]
+        found = {name: score(counts=counts, log_probabilities=each) for name, each in logs.items()}
+        return with_errors(found, logs, counts)
 
     def unseen_scores(self) -> dict[str, Scores]:
         """Scores over pairs that training did not have, when it had some of the pairs.

@@ -14,7 +14,7 @@ from sparse_prefgp.analysis.metrics import (
     ELO_AHEAD,
     ONE_UTILITY,
     PREDICTOR_NAMES,
-    compared,
+    compared_scores,
     named,
     rivals_in,
 )
@@ -340,7 +340,6 @@ def _print_verdict(
     unit: str = "duel",
     who: str = "model",
 ) -> None:
-    gain = scores[other]["nlp_nats"] - scores[who]["nlp_nats"]
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
-    verdict = compared(gain, named(other), unit)
+    verdict = compared_scores(scores, who, other, named(other), unit)
     console.print(Text(f"The {PREDICTOR_NAMES[who]}{comma} is {verdict}."))

@@ -15,7 +15,7 @@ from sparse_prefgp.analysis.metrics import (
     AHEAD,
     ELO_AHEAD,
     PREDICTOR_NAMES,
-    compared,
+    compared_scores,
     named,
     rivals_in,
     rows_in,
@@ -183,7 +183,7 @@ def _verdict(what: str, scores: Mapping[str, Any], who: str, other: str) -> list
     if one is None or two is None or not math.isfinite(two - one):
         return []
     name = named(other).replace("Elo, updating", "Elo")
-    return [f"{what} are {compared(two - one, f'those of {name}')}."]
+    return [f"{what} are {compared_scores(scores, who, other, f'those of {name}')}."]
 
 
 def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:
@@ -191,7 +191,6 @@ def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:
     found = []
     for part, each in scores.items():
         rival = "conditional_logit" if "conditional_logit" in each else "equal_shares"
-        gain = each[rival]["nlp_nats"] - each["model"]["nlp_nats"]
         number = each["model"]["choices" if part == "choices" else "answers"]
         if part == "choices":
             found.append(
@@ -200,9 +199,8 @@ def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:
                 f"{_percent(each[rival]['hit_rate'])}."
             )
         unit = "choice" if part == "choices" else "answer"
-        found.append(
-            f"Its probabilities are {compared(gain, f'those of {_article(rival)}', unit)}."
-        )
+        verdict = compared_scores(each, "model", rival, f"those of {_article(rival)}", unit)
+        found.append(f"Its probabilities are {verdict}.")
     return found
 
 

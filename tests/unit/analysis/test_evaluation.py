@@ -14,7 +14,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.evaluation import evaluate
-from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.analysis.metrics import score, with_errors
 from sparse_prefgp.analysis.scoring import learned_from
 from tests.cases import random_duels
 from tests.tolerances import ROUNDING
@@ -73,8 +73,14 @@ def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
         "coin": np.full(12, np.log(0.5)),
     }
     assert list(found["held_out"]) == list(log_p)
-    for name, values in log_p.items():
-        close(found["held_out"][name], score(counts=counts, log_probabilities=values))
+
+    def scored(rows: np.ndarray) -> dict[str, Any]:
+        logs = {name: values[rows] for name, values in log_p.items()}
+        each = {k: score(counts=counts[rows], log_probabilities=v) for k, v in logs.items()}
+        return with_errors(each, logs, counts[rows])
+
+    for name, scores in scored(np.ones(12, dtype=bool)).items():
+        close(found["held_out"][name], scores)
     assert found["duels"] == found["held_out"]["coin"]["duels"] == 78
 
     seen = set(zip(TRAINING["winner"], TRAINING["loser"], strict=True))
@@ -82,11 +88,8 @@ def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
     either = ordered & [(b + 100, a + 100) not in seen for a, b in zip(won, lost, strict=True)]
     assert 0 < either.sum() < ordered.sum() < 12
     for part, mask in (("ordered", ordered), ("either_order", either)):
-        for name, values in log_p.items():
-            close(
-                found["held_out_unseen_pairs"][part][name],
-                score(counts=counts[mask], log_probabilities=values[mask]),
-            )
+        for name, scores in scored(mask).items():
+            close(found["held_out_unseen_pairs"][part][name], scores)
 
 
 def test_a_duels_object_scores_the_same(model: spg.PreferenceGP) -> None:

@@ -11,6 +11,7 @@ from sparse_prefgp.analysis.metrics import (
     calibration_bins,
     choice_calibration_bins,
     compared,
+    compared_scores,
     confident_errors,
     constant_grades,
     kendall_tau,
@@ -20,6 +21,7 @@ from sparse_prefgp.analysis.metrics import (
     score_answers,
     score_choices,
     score_grades,
+    with_errors,
 )
 from tests.tolerances import ROUNDING
 
@@ -308,9 +310,37 @@ def test_the_abstention_curve_is_that_of_a_sorted_list() -> None:
         assert right == pytest.approx((p[order][: round(1000 * share)] > 0.5).mean())
 
 
+def test_the_standard_error_of_a_gain_counts_each_duel():
+    rng = np.random.default_rng(4)
+    logs = {name: np.log(rng.uniform(0.1, 0.9, 50)) for name in ("model", "coin")}
+    logs |= {name: np.log(rng.uniform(0.1, 0.9, 50)) for name in ("model_ahead", "elo_ahead")}
+    counts = rng.integers(1, 4, 50)
+    scores = {name: score(counts=counts, log_probabilities=each) for name, each in logs.items()}
+    found = with_errors(scores, logs, counts)
+    assert "gain_se" not in found["model"] and "gain_se" not in found["model_ahead"]
+    for who, other in (("model", "coin"), ("model_ahead", "elo_ahead")):
+        gain = np.repeat(logs[who] - logs[other], counts)
+        expected = gain.std(ddof=1) / np.sqrt(len(gain))
+        assert found[other]["gain_se"] == pytest.approx(expected, rel=ROUNDING)
+        text = compared_scores(found, who, other, "the rival")
+        assert f" ± {expected:.4f} nats per duel" in text
+    logs["coin"][0] = -np.inf
+    assert "gain_se" not in with_errors(scores, logs, counts)["coin"]
+
+
 def test_a_difference_says_when_it_is_little():
     assert compared(-0.0099, "the coin") == (
         "worse than the coin by 0.0099 nats per duel, which is little"
+    )
+    assert compared(0.0741, "the coin", "duel", 0.0312, 138) == (
+        "better than the coin by 0.0741 ± 0.0312 nats per duel"
+    )
+    assert compared(-0.06, "the coin", "choice", 0.0312, 138) == (
+        "worse than the coin by 0.0600 ± 0.0312 nats per choice, which 138 choices cannot tell "
+        "from luck"
+    )
+    assert compared(0.009, "the coin", "duel", 0.001, 9000).endswith(
+        "nats per duel, which is little"
     )
     assert compared(0.02, "Elo, updating", "choice") == (
         "better than Elo, updating, by 0.0200 nats per choice"
