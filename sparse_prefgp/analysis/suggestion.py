@@ -37,11 +37,13 @@ from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import factorised
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import agreeing, counted
 
 Report = Callable[[int, int], None]
 
 MAX_PAIRS = 50_000
+DEFAULT_SCORE = "bald"
 # So many items are drawn jointly at most: time by the cube, memory by the square.
 _DRAWN_JOINTLY = 1000
 # What the scores are, in words.
@@ -118,6 +120,8 @@ class Suggestions:
         ]
         if self.score in ("thompson", "hallucination"):
             text[0] = f"Score: {self.meaning}; other draws for each pair."
+        if self.score == DEFAULT_SCORE and self.set_size == 2:
+            text.append('To find the best item, use --score eubo (score="eubo").')
         if self.repeated:
             text.append(f"{self.repeated:,} repetitions of pairs count once.")
         if self.equal:
@@ -167,11 +171,11 @@ def suggest(
     pairs: Any = None,
     batch: int = 1,
     set_size: int = 2,
-    score: str = "bald",
+    score: str = DEFAULT_SCORE,
     max_pairs: int = MAX_PAIRS,
     at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     person: Hashable | list[Hashable] | None = None,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     progress: Report | None = None,
 ) -> Suggestions:
     """Which pairs, or which sets, to ask about next.
@@ -219,8 +223,7 @@ def suggest(
     model.require_probit("The choice of duels to ask next")
     if score not in SCORES:
         raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng is {rng!r}; give a generator such as np.random.default_rng(0).")
+    rng = generator(rng)
     batch = whole_number("batch", batch, 1)
     max_pairs = whole_number("max_pairs", max_pairs, 1)
     if score == "hallucination" and pairs is not None:

@@ -70,6 +70,8 @@ def test_a_batch_is_what_loops_over_dense_matrices_choose(name: str, score: str)
     utility, covariance = both(model, model.duels.items)
     expected = slow.greedy_batch(utility, covariance, 0.6, 5, score)
     assert chosen(found) == [pick[:2] for pick in expected]
+    assert chosen(spg.suggest(model, batch=5, score=score)) == chosen(found)
+    assert ("to find the best item" in str(found).lower()) == (score == "bald")
     np.testing.assert_allclose(
         found.frame["score"], [pick[2] for pick in expected], rtol=IDENTITY, atol=IDENTITY
     )
