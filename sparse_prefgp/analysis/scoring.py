@@ -39,6 +39,8 @@ CONSTANT_SHARES = "constant_shares"
 # Of the training duels, and of those that are scored: from these shares on they are the same; and
 # how often duels are there on average where chance alone could reach them.
 _MOST_LEARNED, _MOST_GIVEN, _OFTEN = 0.9, 0.5, 2.0
+# Fewer new duels than these may be equal to known ones by chance.
+_LEAST_AGAIN = 10
 # Rows predicted at a time.
 ROWS_AT_ONCE = 50_000
 
@@ -435,6 +437,31 @@ def learned_from(training: Duels, events: Events, sides: IntArray) -> int:
     known = np.minimum(given, learned)[keys[:, 0] >= 0].sum()
     mostly = known >= _MOST_LEARNED * learned.sum() and known >= _MOST_GIVEN * given.sum()
     return int(known) if mostly else 0
+
+
+def said_before(known: Events, given: Events) -> int:
+    """How many duels are among known ones, if nearly all are, and there as often; else 0.
+
+    Equal are duels of the same two rows with the same outcome and, where both have any, the same
+    time, judge, person and grade. A few may be equal by chance.
+
+    :param given: of the same table of rows and of the same labels.
+    """
+    both = (known, given)
+    keys = [_keys(events, events.pairs) for events in both]
+    for name in ("judge", "person", "answer", "time"):
+        values = [getattr(events, name) for events in both]
+        if all(value is not None for value in values):
+            values = [value if name == "time" else value.numbers for value in values]
+            keys = [np.column_stack(pair) for pair in zip(keys, values, strict=True)]
+    _, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    number, t = number.reshape(-1), len(known)
+    before, now = (
+        np.bincount(some, events.counts, minlength=number.max() + 1)
+        for some, events in zip((number[:t], number[t:]), both, strict=True)
+    )
+    equal = int(now[before == now].sum())
+    return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
 
 
 def _keys(events: Events, sides: IntArray) -> FloatArray:

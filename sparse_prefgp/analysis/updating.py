@@ -31,6 +31,7 @@ from sparse_prefgp.analysis.items import (
     own_items,
     resolve_items,
 )
+from sparse_prefgp.analysis.scoring import said_before
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
@@ -215,6 +216,7 @@ def update(
         read = read_sets(model, kind, source, items, groups=groups, **options)
         everything, added, new = _new_answers(model, read)
     data = _joined(old, everything, new, people)
+    _warn_of_repeated(old, data)
     if model.row_layout.dated:
         result, found = _followed(model, data, in_one_pass, slices)
         return result, found.report(old, result, added, new)
@@ -237,6 +239,23 @@ def update(
     result.start_from(nu, tau)
     done = _Done(result.infer(), continued, before, result.log_evidence())
     return result, done.report(old, result, added, new)
+
+
+def _warn_of_repeated(old: Duels, data: Duels) -> None:
+    """Say of new duels that are the model's own that they count twice."""
+    given, n = data.given, len(old.rows_given)
+    if not given.in_pairs:
+        return
+    new = given.take(slice(n, len(given)))
+    known = said_before(given.take(slice(n)), new)
+    if known:
+        date = "" if given.time is None else " at the same date"
+        warnings.warn(
+            f"{known:,} of these {new.num_events:,} duels are in the model already, the same items "
+            f"with the same outcome{date}, and count twice now; if they are the same answers, "
+            "leave them out.",
+            stacklevel=3,
+        )
 
 
 class _Done(NamedTuple):

@@ -256,9 +256,11 @@ def scores_table(
     return table
 
 
-def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
-    """Scores of win, tie and loss over all held-out duels, one row per predictor."""
-    return scores_table("Held-out duels: win, tie or loss", {"": scores}, OUTCOME_COLUMNS)
+def outcomes_table(
+    scores: Mapping[str, Mapping[str, float]], what: str = "Held-out duels"
+) -> Table:
+    """Scores of win, tie and loss over all duels, called `what`, one row per predictor."""
+    return scores_table(f"{what}: win, tie or loss", {"": scores}, OUTCOME_COLUMNS)
 
 
 def answers_tables(
@@ -273,9 +275,9 @@ def answers_tables(
     ]
 
 
-def grades_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
-    """Scores of the grades over all held-out duels that were graded, one row per predictor."""
-    return scores_table("Held-out duels: grades", {"": scores}, GRADE_COLUMNS)
+def grades_table(scores: Mapping[str, Mapping[str, float]], what: str = "Held-out duels") -> Table:
+    """Scores of the grades over all duels that were graded, one row per predictor."""
+    return scores_table(f"{what}: grades", {"": scores}, GRADE_COLUMNS)
 
 
 @contextmanager
@@ -333,13 +335,23 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
         TextColumn("{task.completed:,}/{task.total:,}"),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=console) as bar:
-        task = bar.add_task(label, total=1)
+    bar = Bar(*columns, console=console)
+    task = bar.add_task(label, total=1)
+    # From the first step on: no bar of nothing stays where the work is refused.
+    begun = False
 
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+    def update(done: int, total: int) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            bar.start()
+        bar.update(task, completed=done, total=total)
 
+    try:
         yield update
+    finally:
+        if begun:
+            bar.stop()
 
 
 @dataclass

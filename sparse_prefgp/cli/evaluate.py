@@ -107,9 +107,9 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             soft_wrap=True,
         )
     if scores["held_out_outcomes"]:
-        console.print(outcomes_table(scores["held_out_outcomes"]))
+        console.print(outcomes_table(scores["held_out_outcomes"], "Duels"))
     if scores["held_out_grades"]:
-        console.print(grades_table(scores["held_out_grades"]))
+        console.print(grades_table(scores["held_out_grades"], "Duels"))
     if scores["held_out_unseen_pairs"]:
         parts = {
             UNSEEN_HEADINGS[name]: part for name, part in scores["held_out_unseen_pairs"].items()

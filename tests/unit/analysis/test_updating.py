@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,20 @@ def test_what_lies_outside_and_unknown_levels_are_said() -> None:
     for part in ("1 duels and 1 items added", "size 1, colour 1", "'pink' 1", "converged"):
         assert part in text
     assert report.to_dict()["inference"] == str(report.inference)
+
+
+def test_duels_that_are_there_already_are_said() -> None:
+    once = DUELS.drop_duplicates(keep=False)
+    old = build(spg.VFE())
+    with pytest.warns(
+        UserWarning, match=f"{len(once)} of these {len(once)} duels are in the model"
+    ):
+        update(old, once)
+    turned = once.rename(columns={"winner": "loser", "loser": "winner"})
+    for few in (once.head(9), turned, pd.concat([once, once])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            update(old, few)
 
 
 def test_ids_stay_numbers_while_all_are() -> None:
