@@ -27,6 +27,7 @@ from sparse_prefgp.io.judgements import (
     load_duels,
 )
 from sparse_prefgp.io.texts import features_like
+from sparse_prefgp.io.values import OWN_ITEMS
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -481,7 +482,7 @@ def own_items(model: Predicts) -> ItemSet:
     n = model.duels.num_items
     ids = tuple(range(n)) if model.duels.item_ids is None else model.duels.item_ids
     numbers, rows = np.arange(n), model.duels.item_rows
-    return _item_set(model, ids, model.duels.items, numbers, {}, "the model's own items", rows)
+    return _item_set(model, ids, model.duels.items, numbers, {}, OWN_ITEMS, rows)
 
 
 def feature_columns(duels: KnownDuels) -> tuple[str, ...]:

@@ -22,10 +22,11 @@ import tensorflow as tf
 from scipy import special
 
 from sparse_prefgp.analysis.boards import at_a_date, board_of
-from sparse_prefgp.analysis.items import is_array
+from sparse_prefgp.analysis.items import ItemSet, is_array, own_items
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -111,6 +112,8 @@ class Ranking:
     """Levels never seen, per categorical column, with their numbers of items."""
     averaged: str = ""
     """Over which rows of an item its utility is averaged, in words; empty where an item has one."""
+    without_own: str = ""
+    """That only given items are ranked, not those of the model, in words; else empty."""
 
     def figures(self) -> dict[str, Any]:
         """Everything but the rows of the ranking, whose number is `rows`, ready for JSON."""
@@ -131,7 +134,8 @@ class Ranking:
 
     def notes(self) -> list[str]:
         """What to know about the figures, one sentence each."""
-        text = [self._order_note()]
+        text = [self.without_own] if self.without_own else []
+        text.append(self._order_note())
         if self.averaged:
             text.append(self.averaged)
         if self.left_out:
@@ -402,6 +406,22 @@ def rank(
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
         averaged=board.averaged,
+        without_own="" if with_own or is_array(items) else _without_own(model, board.items),
+    )
+
+
+def _without_own(model: Predicts, given: ItemSet) -> str:
+    """That only these items are ranked, in words, where some are not the model's."""
+    if not model.duels.has_items:
+        return ""
+    own = {id_text(name) for name in own_items(model).names}
+    names = {id_text(name) for name in given.names}
+    if names <= own:
+        return ""
+    n = len(names)
+    return (
+        f"Only the {counted(n, 'item')} of {given.name} {agreeing(n)} ranked; --with-own "
+        f"(with_own=True) ranks {agreeing(n, 'it', 'them')} among the model's {len(own):,}."
     )
 
 

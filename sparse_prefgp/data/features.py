@@ -30,7 +30,9 @@ from sparse_prefgp.support.words import counted, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
-_WRITE_DATES = "write dates such as 2024-01-31, or leave the column out with ignore= (--ignore)"
+_LEAVE_OUT = ", or leave the column out with ignore= (--ignore)"
+_WRITE_DATES = "write dates such as 2024-01-31"
+AS_NUMBERS = "make it a number, in pandas with str.replace and astype(float)"
 preprocessing = late("sklearn.preprocessing")
 
 
@@ -267,7 +269,7 @@ class FeatureTransform:
             a number.
         """
         columns = [
-            (numeric_column(frame, name, where, name in self.dates)[:, None] - mean) / scale
+            (numeric_column(frame, name, where, name in self.dates, "")[:, None] - mean) / scale
             for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)
         ]
         for name, levels in zip(self.categorical, self.categories, strict=True):
@@ -623,15 +625,22 @@ def holds_dates(column: Any) -> bool:
 
 
 def numeric_column(
-    frame: Any, name: str, where: Callable[[int], str] | None = None, dates: bool = False
+    frame: Any,
+    name: str,
+    where: Callable[[int], str] | None = None,
+    dates: bool = False,
+    otherwise: str = _LEAVE_OUT,
 ) -> FloatArray:
     """One raw column as (n,) finite float64.
 
     :param dates: it holds dates, of which days since 1970-01-01 are taken.
+    :param otherwise: what else a message says to do with a value that is none; nothing where a
+        model needs the column.
     :raises ValueError: the column is missing, holds text, or has a value that is not finite.
     """
     if dates:
-        return days_in(_column(frame, name), name, _plain_row if where is None else where)
+        locate = _plain_row if where is None else where
+        return days_in(_column(frame, name), name, locate, _WRITE_DATES + otherwise)
     raw = _column(frame, name)
     locate = _plain_row if where is None else where
     try:
@@ -647,9 +656,12 @@ def numeric_column(
                 # Missing values of any type are reported below, as such.
                 values[i] = np.nan if _is_missing(value) else float(value)
             except (TypeError, ValueError, OverflowError):
+                remedy = "correct that value"
+                if not otherwise and re.search(r"\d", str(value)):
+                    remedy += f": {AS_NUMBERS}"
                 raise ValueError(
                     f"Column {name!r} has {shortened(value)} in {locate(i)} where numbers are "
-                    "needed; correct that value, or leave the column out with ignore= (--ignore)."
+                    f"needed; {remedy}{otherwise}."
                 ) from None
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -661,7 +673,7 @@ def numeric_column(
 
 
 def days_in(
-    column: Any, name: str, where: Callable[[int], str], remedy: str = _WRITE_DATES
+    column: Any, name: str, where: Callable[[int], str], remedy: str = _WRITE_DATES + _LEAVE_OUT
 ) -> FloatArray:
     """Days since 1970-01-01, (n,); a date with a zone is taken in UTC.
 

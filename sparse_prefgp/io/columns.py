@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import (
+    AS_NUMBERS,
     holds_dates,
     numeric_column,
     require_pandas,
@@ -32,7 +33,6 @@ NUMBER_WITHIN = (
     r"\d+(?:[,'’]\d{3})*(?:[.,]\d+)?"
     r"(?P<after>\s?[^\d\s]\D{0,15})?"
 )
-AS_NUMBERS = "make it a number, in pandas with str.replace and astype(float)"
 MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
 DECIMAL_COMMA = r"-?\d+,\d+"
 THOUSANDS_COMMA = r"-?[1-9]\d{0,2},\d{3}"

@@ -22,6 +22,8 @@ from sparse_prefgp.support.words import shortened
 
 # Of grades on either side of a tie, where nobody names them.
 _MOST_LEVELS = 50
+# How messages call the items of a model.
+OWN_ITEMS = "the model's own items"
 
 
 def counts_of(column: Any, name: str, where: Where) -> IntArray:
@@ -214,9 +216,12 @@ def unknown_item(
     :param meant: which id it may be, as `Ids.meant` says it.
     """
     shown = f"the {column} {text!r}" if text else f"a missing {column}"
+    add = "add that item"
+    if items == OWN_ITEMS:
+        add = "add it in a table, --items new.csv (items=),"
     return ValueError(
         f"{where[0].upper()}{where[1:]} has {shown}, which is not an item id of {items}; "
-        f"{meant}add that item or remove the {what}."
+        f"{meant}{add} or remove the {what}."
     )
 
 

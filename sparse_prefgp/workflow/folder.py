@@ -49,7 +49,7 @@ def check_folder(folder: Path, overwrite: bool = False) -> None:
     if _is_ours(folder) and not overwrite:
         raise ValueError(
             f"The output folder {str(folder)!r} holds a finished fit; give another folder, or "
-            "--overwrite."
+            "--overwrite (overwrite=True)."
         )
     check_place(Path(os.path.realpath(folder)).parent, folder)
 

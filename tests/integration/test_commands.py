@@ -112,6 +112,19 @@ def test_what_a_slip_is_told(folder: Path, fitted: Path) -> None:
     assert "Note: 72 of these 90 duels are equal to those" in " ".join(known.split())
     new = call("evaluate", "--model", fitted, "--duels", folder / "later.csv").stdout
     assert "learned from" not in " ".join(new.split())
+    new = call("rank", "--model", fitted, "--items", folder / "new.csv").stdout
+    assert (
+        "Only the 13 items of new.csv are ranked; --with-own (with_own=True) ranks them among the "
+        "model's 13."
+    ) in " ".join(new.split())
+    own = call("rank", "--model", fitted, "--items", folder / "items.csv").stdout
+    assert "--with-own" not in own
+    wrong = call("rank", "--model", fitted, "--items", folder / "pairs.csv")
+    assert wrong.exit_code == 2 and "Ranking" not in wrong.stdout
+    assert "The feature column 'a' is missing in pairs.csv; add it" in wrong.stderr
+    asked = call("suggest", "--model", fitted).stdout
+    assert 'find the best item, use --score eubo (score="eubo").' in " ".join(asked.split())
+    assert "--score" not in call("suggest", "--model", fitted, "--score", "eubo").stdout
     result = call("explain", "--model", fitted, "--first", "I3", "--second", "i4")
     assert result.exit_code == 2 and "did you mean 'i3'? Otherwise correct the id" in result.stderr
 

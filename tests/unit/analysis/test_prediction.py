@@ -174,15 +174,32 @@ def test_the_row_of_an_unknown_id_is_that_of_the_file(
 ) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("first,second\na,b\n\nb,zz\n")
-    with pytest.raises(ValueError, match=r"Row 4 of pairs.csv \(the header is row 1\) .*'zz'"):
+    remedy = r"add it in a table, --items new.csv \(items=\), or remove the pair\.$"
+    with pytest.raises(
+        ValueError, match=rf"Row 4 of pairs.csv \(the header is row 1\) .*'zz', .*; {remedy}"
+    ):
         predict(model, path)
+
+
+def test_what_is_no_number_in_a_column_that_the_model_needs(model: spg.PreferenceGP) -> None:
+    for value, remedy in (
+        ("€14.90", r"correct that value: make it a number, in pandas with str.replace and"),
+        ("big", r"correct that value\.$"),
+    ):
+        new = pd.DataFrame({"item_id": ["new"], "size": [value], "colour": ["red"]})
+        with pytest.raises(ValueError, match=f"numbers are needed; {remedy}") as told:
+            predict(model, PAIRS, new)
+        assert "ignore" not in str(told.value)
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ("Red Car", "did you mean 'red car'\\? Otherwise add that item"),
-        ("blue cap", "did you mean 'blue car'\\? Otherwise add that item or remove the pair.$"),
+        (
+            "blue cap",
+            "did you mean 'blue car'\\? Otherwise add that item or remove the pair.$",
+        ),
         ("x", "frame or the model.s own items; add that item"),
         (8, "'8', which is not an item id of .*; add that item"),
     ],
