@@ -239,5 +239,5 @@ def test_fit_says_it_and_the_limit_alarms_for_what_has_not_settled(tmp_path: Pat
     text, _ = fit("at_the_limit", "--least-gain", str(COARSE), "--max-iterations", last)
     assert "ended the fit" not in text
     text, figures = fit("cut", "--least-gain", "0", "--max-iterations", last)
-    assert f"Note: The limit of {last} iterations ended the fit" in text
+    assert f"Note: The limit of {last} iterations (max_iterations) ended the fit" in text
     assert figures["least_gain"] is None and not figures["optimiser_converged"]
