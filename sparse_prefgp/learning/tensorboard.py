@@ -10,6 +10,7 @@ from gpflow.monitor import ModelToTensorBoard, Monitor, MonitorTaskGroup, Scalar
 
 from sparse_prefgp.learning.report import Progress
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.support.extras import install
 
 _SCALARS = ("log_evidence", "gradient_norm", "sweeps")
 
@@ -30,8 +31,7 @@ def to_tensorboard(
     """
     if find_spec("tensorboard") is None:
         raise ModuleNotFoundError(
-            "TensorBoard is not installed; install it with "
-            'pip install "sparse_prefgp[tensorboard]".'
+            f"TensorBoard is not installed; install it with {install('tensorboard')}."
         )
     if every < 1:
         raise ValueError(f"every must be at least 1, not {every}.")

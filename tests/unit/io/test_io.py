@@ -432,7 +432,7 @@ def test_constant_features_are_refused():
 
 def test_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "sparse_prefgp\[cli\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "\.\[cli\]"'):
         read_duels(ITEMS, DUELS)
 
 

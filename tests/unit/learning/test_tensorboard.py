@@ -16,7 +16,7 @@ def test_without_tensorboard_there_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparse_prefgp.learning.tensorboard.find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install \"sparse_prefgp\[tensorboard\]\""):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[tensorboard\]\""):
         to_tensorboard(build(), tmp_path)
 
 
