@@ -160,7 +160,11 @@ def _finish_sets(console: Output, model: Any, frame: Any, options: PredictOption
 def _caption(frame: Any, level: float) -> list[str]:
     """What the columns are, and which items the model has seen nothing like."""
     chance = "Probability that the first beats the second in one duel, luck included"
-    if TIE in frame:
+    if TIE in frame and any(name.startswith(GRADE) for name in frame):
+        chance = (
+            "Probabilities of one duel, luck included, that the first wins, of a tie, of each grade"
+        )
+    elif TIE in frame:
         chance = (
             "Probabilities of one duel, luck included: that the first wins, a tie, and a loss (the "
             "second wins), which add up to 1"
@@ -195,7 +199,9 @@ def _table(frame: Any, total: int, grades: Sequence[str]) -> Cells:
         first: [str(item) for item in frame[first]],
         second: [str(item) for item in frame[second]],
         "probability": chances(frame["probability"]),
-        **({"tie": chances(frame[TIE]), "loss": chances(frame[LOSS])} if TIE in frame else {}),
+        **({"tie": chances(frame[TIE])} if TIE in frame else {}),
+        # With grades the levels say how often the second wins.
+        **({"loss": chances(frame[LOSS])} if TIE in frame and not grades else {}),
         **{name.removeprefix(GRADE): chances(frame[name]) for name in grades},
         "difference": [f"{value:z.3f}" for value in frame["difference"]],
         "interval": intervals(frame["lower"], frame["upper"]),
