@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +14,14 @@ from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, PERSON, RANK, RANKING
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 TIE = "tie"
+
+
+@contextmanager
+def no_guess_of_draws() -> Iterator[None]:
+    """Reads duels of which it is known which are tied: other columns of 0 and 1 need no warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Columns? .* holds? only 0 and 1 ", UserWarning)
+        yield
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,13 +62,14 @@ class DuelSet:
         named = {texts} if isinstance(texts, str) else set(texts)
         ignore = [n for n in self.about.ignore if n in self.items.columns and n not in named]
         ignore += list(options.pop("ignore", ()))
-        return read_table(
-            self.items,
-            self.gold if gold else self._voted(ties, "grade" in options),
-            ignore=ignore,
-            ties=self._located_ties() if ties and self.ties is not None else None,
-            **options,
-        )
+        with no_guess_of_draws():
+            return read_table(
+                self.items,
+                self.gold if gold else self._voted(ties, "grade" in options),
+                ignore=ignore,
+                ties=self._located_ties() if ties and self.ties is not None else None,
+                **options,
+            )
 
     @property
     def frames(self) -> dict[str, Any]:

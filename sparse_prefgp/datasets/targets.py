@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.datasets.sets import RegressionSet
+from sparse_prefgp.datasets.sets import RegressionSet, no_guess_of_draws
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
@@ -53,7 +53,8 @@ class TargetDuels:
 
     def table(self, **options: Any) -> DuelTable:
         """The table from which splits and `Duels` are made; options are those of `read_table`."""
-        return read_table(self.items, self.duels, **options)
+        with no_guess_of_draws():
+            return read_table(self.items, self.duels, **options)
 
     def to_duels(self, part: int | None = None, *, standardise_on: int | None = None) -> Duels:
         """Duels of one part, or of all, with standardised features.

@@ -79,7 +79,7 @@ def features_like(table: Table, transform: FeatureTransform) -> FloatArray:
     """
     columns = table.frame.columns
     for name in transform.raw_columns:
-        if name not in columns:
+        if name not in columns and name not in transform.vectors:
             raise ValueError(
                 f"The feature column {name!r} is missing in {table.name}; add it (columns found: "
                 f"{listing(columns)})."

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.plotting.features import feature_relevance as feature_relevance
     from sparse_prefgp.plotting.features import relevance as relevance
     from sparse_prefgp.plotting.in_time import trajectories as trajectories
+    from sparse_prefgp.plotting.items import all_are_inducing as all_are_inducing
     from sparse_prefgp.plotting.items import inducing_inputs as inducing_inputs
     from sparse_prefgp.plotting.items import utilities as utilities
     from sparse_prefgp.plotting.people import person as person

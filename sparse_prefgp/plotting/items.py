@@ -206,7 +206,10 @@ def inducing_points(model: PreferenceGP) -> FloatArray | None:
 
 
 def all_are_inducing(model: PreferenceGP) -> bool:
-    """Whether each item that was compared is an inducing input, so that there is nothing to see."""
+    """Whether each item that was compared is an inducing input: `inducing_inputs` then shows nothing.
+
+    :param model: with or without inducing inputs; without any it is False.
+    """
     Z = inducing_points(model)
     if Z is None:
         return False

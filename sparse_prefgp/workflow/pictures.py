@@ -10,7 +10,6 @@ import numpy as np
 
 from sparse_prefgp import analysis, learning, models, plotting
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
-from sparse_prefgp.plotting.items import all_are_inducing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,7 +150,7 @@ def write_pictures(
             "Log evidence of the training duels after each iteration; a curve that still rises at "
             "its end asks for more iterations.",
         )
-    if model.inducing_variable is not None and not all_are_inducing(model):
+    if model.inducing_variable is not None and not plotting.all_are_inducing(model):
         add(
             "inducing_inputs",
             lambda: plotting.inducing_inputs(model),

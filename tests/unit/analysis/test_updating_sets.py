@@ -150,7 +150,7 @@ def test_what_is_refused() -> None:
     tied = spg.read_duels(ITEMS, pd.DataFrame({"winner": ["i1"], "loser": ["i0"], "tie": [1]}))
     with_ties = build(spg.VFE(), tied, margin=0.2)
     for words, one, more in (
-        ("Give one of duels, choices", model, {}),
+        (r"Give one of duels \(--duels FILE, duels=\), choices .*none was given", model, {}),
         ("duels and rankings were given", model, {"duels": FIRST, "rankings": FIRST}),
         ("grade was given with answers", model, {"rankings": FIRST, "grade": "w"}),
         ("counts as 1.5", model, {"rankings": FIRST.assign(w=0.5), "weights": "w"}),
