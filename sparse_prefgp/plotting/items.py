@@ -206,7 +206,7 @@ def inducing_points(model: PreferenceGP) -> FloatArray | None:
 
 
 def all_are_inducing(model: PreferenceGP) -> bool:
-    """Whether each item that was compared is an inducing input: `inducing_inputs` then shows nothing.
+    """Whether all items that were compared are inducing inputs, so that a picture shows nothing.
 
     :param model: with or without inducing inputs; without any it is False.
     """
