@@ -38,12 +38,17 @@ class Table:
     texts: tuple[str, ...] = ()
     """Columns that were said to hold texts."""
 
-    def require(self, column: str) -> None:
-        """Refuse a table without this column."""
+    def require(self, column: str, remedy: str = "add or rename one") -> None:
+        """Refuse a table without this column.
+
+        :param column: its name.
+        :param remedy: what the message advises.
+        :raises ValueError: it is not there.
+        """
         if column not in self.frame.columns:
             name = re.sub("^the ", "The ", self.name)
             raise ValueError(
-                f"{name} has no column {column!r}; add or rename one (columns found: "
+                f"{name} has no column {column!r}; {remedy} (columns found: "
                 f"{listing(self.frame.columns)})."
             )
 

@@ -457,7 +457,9 @@ CASES: dict[str, Case] = {
         ("--ignore name",),
         write("items.csv", "item_id,name\n" + "\n".join(f"i{i},n{i}" for i in range(N)) + "\n"),
     ),
-    "duels without loser": Case(FIT, ("no column 'loser'",), replace("duels.csv", "loser", "lost")),
+    "duels without loser": Case(
+        FIT, ("no column 'loser'", "which of two sides won"), replace("duels.csv", "loser", "lost")
+    ),
     "duels empty": Case(FIT, ("no duels",), write("duels.csv", "winner,loser\n")),
     "duel with itself": Case(FIT, ("with itself",), write("duels.csv", "winner,loser\ni1,i1\n")),
     "duel with nobody": Case(FIT, ("'i99'",), write("duels.csv", "winner,loser\ni1,i99\n")),
