@@ -33,7 +33,7 @@ BLOCK = re.compile(
 # A number as people print it: 1,810.26, -0.45, 1e-08, 79 %.
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
 # How the machine got there, and how fast: no part of what is promised.
-EFFORT = re.compile(r"\b[\d,.]+(/\d+)?(?= (?:s|sweeps|iterations|evaluations|log evidence per)\b)")
+EFFORT = re.compile(r"\b[\d,.]+(/\d+)?(?= (?:s|sweeps|iterations|evaluations|evidence per)\b)")
 # Kernel variance and lengthscales together move along a ridge on which the evidence is flat.
 RIDGE = "Kernel variance"
 DATA = "SPARSE_PREFGP_DATA"

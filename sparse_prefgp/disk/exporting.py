@@ -168,11 +168,13 @@ def _constant(model: PreferenceGP) -> tuple[PreferenceGP, Posterior]:
         tie_share=None if model.tie_share is None else tf.convert_to_tensor(model.tie_share),
         margin=None if model.margin is None else tf.convert_to_tensor(model.margin),
     )
+    prior = model.approximation.prior(problem)
     return constant, replace(
         model.posterior(),
         kernel=problem.kernel,
         mean_function=problem.mean_function,
-        features=model.approximation.prior(problem).features,
+        features=prior.features,
+        beside=prior.beside,
     )
 
 
