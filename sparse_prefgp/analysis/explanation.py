@@ -38,6 +38,8 @@ STEPS, MOST_STEPS = 32, 4096
 # Of the larger of the utility difference and its standard deviation.
 RELATIVE_TOLERANCE = 1e-6
 FEATURES_SHOWN = 20
+# Below, three decimals show a 0.
+SHOWN_AS_0 = 5e-4
 # Of the words behind texts, so many are shown for each direction, and kept in JSON.
 WORDS_SHOWN, WORDS_KEPT = 8, 100
 RAW_DIGITS = 12
@@ -130,13 +132,14 @@ class Explanation:
 
     def _how(self) -> list[str]:
         """The text below the table: how the difference was explained."""
+        lines = [f"Contributions add up to the difference; + speaks for {self.first}."]
         if self.steps is None:
-            lines = [f"Contributions: {self.method}."]
+            lines.append(f"They are {self.method}.")
         else:
-            lines = [
-                f"Contributions add up to it, to {abs(self.residual):.1e}: {self.method} "
-                f"(Sundararajan, Taly & Yan 2017), {self.steps} points."
-            ]
+            lines.append(
+                f"They are those of an {self.method} of {self.steps} points (Sundararajan, Taly & "
+                f"Yan 2017), and miss the difference by {abs(self.residual):.0e}."
+            )
         if not self.converged:
             lines.append(
                 f"Warning: the tolerance of {self.tolerance:.1e} was not met; the contributions "
@@ -146,7 +149,7 @@ class Explanation:
 
     def __str__(self) -> str:
         # What does not differ between the items contributes nothing, not even uncertainty.
-        some = (self.frame["contribution"] != 0.0) | (self.frame["sd"] > 0.0)
+        some = (self.frame["contribution"].abs() >= SHOWN_AS_0) | (self.frame["sd"] >= SHOWN_AS_0)
         differing = self.frame[some]
         shown = differing.head(FEATURES_SHOWN)
         headings = ("feature", self.first, self.second, "contribution", "sd")
@@ -168,8 +171,10 @@ class Explanation:
         if len(rest):
             lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+z.3f} together")
         if nothing:
+            next_to = "" if (self.frame["contribution"][~some] == 0.0).all() else "next to "
             lines.append(
-                f"and {nothing} that {agreeing(nothing, 'contributes', 'contribute')} nothing"
+                f"and {nothing} that {agreeing(nothing, 'contributes', 'contribute')} "
+                f"{next_to}nothing"
             )
         for name, found in self.words.items():
             for sign, what in ((1.0, "raise"), (-1.0, "lower")):

@@ -34,6 +34,11 @@ PREDICTOR_NAMES = {
 }
 # Of these a sentence says no "the".
 _WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
+# How to read a table of scores.
+LEGEND = (
+    "Accuracy is the share called right. Lower is better for nlp, the surprise at what happened (a "
+    "coin has 0.6931 nats), for brier and for the calibration error (0 for a coin)."
+)
 # Nats; scores of some thousand duels differ by as much by chance.
 LITTLE = 0.01
 # Standard errors from which on a gain is not taken for luck, and its key in a table of scores.
@@ -77,13 +82,13 @@ def rows_in(scores: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def rivals_in(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What a model is compared with in a sentence: the linear probit, unless it is but a coin, and
-    Elo where duels have dates.
+    """What a model is compared with in a sentence: the coin, the linear probit, unless it is but a
+    coin, and Elo where duels have dates.
 
     :param scores: as by `score`, by predictor.
     """
     known = "linear_probit" in scores and not is_coin(scores)
-    found = ["linear_probit"] * known + [ELO] * (ELO in scores)
+    found = ["coin"] * ("coin" in scores) + ["linear_probit"] * known + [ELO] * (ELO in scores)
     return found or ["coin"]
 
 
@@ -107,7 +112,7 @@ def compared(
         return f"no better than {other}"
     more = ", which is little" if abs(gain) < LITTLE else ""
     if error is not None and abs(gain) < _SURE * error:
-        more = f", which {counted(number, unit)} cannot tell from luck"
+        more = f"; {counted(number, unit)} are too few to rule out luck"
     within = "" if error is None else f" ± {error:.4f}"
     return (
         f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
@@ -126,6 +131,33 @@ def compared_scores(
     gain = theirs["nlp_nats"] - scores[who]["nlp_nats"]
     number = next((theirs[name] for name in _NUMBERS if name in theirs), 0)
     return compared(gain, called, unit, theirs.get(GAIN_SE), number)
+
+
+def no_better_than_a_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a model cannot be told from a coin, on duels that one side won."""
+    coin, models = scores.get("coin"), [scores[name] for name in ("model", AHEAD) if name in scores]
+    if coin is None or not models:
+        return False
+    gain = coin["nlp_nats"] - min(one["nlp_nats"] for one in models)
+    error = coin.get(GAIN_SE) or 0.0
+    return bool(gain <= 0.0 or gain < min(LITTLE, _SURE * error))
+
+
+def verdict(
+    scores: Mapping[str, Mapping[str, Any]], other: str, unit: str = "duel", who: str = "model"
+) -> str:
+    """By how much one predictor in a table of scores is better than another, as a sentence."""
+    comma = "," if "," in PREDICTOR_NAMES[who] else ""
+    found = compared_scores(scores, who, other, named(other), unit)
+    return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
+
+
+def verdicts(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """By how much the model is better than each rival, on duels that one side won."""
+    found = [verdict(scores, rival) for rival in rivals_in(scores)]
+    if AHEAD in scores:
+        found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
+    return found
 
 
 def with_errors(

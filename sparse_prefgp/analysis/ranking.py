@@ -110,6 +110,8 @@ class Ranking:
     """How many items are outside the training range, per feature."""
     unknown_levels: dict[str, dict[str, int]]
     """Levels never seen, per categorical column, with their numbers of items."""
+    noise_variance: float | None = None
+    """Of one side of a duel: with twice as much luck is added to a difference of utilities."""
     averaged: str = ""
     """Over which rows of an item its utility is averaged, in words; empty where an item has one."""
     without_own: str = ""
@@ -405,6 +407,7 @@ def rank(
         outside_items=int(found.outside.sum()),
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
+        noise_variance=float(model.noise_variance.numpy()),
         averaged=board.averaged,
         without_own="" if with_own or is_array(items) else _without_own(model, board.items),
     )

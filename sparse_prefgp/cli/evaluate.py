@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from sparse_prefgp.analysis.metrics import LEGEND, verdicts
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
@@ -115,6 +116,8 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             UNSEEN_HEADINGS[name]: part for name, part in scores["held_out_unseen_pairs"].items()
         }
         console.print(scores_table("Of these, pairs never seen in training", parts))
+    for line in (LEGEND, *verdicts(scores["held_out"])):
+        console.print(Text(line))
     if scores["duels_in_blocks"]:
         console.print(
             Text(

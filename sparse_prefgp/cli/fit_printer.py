@@ -9,15 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import (
-    AHEAD,
-    ELO_AHEAD,
-    ONE_UTILITY,
-    PREDICTOR_NAMES,
-    compared_scores,
-    named,
-    rivals_in,
-)
+from sparse_prefgp.analysis.metrics import LEGEND, ONE_UTILITY, verdict, verdicts
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
@@ -54,6 +46,7 @@ class Printer:
         """
         self._console, self._out, self._show_columns = console, out, show_columns
         self._holdout: Holdout | StreamHoldout | None = None
+        self._noted: set[str] = set()
 
     def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:
         """A bar or a spinner; loads TensorFlow when it is time."""
@@ -99,8 +92,10 @@ class Printer:
             self._print_written(result)
 
     def note(self, text: str) -> None:
-        """In yellow."""
-        self._console.print(Text(f"Note: {text}", style="yellow"))
+        """In yellow, and once."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self._console.print(Text(f"Note: {text}", style="yellow"))
 
     def _bar(self, holdout: Any, stage: str) -> AbstractContextManager[Any]:
         return (
@@ -290,7 +285,8 @@ def _print_scores(
             console.print(table)
         for part, each in scores.items():
             rival = "conditional_logit" if "conditional_logit" in each else "equal_shares"
-            _print_verdict(console, each, rival, "choice" if part == "choices" else "answer")
+            unit = "choice" if part == "choices" else "answer"
+            console.print(Text(verdict(each, rival, unit)))
         _print_people(console, figures)
         return
     title = "Held-out duels that one side won" if outcomes else "Held-out duels"
@@ -306,10 +302,8 @@ def _print_scores(
         parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
         console.print(scores_table("Of these, pairs never seen in training", parts))
     if scores:
-        for rival in rivals_in(scores):
-            _print_verdict(console, scores, rival)
-        if AHEAD in scores:
-            _print_verdict(console, scores, ELO_AHEAD, who=AHEAD)
+        for line in (LEGEND, *verdicts(scores)):
+            console.print(Text(line))
     _print_people(console, figures)
     for line in time_lines(figures.get("in_time")):
         console.print(Text(line))
@@ -328,18 +322,6 @@ def _print_people(console: Output, figures: Mapping[str, Any]) -> None:
         for each in [part] if "model" in part else part.values():
             if ONE_UTILITY in each:
                 unit = "duel" if "model" in part else "answer"
-                _print_verdict(console, each, ONE_UTILITY, unit)
+                console.print(Text(verdict(each, ONE_UTILITY, unit)))
     for line in people_lines(figures.get("people")):
         console.print(Text(line))
-
-
-def _print_verdict(
-    console: Output,
-    scores: Mapping[str, Any],
-    other: str,
-    unit: str = "duel",
-    who: str = "model",
-) -> None:
-    comma = "," if "," in PREDICTOR_NAMES[who] else ""
-    verdict = compared_scores(scores, who, other, named(other), unit)
-    console.print(Text(f"The {PREDICTOR_NAMES[who]}{comma} is {verdict}."))

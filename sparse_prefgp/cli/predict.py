@@ -169,7 +169,9 @@ def _caption(frame: Any, level: float) -> list[str]:
             "Probabilities of one duel, luck included: that the first wins, a tie, and a loss (the "
             "second wins), which add up to 1"
         )
-    lines = [f"{chance}; true difference of their utilities, with its {100 * level:g} % interval."]
+    lines = [
+        f"{chance}; estimated difference of their utilities, with its {100 * level:g} % interval."
+    ]
     if outside := frame.attrs["outside_items"]:
         lines.append(_outside(outside))
     return lines

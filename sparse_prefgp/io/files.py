@@ -38,17 +38,20 @@ class Table:
     texts: tuple[str, ...] = ()
     """Columns that were said to hold texts."""
 
-    def require(self, column: str, remedy: str = "add or rename one") -> None:
-        """Refuse a table without this column.
+    def require(self, *columns: str, remedy: str = "") -> None:
+        """Refuse a table without these columns.
 
-        :param column: its name.
-        :param remedy: what the message advises.
-        :raises ValueError: it is not there.
+        :param columns: their names.
+        :param remedy: what the message advises besides adding or renaming them.
+        :raises ValueError: one is not there.
         """
-        if column not in self.frame.columns:
+        missing = [column for column in columns if column not in self.frame.columns]
+        if missing:
             name = re.sub("^the ", "The ", self.name)
+            several = len(missing) > 1
             raise ValueError(
-                f"{name} has no column {column!r}; {remedy} (columns found: "
+                f"{name} has no column{'s' * several} {' and '.join(map(repr, missing))}; add or "
+                f"rename {'them' if several else 'one'}{remedy} (columns found: "
                 f"{listing(self.frame.columns)})."
             )
 

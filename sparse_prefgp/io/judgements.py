@@ -42,8 +42,8 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 # Tables of two sides and an answer are common, and no renaming makes duels of them.
 _SIDES = (
-    "add or rename one; where a column says which of two sides won, make winner and loser of them, "
-    "as 'Tables' in the documentation shows"
+    "; where a column says which of two sides won, make winner, loser and tie of them, as 'Tables' "
+    "in the documentation shows"
 )
 FIRST, SECOND = "first", "second"
 ITEM_A, ITEM_B = "item_a", "item_b"
@@ -90,8 +90,7 @@ def load_duels(source: Source) -> Table:
     :raises ValueError: what `load` raises; no column of winners or of losers; no rows.
     """
     table = load(source, "duels", lambda header: (WINNER, LOSER))
-    for name in (WINNER, LOSER):
-        table.require(name, _SIDES)
+    table.require(WINNER, LOSER, remedy=_SIDES)
     table.refuse_empty("duels")
     return table
 

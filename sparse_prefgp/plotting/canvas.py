@@ -92,7 +92,7 @@ def utility_label(what: str, noise_variance: float | None) -> str:
     """`what`, and on a second line the scale of utilities, where it is known."""
     if noise_variance is None:
         return what
-    return f"{what}\n({math.sqrt(2.0 * noise_variance):.2g} = noise of a duel)"
+    return f"{what}\n({math.sqrt(2.0 * noise_variance):.2g} = sd of the noise of a duel)"
 
 
 def chance_text(p: float | None) -> str:

@@ -55,14 +55,18 @@ def utilities(
         intervals are made from `sd`) and `p_best` (then printed at the right).
     :param top: at most so many items.
     :param level: what share the intervals `lower` to `upper` hold, for the label; known of `rank`.
-    :param noise_variance: sigma² per side of a duel, for the label.
+    :param noise_variance: sigma² per side of a duel, for the label; known of `rank`.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: fewer than 1 item asked for or given, or a column that is missing.
     """
     if top < 1:
         raise ValueError(f"The number of items to show is {top}; give at least 1.")
+    by = ""
     if hasattr(ranking, "frame"):
-        ranking, level = ranking.frame, ranking.level
+        by = ", by the lower end" if ranking.order == "lower" else ""
+        level = ranking.level
+        noise_variance = ranking.noise_variance if noise_variance is None else noise_variance
+        ranking = ranking.frame
     columns = list(ranking.keys())
     for name in ("rank", "item_id", "utility", "sd"):
         if name not in columns:
@@ -107,8 +111,11 @@ def utilities(
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
         ax.set_title("chance of being best", fontsize=SMALL, loc="right")
+    which = f"{len(ranks):,} items"
     if len(rows) < len(ranks):
-        ax.set_title(f"the first {len(rows)} of {len(ranks):,} items", fontsize=SMALL, loc="left")
+        which = f"the first {len(rows)} of {which}"
+    if by or len(rows) < len(ranks):
+        ax.set_title(f"{which}{by}", fontsize=SMALL, loc="left")
     return ax
 
 

@@ -57,8 +57,8 @@ CHOICE_SCORES = (
 )
 KINDS = {"nlp_bits": "bits"}  # left out on narrow screens
 UNSEEN = {
-    "ordered": "Pairs never seen in training with this winner",
-    "either_order": "Pairs never seen in training with any winner",
+    "ordered": "Pairs never seen in training in this order",
+    "either_order": "Pairs never seen in training in either order",
 }
 PEOPLE_PARTS = {
     "known_people": "Of these, people with duels in training",

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models
+from sparse_prefgp.analysis.metrics import (
+    PREDICTOR_NAMES,
+    no_better_than_a_coin,
+    rows_in,
+    verdicts,
+)
 from sparse_prefgp.learning.notes import fit_notes, learned_from, notes_of
 from sparse_prefgp.support.elsewhere import says
+from sparse_prefgp.support.words import some_of
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
 from sparse_prefgp.workflow.fit_metrics import (
     data_figures,
@@ -158,15 +165,30 @@ class FitOutput:
         which = f"the fit to all {unit}s: " if "refit_fit" in self.figures else ""
         lines = [f"{which}{self.report.summary()}"]
         lines += filter(None, [learned_from(self.figures)])
-        for name, scores in self.scores.items():
-            if isinstance(self.held_out, analysis.answers.HeldOutAnswers):
+        if isinstance(self.held_out, analysis.answers.HeldOutAnswers):
+            for name, scores in self.scores.items():
                 lines += analysis.answers.lines_of(name, scores)
-                continue
-            lines.append(
-                f"{name}: {scores['nlp_nats']:.4f} nats per duel, {scores['accuracy']:.1%} right, "
-                f"of {scores['duels']:,} held-out duels"
-            )
+        elif self.held_out is not None:
+            lines += self._lines_of_duels()
         return "\n".join([*lines, *self.notes])
+
+    def _lines_of_duels(self) -> list[str]:
+        """How well those that were held out are predicted; a lower score in nats is better."""
+        scores, found = self.scores, []
+        outcomes = self.figures.get("held_out_outcomes") or {}
+        one_won = " that one side won" if outcomes else ""
+        for name, label in rows_in(scores):
+            values = scores[name]
+            found.append(
+                f"{label}: {values['nlp_nats']:.4f} nats per duel, {values['accuracy']:.1%} right, "
+                f"of {values['duels']:,} held-out duels{one_won}"
+            )
+        for name, values in outcomes.items():
+            found.append(
+                f"{PREDICTOR_NAMES.get(name, name)}: {values['nlp_nats']:.4f} nats per win, tie or "
+                f"loss, {values['accuracy']:.1%} right, of {values['duels']:,} held-out duels"
+            )
+        return [*found, *verdicts(scores)]
 
 
 def fit(
@@ -388,6 +410,15 @@ class _OneFit:
         if unseen:
             figures["held_out_unseen_pairs"] = unseen
         self.reporter.done(SCORING, figures)
+        if no_better_than_a_coin(figures["held_out"]):
+            unused = [] if isinstance(holdout, StreamHoldout) else holdout.table.unused
+            others = f"; not used: {some_of(unused)}" * bool(unused)
+            warnings.warn(
+                "The model predicts the held-out duels no better than a coin: check that winner "
+                f"and loser say who won{others}. If they do, who wins has little to do with what "
+                "is known of the items.",
+                stacklevel=2,
+            )
         return found
 
 

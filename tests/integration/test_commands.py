@@ -196,7 +196,7 @@ def test_predict(folder: Path, fitted: Path, tmp_path: Path) -> None:
     result = call("predict", "--model", fitted, *more, "--out", out, "--level", 0.8)
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    assert "luck included; true difference of their utilities, with its 80 % interval" in said
+    assert "luck included; estimated difference of their utilities, with its 80 % interval" in said
     assert "outside the range of the training items" not in said
     frame = pd.read_csv(out)
     assert list(frame.columns[:4]) == ["first", "second", "note", "probability"]
@@ -229,7 +229,8 @@ def test_evaluate(folder: Path, fitted: Path, tmp_path: Path) -> None:
     more = ("--duels", folder / "later.csv")
     result = call("evaluate", "--model", fitted, *more, "--out", tmp_path / "scores.json")
     assert result.exit_code == 0, result.output
-    assert "linear probit" in result.stdout and "with any winner" in result.stdout
+    assert "linear probit" in result.stdout and "in either order" in result.stdout
+    assert "Lower is better for nlp" in result.stdout and "than the coin by" in result.stdout
     told = answer("evaluate", "--model", fitted, *more)
     assert json.loads((tmp_path / "scores.json").read_text()) == told
     assert told["held_out"]["model"]["duels"] == 30

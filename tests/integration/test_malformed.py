@@ -460,6 +460,11 @@ CASES: dict[str, Case] = {
     "duels without loser": Case(
         FIT, ("no column 'loser'", "which of two sides won"), replace("duels.csv", "loser", "lost")
     ),
+    "duels without sides": Case(
+        FIT,
+        ("no columns 'winner' and 'loser'; add or rename them", "columns found: a, b, better"),
+        write("duels.csv", "a,b,better\ni0,i1,a\ni1,i2,b\n"),
+    ),
     "duels empty": Case(FIT, ("no duels",), write("duels.csv", "winner,loser\n")),
     "duel with itself": Case(FIT, ("with itself",), write("duels.csv", "winner,loser\ni1,i1\n")),
     "duel with nobody": Case(FIT, ("'i99'",), write("duels.csv", "winner,loser\ni1,i99\n")),

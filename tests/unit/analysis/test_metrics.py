@@ -17,6 +17,7 @@ from sparse_prefgp.analysis.metrics import (
     kendall_tau,
     median_nlp,
     named,
+    no_better_than_a_coin,
     score,
     score_answers,
     score_choices,
@@ -328,6 +329,20 @@ def test_the_standard_error_of_a_gain_counts_each_duel():
     assert "gain_se" not in with_errors(scores, logs, counts)["coin"]
 
 
+@pytest.mark.parametrize(
+    ("gain", "error", "blind"),
+    [(-0.2, 0.01, True), (0.0, 0.0, True), (0.004, 0.003, True), (0.004, 0.001, False),
+     (0.05, 0.04, False), (0.004, None, False)],
+)  # fmt: skip
+def test_no_better_than_a_coin(gain, error, blind):
+    coin = {"nlp_nats": 0.69} | ({} if error is None else {"gain_se": error})
+    scores = {"model": {"nlp_nats": 0.69 - gain}, "coin": coin}
+    assert no_better_than_a_coin(scores) is blind
+    ahead = {**scores, "model_ahead": {"nlp_nats": 0.6}}
+    assert not no_better_than_a_coin(ahead)
+    assert not no_better_than_a_coin({"choices": scores})
+
+
 def test_a_difference_says_when_it_is_little():
     assert compared(-0.0099, "the coin") == (
         "worse than the coin by 0.0099 nats per duel, which is little"
@@ -336,8 +351,8 @@ def test_a_difference_says_when_it_is_little():
         "better than the coin by 0.0741 ± 0.0312 nats per duel"
     )
     assert compared(-0.06, "the coin", "choice", 0.0312, 138) == (
-        "worse than the coin by 0.0600 ± 0.0312 nats per choice, which 138 choices cannot tell "
-        "from luck"
+        "worse than the coin by 0.0600 ± 0.0312 nats per choice; 138 choices are too few to "
+        "rule out luck"
     )
     assert compared(0.009, "the coin", "duel", 0.001, 9000).endswith(
         "nats per duel, which is little"

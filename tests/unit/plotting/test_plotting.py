@@ -174,7 +174,7 @@ def test_utilities_in_order_with_intervals():
     assert list(points.lines[0].get_xdata()) == [2.0, 0.5, -1.0]
     ends = points.lines[2][0].get_segments()
     assert ends[0][:, 0] == pytest.approx([2.0 - 0.2 * Z, 2.0 + 0.2 * Z])
-    assert "95 %" in ax.get_xlabel() and "(0.71 = noise of a duel)" in ax.get_xlabel()
+    assert "95 %" in ax.get_xlabel() and "(0.71 = sd of the noise of a duel)" in ax.get_xlabel()
     drawn(ax)
 
 
@@ -197,6 +197,11 @@ def test_a_picture_of_many_items_is_higher(number):
 def test_utilities_with_the_intervals_and_chances_of_rank(models):
     ranking = rank(models[2], level=0.8)
     ax = plotting.utilities(ranking, top=7)
+    by = {"lower": ", by the lower end", "mean": ""}[ranking.order]
+    assert ax.get_title("left") == f"the first 7 of {len(ranking):,} items{by}"
+    assert "= sd of the noise of a duel)" in ax.get_xlabel()
+    in_order = plotting.utilities(rank(models[2], order="lower"), top=len(ranking))
+    assert in_order.get_title("left") == f"{len(ranking):,} items, by the lower end"
     frame = ranking.frame.head(7)
     assert names_beside(ax) == [str(i) for i in frame["item_id"]]
     assert "80 %" in ax.get_xlabel() and "first 7 of 20" in ax.get_title(loc="left")

@@ -142,7 +142,7 @@ def test_all_that_belongs_into_it(render):
         "Of 1,000 held-out duels, the model names the winner in 80.0 %",
         "better than those of the linear probit by 0.0900 nats per duel",
         "442 items, 5,000 duels",
-        "Pairs never seen in training with this winner",
+        "Pairs never seen in training in this order",
         "linear 0.0939, se 0.246",
         "−1,810.26",
         "age, bmi",
@@ -168,11 +168,11 @@ def test_utilities_in_time_are_measured_by_elo(render):
 
 
 def test_a_probit_that_knows_something_is_no_coin(render):
-    assert rivals_in(SCORES) == ["linear_probit"]
+    assert rivals_in(SCORES) == ["coin", "linear_probit"]
     blind = {**SCORES, "linear_probit": SCORES["coin"]}
     assert rivals_in(blind) == ["coin"]
-    assert rivals_in({**blind, "elo": SCORES["model"]}) == ["elo"]
-    assert rivals_in({**SCORES, "elo": SCORES["model"]}) == ["linear_probit", "elo"]
+    assert rivals_in({**blind, "elo": SCORES["model"]}) == ["coin", "elo"]
+    assert rivals_in({**SCORES, "elo": SCORES["model"]}) == ["coin", "linear_probit", "elo"]
     assert ("linear_probit", "linear probit") in rows_in(SCORES)
     assert rows_in(blind) == [("model", "model"), ("coin", "linear probit, coin")]
     page = Page(render({**FIGURES, "held_out": blind})).text

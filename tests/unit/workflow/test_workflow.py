@@ -145,10 +145,27 @@ def test_what_comes_back(whole: spg.results.FitOutput) -> None:
     assert "The limit of 3 iterations (max_iterations) ended the fit; more may help." in whole.notes
     assert whole.figures["fit"]["log_evidence"] == whole.report.log_evidence
     text, data = str(whole), whole.figures["data"]
-    assert "held-out duels" in text
+    assert "held-out duels that one side won" in text and "nats per win, tie or loss" in text
+    assert sum(line.startswith("The model is ") for line in text.splitlines()) == 2
     assert f"Learned from {data['train_duels']:,} of {data['duels']:,} duels; fit --refit" in text
     for note in whole.notes:
         assert text.count(note) == 1
+
+
+@pytest.mark.slow
+def test_a_model_no_better_than_a_coin_asks_for_the_columns(
+    frames: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    """As of two sides in the place of winner and loser, and the answer in a column not read."""
+    items, duels = frames
+    swapped = np.random.default_rng(1).uniform(size=T) < 0.5
+    sides = duels.drop(columns="tie")
+    sides[swapped] = sides.loc[swapped, ["loser", "winner"]].to_numpy()
+    sides["preferred"] = np.where(swapped, "b", "a")
+    with pytest.warns(UserWarning, match="than a coin: check that .*; not used: preferred") as said:
+        found = spg.fit(items, sides, **SMALL, seed=1)
+    assert str(said[-1].message) in found.notes
+    assert found.scores["model"]["nlp_nats"] > found.scores["coin"]["nlp_nats"]
 
 
 @pytest.mark.slow
