@@ -62,7 +62,7 @@ def utilities(
     if top < 1:
         raise ValueError(f"The number of items to show is {top}; give at least 1.")
     by = ""
-    if hasattr(ranking, "frame"):
+    if isinstance(ranking, Ranking):
         by = ", by the lower end" if ranking.order == "lower" else ""
         level = ranking.level
         noise_variance = ranking.noise_variance if noise_variance is None else noise_variance
