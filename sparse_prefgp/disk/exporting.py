@@ -19,6 +19,7 @@ from sparse_prefgp.factors.choices import propagated_choices
 from sparse_prefgp.models.outcomes import new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.support.quiet import warnings_alone
 from sparse_prefgp.support.versions import versions
 
 FORMAT = "sparse_prefgp SavedModel"
@@ -70,7 +71,8 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
         signatures = {name: getattr(module, name) for name in _SERVED}
         # Nobody trains constants, and TensorFlow cannot save the gradients of GPflow's transforms.
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        tf.saved_model.save(module, str(folder), signatures, options)
+        with warnings_alone(tf.get_logger()):  # it would name a folder that is there for a moment
+            tf.saved_model.save(module, str(folder), signatures, options)
         extra = folder / _EXTRA
         extra.mkdir()
         text = json.dumps(description, indent=1, allow_nan=False) + "\n"

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+
+
+@contextmanager
+def warnings_alone(logger: logging.Logger) -> Iterator[None]:
+    """Keep what a library logs to itself, but for warnings and errors."""
+    before = logger.level
+    logger.setLevel(max(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -138,9 +139,18 @@ def test_a_process_with_tensorflow_alone_predicts_the_same(
 
 
 @pytest.mark.slow
-def test_any_number_of_rows(tmp_path: Path) -> None:
+def test_any_number_of_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = fitted(approximation=spg.Exact())
-    spg.export_saved_model(model, tmp_path / "out")
+    logger = tf.get_logger()
+    logger.addHandler(caplog.handler)  # TensorFlow's own does not pass on what it logs
+    before = logger.level
+    logger.setLevel("INFO")  # as in a notebook
+    try:
+        spg.export_saved_model(model, tmp_path / "out")
+        assert "Assets written" not in caplog.text and logger.level == logging.INFO
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(caplog.handler)
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     for rows in (0, 1, 3):
         items = tf.constant(model.duels.items[:rows])
