@@ -404,7 +404,7 @@ def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
 def test_without_stream_ids_are_needed(data: Path, tmp_path: Path) -> None:
     arguments = ["fit", "--duels", str(data / "wide.parquet"), "--out", str(tmp_path / "fitted")]
     done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2 and "has no column 'winner'" in done.output
+    assert done.exit_code == 2 and "has no columns 'winner' and 'loser'" in done.output
 
 
 @pytest.mark.slow
