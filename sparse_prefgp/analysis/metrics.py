@@ -153,7 +153,10 @@ def verdict(
 
 
 def verdicts(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """By how much the model is better than each rival, on duels that one side won."""
+    """By how much the model is better than each rival, on duels that one side won; empty where
+    there are none."""
+    if not scores:
+        return []
     found = [verdict(scores, rival) for rival in rivals_in(scores)]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))

@@ -22,6 +22,7 @@ from sparse_prefgp.analysis.metrics import (
     score_answers,
     score_choices,
     score_grades,
+    verdicts,
     with_errors,
 )
 from tests.tolerances import ROUNDING
@@ -341,6 +342,23 @@ def test_no_better_than_a_coin(gain, error, blind):
     ahead = {**scores, "model_ahead": {"nlp_nats": 0.6}}
     assert not no_better_than_a_coin(ahead)
     assert not no_better_than_a_coin({"choices": scores})
+
+
+def test_verdicts_name_each_rival():
+    def of(nats):
+        return {"nlp_nats": nats, "duels": 10}
+
+    scores = {"model": of(0.5), "linear_probit": of(0.6), "coin": of(0.69)}
+    assert verdicts(scores) == [
+        "The model is better than the coin by 0.1900 nats per duel.",
+        "The model is better than the linear probit by 0.1000 nats per duel.",
+    ]
+    dated = {**scores, "model_ahead": of(0.4), "elo": of(0.55), "elo_ahead": of(0.45)}
+    assert verdicts(dated)[2:] == [
+        "The model is better than Elo by 0.0500 nats per duel.",
+        "The model, updating, is better than Elo, updating, by 0.0500 nats per duel.",
+    ]
+    assert verdicts({}) == []
 
 
 def test_a_difference_says_when_it_is_little():
