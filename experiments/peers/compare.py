@@ -227,7 +227,7 @@ on their pages.
 Measured {when} on one machine ({", ".join(machines)}, busy with other work), with {versions(kept)}.
 One percent of what is forecast is 19 votes on language models, 30 duels of cars, 9 choices of
 contracts, 13 matches: small differences mean nothing. BoTorch has its default kernel and priors,
-kickscore constants chosen by hand; it had not converged in the 20 rounds that it was given.
+kickscore has constants chosen by hand, and had not converged after the 20 rounds that it was given.
 
 ### At larger sizes
 

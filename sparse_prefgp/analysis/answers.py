@@ -18,7 +18,13 @@ from sparse_prefgp.analysis.conditional_logit import (
     EqualShares,
     conditional_logit,
 )
-from sparse_prefgp.analysis.metrics import score_answers, score_choices, with_errors
+from sparse_prefgp.analysis.metrics import (
+    PREDICTOR_NAMES,
+    score_answers,
+    score_choices,
+    verdicts_on_sets,
+    with_errors,
+)
 from sparse_prefgp.analysis.scoring import MODEL, ROWS_AT_ONCE, Scores
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
@@ -255,9 +261,10 @@ def lines_of(part: str, scores: Scores) -> list[str]:
         number = values["choices" if part == CHOICES else "answers"]
         right = f", {values['hit_rate']:.1%} right" if part == CHOICES else ""
         found.append(
-            f"{name}: {values['nlp_nats']:.4f} nats each{right}, of {number:,} held-out {part}"
+            f"{PREDICTOR_NAMES[name]}: {values['nlp_nats']:.4f} nats each{right}, of {number:,} "
+            f"held-out {part}"
         )
-    return found
+    return found + verdicts_on_sets(scores, "choice" if part == CHOICES else "answer")
 
 
 def _covariates(events: Events) -> FloatArray:

@@ -149,9 +149,12 @@ class Explanation:
 
     def __str__(self) -> str:
         # What does not differ between the items contributes nothing, not even uncertainty.
-        some = (self.frame["contribution"].abs() >= SHOWN_AS_0) | (self.frame["sd"] >= SHOWN_AS_0)
+        some = (self.frame["contribution"] != 0.0) | (self.frame["sd"] > 0.0)
         differing = self.frame[some]
-        shown = differing.head(FEATURES_SHOWN)
+        large = differing[["contribution", "sd"]].abs().max(axis=1).to_numpy() >= SHOWN_AS_0
+        # Those that would show as 0.000 are summed up, unless all would.
+        number = int(large.nonzero()[0][-1]) + 1 if large.any() else len(differing)
+        shown = differing.head(min(number, FEATURES_SHOWN))
         headings = ("feature", self.first, self.second, "contribution", "sd")
         cells: list[tuple[str, ...]] = [headings]
         for row in shown.itertuples(index=False):
@@ -171,10 +174,8 @@ class Explanation:
         if len(rest):
             lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+z.3f} together")
         if nothing:
-            next_to = "" if (self.frame["contribution"][~some] == 0.0).all() else "next to "
             lines.append(
-                f"and {nothing} that {agreeing(nothing, 'contributes', 'contribute')} "
-                f"{next_to}nothing"
+                f"and {nothing} that {agreeing(nothing, 'contributes', 'contribute')} nothing"
             )
         for name, found in self.words.items():
             for sign, what in ((1.0, "raise"), (-1.0, "lower")):

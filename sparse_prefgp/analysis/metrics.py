@@ -35,12 +35,15 @@ PREDICTOR_NAMES = {
 # Of these a sentence says no "the".
 _WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
 # How to read a table of scores.
-LEGEND = (
-    "Accuracy is the share called right. Lower is better for nlp, the surprise at what happened (a "
-    "coin has 0.6931 nats), for brier and for the calibration error (0 for a coin)."
+_LEGEND = (
+    "accuracy: how often the winner was named. nlp: the surprise at what happened, lower is "
+    "better; a coin has 0.6931 nats. brier: lower is better, a coin has 0.25. calibration error: "
+    "how far what was stated is from what came true, 0 for a coin, which claims nothing; lower is "
+    "better."
 )
+_OF_PROBIT = " linear probit: a weighted sum of the features, which a model should beat."
 # Nats; scores of some thousand duels differ by as much by chance.
-LITTLE = 0.01
+LITTLE, _MUCH = 0.01, 0.03
 # Standard errors from which on a gain is not taken for luck, and its key in a table of scores.
 _SURE, GAIN_SE = 2.0, "gain_se"
 # Keys of how many were scored.
@@ -112,7 +115,7 @@ def compared(
         return f"no better than {other}"
     more = ", which is little" if abs(gain) < LITTLE else ""
     if error is not None and abs(gain) < _SURE * error:
-        more = f"; {counted(number, unit)} are too few to rule out luck"
+        more += f"; {counted(number, unit)} are too few to rule out luck"
     within = "" if error is None else f" ± {error:.4f}"
     return (
         f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
@@ -134,13 +137,51 @@ def compared_scores(
 
 
 def no_better_than_a_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a model cannot be told from a coin, on duels that one side won."""
-    coin, models = scores.get("coin"), [scores[name] for name in ("model", AHEAD) if name in scores]
-    if coin is None or not models:
+    """Whether a model is hardly better than a coin, on duels that one side won: neither its score
+    nor its accuracy is, to two standard errors, and these leave no room for more. Few duels do not
+    tell.
+    """
+    coin, model = scores.get("coin"), scores.get(AHEAD, scores.get("model"))
+    if coin is None or model is None or coin.get(GAIN_SE) is None:
         return False
-    gain = coin["nlp_nats"] - min(one["nlp_nats"] for one in models)
-    error = coin.get(GAIN_SE) or 0.0
-    return bool(gain <= 0.0 or gain < min(LITTLE, _SURE * error))
+    gain, error = coin["nlp_nats"] - model["nlp_nats"], _SURE * coin[GAIN_SE]
+    unsure = gain < error and model["accuracy"] <= 0.5 + _luck(model["duels"])
+    return bool(unsure and gain + error < _MUCH)
+
+
+def is_reversed(scores: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a model is wrong more often than luck explains, to two standard errors."""
+    model = scores.get("model")
+    return model is not None and bool(model["accuracy"] < 0.5 - _luck(model["duels"]))
+
+
+def _luck(number: float) -> float:
+    """By how much the share of a coin may differ from a half, to two standard errors."""
+    return _SURE * 0.5 / float(number) ** 0.5
+
+
+def called_right(
+    scores: Mapping[str, Mapping[str, Any]], what: str = "held-out duel", with_ties: bool = False
+) -> str:
+    """How often the model named the winner, and its rivals, in a sentence.
+
+    :param what: one of the duels, in words.
+    :param with_ties: other duels were tied.
+    """
+    rivals = [
+        f"{named(name)} {100.0 * scores[name]['accuracy']:.1f} %"
+        for name in rivals_in(scores)
+        if name in scores
+    ]
+    model = scores["model"]
+    right = ", ".join([f"{100.0 * model['accuracy']:.1f} %", *rivals])
+    won = " that one side won" if with_ties else ""
+    return f"Of {counted(model['duels'], what)}{won}, the model named the winner in {right}."
+
+
+def legend(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """How to read a table of scores."""
+    return _LEGEND + _OF_PROBIT * ("linear_probit" in rivals_in(scores))
 
 
 def verdict(
@@ -160,7 +201,18 @@ def verdicts(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found = [verdict(scores, rival) for rival in rivals_in(scores)]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
+    if any(GAIN_SE in one for one in scores.values()):
+        found[-1] += " (± is a standard error.)"
     return found
+
+
+def verdicts_on_sets(scores: Mapping[str, Mapping[str, Any]], unit: str) -> list[str]:
+    """The same of choices, or of other answers about sets.
+
+    :param unit: what one of them is called.
+    """
+    rivals = ("equal_shares", "conditional_logit")
+    return [verdict(scores, rival, unit) for rival in rivals if rival in scores]
 
 
 def with_errors(

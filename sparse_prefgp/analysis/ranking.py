@@ -190,8 +190,12 @@ class Ranking:
     def _order_note(self) -> str:
         if self.order == MEAN:
             return "Ordered by expected utility."
-        because = ", as some have more duels than others" if self.unequal else ""
-        return f"Ordered by the lower end of the interval{because}."
+        if not self.unequal:
+            return "Ordered by the lower end of the interval."
+        return (
+            "Ordered by the lower end of the interval, so that no item with few duels comes first "
+            "by luck (order mean orders by utility)."
+        )
 
     if not TYPE_CHECKING:
         __getattr__ = says("A ranking has no {name}; its table, a data frame, is `.frame`.")
@@ -202,7 +206,10 @@ class Ranking:
     def __str__(self) -> str:
         shown = self.frame.drop(columns=["same_as", *(["copies"] if self._all_single else [])])
         table = shown.head(self.top_k).to_string(index=False, float_format="{:z.4f}".format)
-        return "\n".join([f"{self.items:,} items", table, *self.notes()])
+        which = f"{self.items:,} items"
+        if len(shown) > self.top_k:
+            which = f"The first {self.top_k} of {which}"
+        return "\n".join([which, table, *self.notes()])
 
     __repr__ = __str__
 

@@ -37,7 +37,7 @@ INTERRUPTED = 130
 _LEAST_WIDTH, _UNBOUNDED = 12, 100_000
 # Which Keras TensorFlow imports; read once.
 _KERAS = "TF_USE_LEGACY_KERAS"
-UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
+UNSEEN_TITLE = "Of these, pairs never compared in training"
 SCORE_COLUMNS = {
     name: name.replace("_", " ")
     for name in ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")

@@ -9,10 +9,10 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import LEGEND, verdicts
+from sparse_prefgp.analysis.metrics import called_right, is_reversed, legend, verdicts
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
-    UNSEEN_HEADINGS,
+    UNSEEN_TITLE,
     Output,
     answers_tables,
     grades_table,
@@ -98,7 +98,10 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
         console.finish(scores, options.out)
         return
     title = "Scores of duels that one side won" if scores["ties"] else "Scores"
+    console.print(Text(called_right(scores["held_out"], "duel", bool(scores["ties"]))))
     console.print(scores_table(title, {"": scores["held_out"]}))
+    console.print(Text(legend(scores["held_out"])))
+    console.print()
     if LINEAR_PROBIT not in scores["held_out"]:
         console.print(
             Text(
@@ -111,13 +114,18 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
         console.print(outcomes_table(scores["held_out_outcomes"], "Duels"))
     if scores["held_out_grades"]:
         console.print(grades_table(scores["held_out_grades"], "Duels"))
-    if scores["held_out_unseen_pairs"]:
-        parts = {
-            UNSEEN_HEADINGS[name]: part for name, part in scores["held_out_unseen_pairs"].items()
-        }
-        console.print(scores_table("Of these, pairs never seen in training", parts))
-    for line in (LEGEND, *verdicts(scores["held_out"])):
+    if unseen := scores["held_out_unseen_pairs"].get("either_order"):
+        console.print(scores_table(UNSEEN_TITLE, {"": unseen}))
+    for line in verdicts(scores["held_out"]):
         console.print(Text(line))
+    if is_reversed(scores["held_out"]):
+        console.print(
+            Text(
+                "The model is wrong more often than a coin: were winner and loser exchanged, in "
+                "these duels or in those that it learned from?",
+                style="yellow",
+            )
+        )
     if scores["duels_in_blocks"]:
         console.print(
             Text(

@@ -9,9 +9,16 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import LEGEND, ONE_UTILITY, verdict, verdicts
+from sparse_prefgp.analysis.metrics import (
+    ONE_UTILITY,
+    called_right,
+    legend,
+    verdict,
+    verdicts,
+    verdicts_on_sets,
+)
 from sparse_prefgp.cli.console import (
-    UNSEEN_HEADINGS,
+    UNSEEN_TITLE,
     Output,
     answers_tables,
     counting_bar,
@@ -284,26 +291,26 @@ def _print_scores(
         for table in answers_tables(scores):
             console.print(table)
         for part, each in scores.items():
-            rival = "conditional_logit" if "conditional_logit" in each else "equal_shares"
-            unit = "choice" if part == "choices" else "answer"
-            console.print(Text(verdict(each, rival, unit)))
+            for line in verdicts_on_sets(each, "choice" if part == "choices" else "answer"):
+                console.print(Text(line))
         _print_people(console, figures)
         return
     title = "Held-out duels that one side won" if outcomes else "Held-out duels"
     if scores:
+        console.print(Text(called_right(scores, with_ties=bool(outcomes))))
         console.print(scores_table(title, {"": scores}))
+        console.print(Text(legend(scores)))
+        console.print()
     if outcomes:
         console.print(outcomes_table(outcomes))
     if figures.get("held_out_grades"):
         console.print(grades_table(figures["held_out_grades"]))
     # With tastes a pair is new where this person was not asked: those parts are of people.
     unseen = {} if "held_out_people" in figures else figures.get("held_out_unseen_pairs")
-    if unseen:
-        parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
-        console.print(scores_table("Of these, pairs never seen in training", parts))
-    if scores:
-        for line in (LEGEND, *verdicts(scores)):
-            console.print(Text(line))
+    if unseen and "either_order" in unseen:
+        console.print(scores_table(UNSEEN_TITLE, {"": unseen["either_order"]}))
+    for line in verdicts(scores):
+        console.print(Text(line))
     _print_people(console, figures)
     for line in time_lines(figures.get("in_time")):
         console.print(Text(line))

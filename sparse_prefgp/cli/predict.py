@@ -200,7 +200,7 @@ def _table(frame: Any, total: int, grades: Sequence[str]) -> Cells:
     columns = {
         first: [str(item) for item in frame[first]],
         second: [str(item) for item in frame[second]],
-        "probability": chances(frame["probability"]),
+        ("first wins" if first == "first" else "probability"): chances(frame["probability"]),
         **({"tie": chances(frame[TIE])} if TIE in frame else {}),
         # With grades the levels say how often the second wins.
         **({"loss": chances(frame[LOSS])} if TIE in frame and not grades else {}),

@@ -42,8 +42,8 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 # Tables of two sides and an answer are common, and no renaming makes duels of them.
 _SIDES = (
-    "; where a column says which of two sides won, make winner, loser and tie of them, as 'Tables' "
-    "in the documentation shows"
+    "; where a column says which of two sides won, compute winner, loser and tie from it, as "
+    "'Tables' in the documentation shows"
 )
 FIRST, SECOND = "first", "second"
 ITEM_A, ITEM_B = "item_a", "item_b"

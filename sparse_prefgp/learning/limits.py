@@ -104,8 +104,8 @@ def _at_limits(model: Learns) -> Iterator[str]:
                 if word == "lower" and name == "variance" and _may_curve(model, kernel, where):
                     yield (
                         f"{NO_LINE}{_features(model, kernel, where)} (variance of Linear at its "
-                        f"lower limit, {limit:g}); a curved one may remain. That is a finding, "
-                        "and asks for nothing."
+                        f"lower limit, {limit:g}); a curved one may remain. You need "
+                        "not do anything."
                     )
                     continue
                 meaning = _MEANINGS.get((word, name), "")

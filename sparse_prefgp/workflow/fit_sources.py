@@ -41,8 +41,8 @@ class Sources:
     )
     """Path or data frame, or an (n, D) array in which ids are row numbers."""
     duels: Any = option(
-        "Duels: columns winner and loser hold item ids; optional are tie, with 1 for a draw (in "
-        "either order), and count.",
+        "Duels: columns winner and loser hold item ids; optional are tie (1 for a draw, in which "
+        "either side may be called the winner) and count.",
         default=None,
         kind=Path,
         panel=Panel.DATA,

@@ -176,7 +176,8 @@ def write_overview(
     left, right = figure.subplots(1, 2)
     columns = ["rank", "item_id", "utility", "sd", "lower", "upper"]
     plotting.utilities(ranking.frame[columns], top=OVERVIEW_TOP, ax=left)
-    left.set_title(f"the first {OVERVIEW_TOP} of {len(ranking.frame):,}", fontsize=SMALL)
+    by = ", by the lower end" if ranking.order == "lower" else ""
+    left.set_title(f"the first {OVERVIEW_TOP} of {len(ranking.frame):,}{by}", fontsize=SMALL)
     left.set_title("", loc="left")
     left.set_xlabel(f"utility, {100 * ranking.level:g} % interval", fontsize=SMALL)
     plotting.reliability(
@@ -187,7 +188,7 @@ def write_overview(
         number.remove()
     right.set_title(f"{held_out.counts.sum():,} held-out duels", fontsize=SMALL)
     right.set_title("", loc="right")
-    right.set_xlabel("how sure the model was", fontsize=SMALL)
+    right.set_xlabel("how sure the model was (grey: how many)", fontsize=SMALL)
     right.set_ylabel("how often it was right", fontsize=SMALL)
     save(figure, file)
 

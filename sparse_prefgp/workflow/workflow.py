@@ -163,14 +163,14 @@ class FitOutput:
     def __str__(self) -> str:
         unit = self.figures.get("fit", {}).get("unit", "duel")
         which = f"the fit to all {unit}s: " if "refit_fit" in self.figures else ""
-        lines = [f"{which}{self.report.summary()}"]
-        lines += filter(None, [learned_from(self.figures)])
+        lines: list[str] = []
         if isinstance(self.held_out, analysis.answers.HeldOutAnswers):
             for name, scores in self.scores.items():
                 lines += analysis.answers.lines_of(name, scores)
         elif self.held_out is not None:
             lines += self._lines_of_duels()
-        return "\n".join([*lines, *self.notes])
+        lines += [f"{which}{self.report.summary()}", learned_from(self.figures), *self.notes]
+        return "\n".join(filter(None, lines))
 
     def _lines_of_duels(self) -> list[str]:
         """How well those that were held out are predicted; a lower score in nats is better."""
@@ -412,11 +412,10 @@ class _OneFit:
         self.reporter.done(SCORING, figures)
         if no_better_than_a_coin(figures["held_out"]):
             unused = [] if isinstance(holdout, StreamHoldout) else holdout.table.unused
-            others = f"; not used: {some_of(unused)}" * bool(unused)
+            others = f" Columns that were not read: {some_of(unused)}." * bool(unused)
             warnings.warn(
-                "The model predicts the held-out duels no better than a coin: check that winner "
-                f"and loser say who won{others}. If they do, who wins has little to do with what "
-                "is known of the items.",
+                "The model is hardly better than a coin on the held-out duels: does winner hold "
+                f"who won?{others} If it does, little can be said about who wins.",
                 stacklevel=2,
             )
         return found

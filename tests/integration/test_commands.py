@@ -229,8 +229,12 @@ def test_evaluate(folder: Path, fitted: Path, tmp_path: Path) -> None:
     more = ("--duels", folder / "later.csv")
     result = call("evaluate", "--model", fitted, *more, "--out", tmp_path / "scores.json")
     assert result.exit_code == 0, result.output
-    assert "linear probit" in result.stdout and "in either order" in result.stdout
-    assert "Lower is better for nlp" in result.stdout and "than the coin by" in result.stdout
+    assert "linear probit" in result.stdout and "pairs never compared in training" in result.stdout
+    assert result.stdout.startswith("Of 30 duels, the model named ")
+    assert (
+        "nlp: the surprise at what happened" in result.stdout
+        and "than the coin by" in result.stdout
+    )
     told = answer("evaluate", "--model", fitted, *more)
     assert json.loads((tmp_path / "scores.json").read_text()) == told
     assert told["held_out"]["model"]["duels"] == 30

@@ -153,8 +153,7 @@ def test_a_weight_that_runs_to_nothing(tmp_path: Path) -> None:
     (limit,) = metrics(out)["fit"]["limits"]
     assert limit == (
         "No straight-line effect was found for 'colour=rot', 'colour=weiß' (variance of Linear at "
-        "its lower limit, 1e-10); a curved one may remain. That is a finding, and asks "
-        "for nothing."
+        "its lower limit, 1e-10); a curved one may remain. You need not do anything."
     )
     assert limit in " ".join(result.output.split())
     page = (out / "report.html").read_text()

@@ -9,12 +9,15 @@ from sparse_prefgp.analysis.metrics import (
     abstention_curve,
     auc,
     calibration_bins,
+    called_right,
     choice_calibration_bins,
     compared,
     compared_scores,
     confident_errors,
     constant_grades,
+    is_reversed,
     kendall_tau,
+    legend,
     median_nlp,
     named,
     no_better_than_a_coin,
@@ -23,6 +26,7 @@ from sparse_prefgp.analysis.metrics import (
     score_choices,
     score_grades,
     verdicts,
+    verdicts_on_sets,
     with_errors,
 )
 from tests.tolerances import ROUNDING
@@ -331,17 +335,52 @@ def test_the_standard_error_of_a_gain_counts_each_duel():
 
 
 @pytest.mark.parametrize(
-    ("gain", "error", "blind"),
-    [(-0.2, 0.01, True), (0.0, 0.0, True), (0.004, 0.003, True), (0.004, 0.001, False),
-     (0.05, 0.04, False), (0.004, None, False)],
-)  # fmt: skip
-def test_no_better_than_a_coin(gain, error, blind):
+    ("gain", "error", "accuracy", "number", "blind"),
+    [
+        (-0.2, 0.01, 0.49, 400, True),
+        (0.002, 0.003, 0.52, 400, True),
+        (0.006, 0.007, 0.52, 400, True),
+        (0.004, 0.02, 0.52, 400, False),  # may be better by .044
+        (0.02, 0.001, 0.52, 400, False),
+        (-0.2, 0.01, 0.7, 400, False),  # too sure, but right
+        (-0.07, 0.46, 0.75, 8, False),
+        (-0.2, None, 0.4, 1, False),
+    ],
+)
+def test_no_better_than_a_coin(gain, error, accuracy, number, blind):
     coin = {"nlp_nats": 0.69} | ({} if error is None else {"gain_se": error})
-    scores = {"model": {"nlp_nats": 0.69 - gain}, "coin": coin}
+    model = {"nlp_nats": 0.69 - gain, "accuracy": accuracy, "duels": number}
+    scores = {"model": model, "coin": coin}
     assert no_better_than_a_coin(scores) is blind
-    ahead = {**scores, "model_ahead": {"nlp_nats": 0.6}}
+    ahead = {**scores, "model_ahead": {**model, "nlp_nats": 0.1, "accuracy": 0.9}}
     assert not no_better_than_a_coin(ahead)
     assert not no_better_than_a_coin({"choices": scores})
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "number", "found"), [(0.4, 400, True), (0.46, 400, False), (0.2, 8, False)]
+)
+def test_wrong_more_often_than_a_coin(accuracy, number, found):
+    assert is_reversed({"model": {"accuracy": accuracy, "duels": number}}) is found
+    assert not is_reversed({})
+
+
+def test_how_often_the_model_is_right_in_a_sentence():
+    def of(share):
+        return {"nlp_nats": 0.6, "accuracy": share, "duels": 1200}
+
+    scores = {"model": of(0.8), "linear_probit": of(0.725), "coin": of(0.5)}
+    scores["coin"]["nlp_nats"] = 0.6931
+    assert called_right(scores) == (
+        "Of 1,200 held-out duels, the model named the winner in 80.0 %, the coin 50.0 %, the "
+        "linear probit 72.5 %."
+    )
+    assert called_right(scores, "duel", True).startswith("Of 1,200 duels that one side won, the")
+    assert "linear probit" in legend(scores)
+    del scores["linear_probit"]
+    assert "linear probit" not in legend(scores) and called_right(scores).endswith(
+        "the coin 50.0 %."
+    )
 
 
 def test_verdicts_name_each_rival():
@@ -359,6 +398,19 @@ def test_verdicts_name_each_rival():
         "The model, updating, is better than Elo, updating, by 0.0500 nats per duel.",
     ]
     assert verdicts({}) == []
+    scores["coin"]["gain_se"] = 0.01
+    assert verdicts(scores)[-1].endswith("per duel. (± is a standard error.)")
+
+
+def test_verdicts_on_sets():
+    scores = {name: {"nlp_nats": nats} for name, nats in (("model", 1.0), ("equal_shares", 1.1))}
+    line = "The model is better than equal shares by 0.1000 nats per choice."
+    assert verdicts_on_sets(scores, "choice") == [line]
+    scores["conditional_logit"] = {"nlp_nats": 0.9}
+    assert verdicts_on_sets(scores, "choice") == [
+        line,
+        "The model is worse than the conditional logit by 0.1000 nats per choice.",
+    ]
 
 
 def test_a_difference_says_when_it_is_little():

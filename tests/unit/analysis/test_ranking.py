@@ -238,7 +238,7 @@ def test_what_ranks_go_by() -> None:
     assert found.frame["lower"].is_monotonic_decreasing
     assert found.frame["rank"].tolist() == list(range(1, 9))
     assert set(found.frame["item_id"][6:]) == {"team 6", "team 7"}
-    assert "lower end of the interval, as some have more duels" in str(found)
+    assert "lower end of the interval, so that no item with few duels" in str(found)
     by_mean = rank(model, order="mean", samples=100)
     assert by_mean.frame["utility"].is_monotonic_decreasing
     assert by_mean.frame["item_id"][7] not in ("team 6", "team 7")
@@ -398,7 +398,7 @@ def test_the_result_as_text_and_json() -> None:
     assert "ranking" in found.to_dict(rows=2)
     assert len(found.to_dict(rows=2)["ranking"]) == 2
     text = str(found)
-    assert text.startswith("12 items\n")
+    assert text.startswith("The first 3 of 12 items\n")
     assert "average of all 12 items" in text and "Ordered by expected utility." in text
     assert "copies" not in text and "same_as" not in text
     assert "joint samples of 5 candidates" in text

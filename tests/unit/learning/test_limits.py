@@ -82,7 +82,7 @@ def test_parameters_at_limits_are_named() -> None:
     model = spg.PreferenceGP(DUELS, kernel)
     assert limits_of(model) == (
         "No straight-line effect was found for 'price', 'colour' (variance of Linear at its lower "
-        "limit, 1e-10); a curved one may remain. That is a finding, and asks for nothing.",
+        "limit, 1e-10); a curved one may remain. You need not do anything.",
         "At the upper limit of what can be learned, 3: variance of Matern52.",
         "At the lower limit of what can be learned, 0.0001: lengthscales of Matern52 for 'age' "
         "(any two values of such a feature are unrelated).",

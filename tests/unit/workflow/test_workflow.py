@@ -157,23 +157,23 @@ def test_a_model_no_better_than_a_coin_asks_for_the_columns(
     frames: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
     """As of two sides in the place of winner and loser, and the answer in a column not read."""
-    items, duels = frames
-    swapped = np.random.default_rng(1).uniform(size=T) < 0.5
-    sides = duels.drop(columns="tie")
-    sides[swapped] = sides.loc[swapped, ["loser", "winner"]].to_numpy()
-    sides["preferred"] = np.where(swapped, "b", "a")
-    with pytest.warns(UserWarning, match="than a coin: check that .*; not used: preferred") as said:
-        found = spg.fit(items, sides, **SMALL, seed=1)
+    rng = np.random.default_rng(1)
+    left = rng.integers(N, size=600)
+    right = (left + rng.integers(1, N, size=600)) % N
+    sides = pd.DataFrame({"winner": left, "loser": right, "preferred": rng.choice(["l", "r"], 600)})
+    with pytest.warns(
+        UserWarning, match="hardly better than a coin .* not read: preferred"
+    ) as said:
+        found = spg.fit(frames[0], sides, **SMALL)
     assert str(said[-1].message) in found.notes
-    assert found.scores["model"]["nlp_nats"] > found.scores["coin"]["nlp_nats"]
 
 
 @pytest.mark.slow
 def test_a_refit_says_once_what_is_kept(frames: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     found = spg.fit(*frames, **SMALL, refit=True)
     lines, number = str(found).splitlines(), found.figures["data"]["duels"]
-    assert lines[0].startswith("the fit to all duels: log evidence")
-    assert lines[1] == f"Learned from all {number:,} duels."
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("the fit to all duels: log evid")]
+    assert lines[at + 1] == f"Learned from all {number:,} duels."
     assert sum("The limit of 3 iterations" in line for line in lines) == 2
     assert len({*lines}) == len(lines)
 
