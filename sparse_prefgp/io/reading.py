@@ -35,6 +35,9 @@ from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import id_text
 
+# What a column calls two sides, one of which won, and the most answers that it may hold besides.
+_SIDES, _FEW = (("left", "right"), ("first", "second")), 6
+
 
 def read_table(
     items: Source | None,
@@ -140,6 +143,7 @@ def read_table(
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
     if ties is None and grade is None and not {*flags} & {*table.frame.columns}:
         _warn_of_draws(found)
+    _warn_of_answers(found)
     found = replace(found, people=people_of(people, events.person))
     found = placed(found, columns.table, context, item)
     if time is not None:
@@ -163,6 +167,21 @@ def _warn_of_draws(table: DuelTable) -> None:
             "else such rows count as wins.",
             stacklevel=3,
         )
+
+
+def _warn_of_answers(table: DuelTable) -> None:
+    """Of columns that nobody named and that may say which of two sides won: then the columns winner
+    and loser, renamed, hold the sides."""
+    for name in table.unused:
+        values = {id_text(value).strip().lower() for value in table.context[name].unique()[:_FEW]}
+        sides = next((both for both in _SIDES if values.issuperset(both)), None)
+        if sides is not None:
+            warnings.warn(
+                f"Column {name!r} holds {sides[0]!r} and {sides[1]!r} and is not used: if it says "
+                "which of two sides won, compute winner and loser from it, as 'Tables' in the "
+                f"documentation shows; else leave it out (--ignore {name}, ignore=).",
+                stacklevel=3,
+            )
 
 
 def _is_of_both(column: Any) -> bool:

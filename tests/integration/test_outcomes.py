@@ -542,7 +542,7 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
         *("predict", "--model", out / "model", "--pairs", tmp_path / "pairs.csv"),
         *("--items", tmp_path / "new.csv", "--noise-by", "who", "--out", tmp_path / "found.csv"),
     )
-    assert re.search("probability +tie +loss +difference", shown) and "add up to 1" in shown
+    assert re.search("first wins +tie +loss +difference", shown) and "add up to 1" in shown
     assert 0 < pd.read_csv(tmp_path / "found.csv")["tie_probability"][0] < 1
     # Duels between the items, in a context by its columns.
     ids = ranking["item_id"].to_numpy()

@@ -79,6 +79,18 @@ def test_a_column_that_may_say_who_drew_is_named(values):
         read_duels(ITEMS, more.assign(other=[1, 0, 0]))
 
 
+@pytest.mark.parametrize("values", [["first", "Second", "same"], ["left", "right ", "left"]])
+def test_a_column_that_may_say_which_side_won_is_named(values):
+    """As where the sides were renamed to winner and loser."""
+    both = DUELS[["winner", "loser"]]
+    with pytest.warns(UserWarning, match="Column 'choice' holds '.*' and '.*' and is not used: if"):
+        read_duels(ITEMS, both.assign(choice=values))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_duels(ITEMS, both.assign(choice=values), ignore=["choice"])
+        read_duels(ITEMS, both.assign(choice=["a", "b", "same"], note=["left", "up", "down"]))
+
+
 def test_columns_of_the_duels_that_nobody_named():
     more = DUELS.assign(winner_home=[1, 0, 1], loser_home=0, count=1, tie=0, note="x")
     assert read_duels(ITEMS, DUELS[["winner", "loser"]]).unused_columns == ()

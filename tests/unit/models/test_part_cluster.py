@@ -183,7 +183,9 @@ def test_workers_of_a_command_say_nothing(duels, tmp_path, interrupted) -> None:
     _, said = process.communicate(timeout=240)
     assert process.returncode == (130 if interrupted else 0), said
     assert "Traceback" not in said and "oneDNN" not in said and "cuda" not in said
-    assert said.count("\n") <= (1 if interrupted else 0), said
+    # These duels are random, which a fit says.
+    more = [line for line in said.splitlines() if "hardly better than a coin" not in line]
+    assert len(more) <= (1 if interrupted else 0), said
 
 
 def test_a_worker_that_does_not_answer_is_done_without(duels, workers) -> None:
