@@ -188,7 +188,7 @@ def write_overview(
         number.remove()
     right.set_title(f"{held_out.counts.sum():,} held-out duels", fontsize=SMALL)
     right.set_title("", loc="right")
-    right.set_xlabel("how sure the model was (grey: how many)", fontsize=SMALL)
+    right.set_xlabel("how sure it was (grey: number)", fontsize=SMALL)
     right.set_ylabel("how often it was right", fontsize=SMALL)
     save(figure, file)
 
