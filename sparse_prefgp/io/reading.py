@@ -173,7 +173,10 @@ def _warn_of_answers(table: DuelTable) -> None:
     """Of columns that nobody named and that may say which of two sides won: then the columns winner
     and loser, renamed, hold the sides."""
     for name in table.unused:
-        values = {id_text(value).strip().lower() for value in table.context[name].unique()[:_FEW]}
+        answers = table.context[name].unique()
+        if len(answers) > _FEW:
+            continue
+        values = {id_text(value).strip().lower() for value in answers}
         sides = next((both for both in _SIDES if values.issuperset(both)), None)
         if sides is not None:
             warnings.warn(
