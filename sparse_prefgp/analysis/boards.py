@@ -174,7 +174,7 @@ def board_of(
         return replace(_as_they_are(model, rows), contexts=apart, averaged=when)
     owner, weight = np.repeat(np.arange(len(base)), count), np.tile(contexts.counts, len(base))
     words = f"{when} {_over(contexts, bool(named))}".strip()
-    return _averaged(model, rows, owner, weight.astype(float), words)
+    return _averaged(model, rows, owner, weight.astype(float), words, contexts)
 
 
 def _has_states(model: Predicts) -> bool:
@@ -291,12 +291,18 @@ def _by_name(model: Predicts, items: ItemSet, words: str) -> Board:
     )
 
 
-def _duels_of(model: Predicts, rows: ItemRows, otherwise: IntArray) -> IntArray:
-    """The training duels of the item of each row."""
+def _duels_of(
+    model: Predicts, rows: ItemRows, otherwise: IntArray, contexts: Contexts | None = None
+) -> IntArray:
+    """The training duels of the item of each row, in these contexts, by default in all."""
     own = model.duels.item_rows
     assert own is not None
+    counts = model.duels.comparisons
+    if contexts is not None:
+        wanted = set(map(tuple, contexts.values.tolist()))
+        counts = np.where([tuple(row) in wanted for row in own.values.tolist()], counts, 0)
     total: dict[str, int] = {}
-    for name, count in zip(own.names, model.duels.comparisons.tolist(), strict=True):
+    for name, count in zip(own.names, counts.tolist(), strict=True):
         total[id_text(name)] = total.get(id_text(name), 0) + count
     return np.array(
         [
@@ -308,11 +314,17 @@ def _duels_of(model: Predicts, rows: ItemRows, otherwise: IntArray) -> IntArray:
 
 
 def _averaged(
-    model: Predicts, rows: ItemSet, owner: IntArray, weights: FloatArray, words: str
+    model: Predicts,
+    rows: ItemSet,
+    owner: IntArray,
+    weights: FloatArray,
+    words: str,
+    contexts: Contexts | None = None,
 ) -> Board:
     """Items, each the average over its rows.
 
     :param owner: (r,) the number of the item of each row, in order of the first appearance.
+    :param contexts: those in which duels are counted, by default all.
     """
     assert rows.rows is not None
     inputs = numbered_inputs(model, rows)
@@ -331,7 +343,7 @@ def _averaged(
         items,
         ids=items.rows.names,
         inputs=np.arange(len(first), dtype=float)[:, None],
-        comparisons=_duels_of(model, items.rows, items.comparisons),
+        comparisons=_duels_of(model, items.rows, items.comparisons, contexts),
         outside_by_feature=outside,
         levels_never_seen=levels,
     )

@@ -52,6 +52,8 @@ _CHUNK_NUMBERS = 2_000_000
 _TRACE_FROM = 16
 # Below, it is no more than the rounding of the sums that a covariance is made of.
 JITTER_WORTH_A_NOTE = 1e-10
+# Utilities that differ by less do by rounding, in standard deviations of the noise of a side.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,13 +61,14 @@ class Ranking:
     """Items, the best first, and how the figures were made; `print` shows it as text."""
 
     frame: Any
-    """Data frame with one row for all items that have equal features: `rank` (1 is the best; what
-    is equal stays in the order given), `item_id` (of the first of them), `utility` (expected, less
-    the average of the reference), `sd`, `lower` and `upper` (its interval at `level`), `p_best`,
-    `p_top_k` (that they are the best or in the top k, among the candidates; NaN for all others),
-    `comparisons` (their training duels, each one whatever its weight), `outside_range` (a feature
-    outside the range of the training items), `copies` (how many items they are), `same_as` (ids of
-    all but the first, separated by "; ").
+    """Data frame with one row for all items that have equal features: `rank` (one more than there
+    are rows above it: what is equal but for rounding shares a rank, as in 1, 2, 2, 4, and stays in
+    the order given), `item_id` (of the first of them), `utility` (expected, less the average of the
+    reference), `sd`, `lower` and `upper` (its interval at `level`), `p_best`, `p_top_k` (that they
+    are the best or in the top k, among the candidates; NaN for all others), `comparisons` (their
+    training duels, in the contexts asked for, each one whatever its weight), `outside_range` (a
+    feature outside the range of the training items), `copies` (how many items they are), `same_as`
+    (ids of all but the first, separated by "; ").
     """
     items: int
     """How many items are ranked, equal ones included."""
@@ -258,7 +261,8 @@ def rank(
         those come first of whom it is known that they are good. By default `lower` where some have
         more duels than others, else `mean`.
     :param min_comparisons: leave out items with fewer training duels, those of equal items counted
-        together; every duel counts as one, whatever its weight, which shows in the interval.
+        together, and in contexts (`at`) those there alone; every duel counts as one, whatever its
+        weight, which shows in the interval.
     :param top_k: the k of `p_top_k`; by default 10, or all where there are fewer.
     :param level: of the intervals.
     :param candidates: how many distinct items are sampled jointly, namely those most likely to
@@ -373,10 +377,11 @@ def rank(
     if order is None:
         order = LOWER if unequal else MEAN
     first, same_as = _named(found.ids, row_of_item, number)
-    by = np.lexsort((first, -(lower if order == LOWER else mean)))
+    ranks = _ranks(lower if order == LOWER else mean, float(model.noise_variance.numpy()))
+    by = np.lexsort((first, ranks))
     frame = require_pandas().DataFrame(
         {
-            "rank": np.arange(1, number + 1),
+            "rank": ranks[by],
             "item_id": [found.ids[i] for i in first[by]],
             "utility": mean[by],
             "sd": sd[by],
@@ -439,6 +444,16 @@ def _duels_of_rows(comparisons: IntArray, row_of_item: IntArray) -> IntArray:
     """Training duels of all items of each distinct row, (u,)."""
     # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
     return np.bincount(row_of_item, weights=comparisons).astype(np.int64)
+
+
+def _ranks(values: FloatArray, noise_variance: float) -> IntArray:
+    """Of each value (u,), one more than there are larger ones, but for rounding."""
+    order = np.argsort(-values, kind="stable")
+    scale = max(math.sqrt(noise_variance), float(np.abs(values).max()))
+    below = -np.diff(values[order]) > ROUNDING * scale
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[order] = 1 + np.maximum.accumulate(np.where([False, *below], np.arange(len(values)), 0))
+    return ranks
 
 
 def _reference(group: IntArray, limit: int, rng: np.random.Generator) -> IntArray:

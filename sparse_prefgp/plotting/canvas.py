@@ -29,7 +29,6 @@ BLUE, ORANGE, VERMILION = "#0072B2", "#E69F00", "#D55E00"
 BLACK, GREY, PALE = "#000000", "#767676", "#DDDDDD"
 SEQUENTIAL = "cividis"
 SMALL, SMALLEST = 9, 8  # points
-CONSTANT = 1e-9  # noise standard deviations: utilities that differ by less do by rounding
 NAME_WIDTH = 30  # columns of a terminal; letters of East Asian scripts take two
 MISSING = "□"
 # Next to the font that comes with matplotlib, for scripts that it lacks; used where installed.

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.items import feature_parts
+from sparse_prefgp.analysis.ranking import ROUNDING
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLUE,
-    CONSTANT,
     GREY,
     NAME_WIDTH,
     PALE,
@@ -142,7 +142,7 @@ def relevance(
     set_rows(ax, [names[j] for j in order])
     noise = noise_of(model)
     # Rounding is not blown up to bars.
-    ax.set_xlim(0.0, 1.05 * values.max() if values.max() > CONSTANT * noise**0.5 else 1.0)
+    ax.set_xlim(0.0, 1.05 * values.max() if values.max() > ROUNDING * noise**0.5 else 1.0)
     ax.set_xlabel(utility_label("how far utility moves with this feature alone, sd", noise))
     if len(order) < len(names):
         ax.set_title(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sparse_prefgp.analysis.ranking import ROUNDING
 from sparse_prefgp.covariances.projected import ProjectedPoints
 from sparse_prefgp.io.ids import meant_id
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
-    CONSTANT,
     GREY,
     SEQUENTIAL,
     SMALL,
@@ -237,7 +237,7 @@ def _surface(
     grid = values.reshape(len(y), len(x))
     if levels is None:
         levels = 12
-        if np.ptp(grid) <= CONSTANT * noise_of(model) ** 0.5:  # no contour runs through it
+        if np.ptp(grid) <= ROUNDING * noise_of(model) ** 0.5:  # no contour runs through it
             levels = grid.flat[0] + np.array([-1e-3, 1e-3])
     filled = ax.contourf(x, y, grid, levels, cmap=SEQUENTIAL)
     ax.contour(x, y, grid, filled.levels, colors="white", linewidths=0.4, linestyles="solid")

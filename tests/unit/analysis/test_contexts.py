@@ -97,8 +97,14 @@ def test_a_ranking_is_of_items(model: spg.PreferenceGP, at: Any, places: Any) ->
     frame = spg.rank(model, at=at).frame.set_index("item_id").loc[NAMES]
     np.testing.assert_allclose(frame["utility"], utility, atol=1e-9)
     np.testing.assert_allclose(frame["sd"], sd, atol=1e-9)
-    both = pd.concat([DUELS["winner"], DUELS["loser"]]).value_counts()
-    assert frame["comparisons"].to_dict() == both.to_dict()
+    # Each item's duels are those in the contexts that it is ranked in.
+    there = [
+        row[side]
+        for _, row in DUELS.iterrows()
+        for side in ("winner", "loser")
+        if (row["surface"], row[f"{side}_home"]) in places
+    ]
+    assert frame["comparisons"].to_dict() == {name: there.count(name) for name in NAMES}
 
 
 def test_new_items_along_with_the_models_own(model: spg.PreferenceGP) -> None:

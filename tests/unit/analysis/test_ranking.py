@@ -236,8 +236,8 @@ def test_what_ranks_go_by() -> None:
     found = rank(model, samples=100)
     assert found.order == "lower" and found.unequal
     assert found.frame["lower"].is_monotonic_decreasing
-    assert found.frame["rank"].tolist() == list(range(1, 9))
-    assert set(found.frame["item_id"][6:]) == {"team 6", "team 7"}
+    assert found.frame["rank"].tolist() == [*range(1, 7), 7, 7], "nothing tells the last two apart"
+    assert found.frame["item_id"][6:].tolist() == ["team 6", "team 7"]
     assert "lower end of the interval, so that no item with few duels" in str(found)
     by_mean = rank(model, order="mean", samples=100)
     assert by_mean.frame["utility"].is_monotonic_decreasing
@@ -257,6 +257,25 @@ def test_what_ranks_go_by() -> None:
     alike = spg.Duels(same, DUELS.winners, DUELS.losers, DUELS.counts)
     copies = spg.PreferenceGP(alike, kernel())
     assert rank(copies, min_comparisons=int(total.sum())).frame["copies"].tolist() == [8]
+
+
+@pytest.mark.parametrize("unknown_effects", [False, True])
+def test_equal_utilities_share_a_rank(unknown_effects: bool) -> None:
+    """Items that differ in what the kernel does not see, or in nothing but their unknown effects;
+    ranks are those that pandas gives, in the table and in the JSON."""
+    items = np.random.default_rng(0).integers(0, 3, size=(40, 2)).astype(float)
+    seen = gpflow.kernels.Matern52(lengthscales=0.3, active_dims=[0])
+    model = build(spg.FITC(), seen + spg.ItemEffect(0.6) if unknown_effects else seen)
+    for order, by in (("mean", "utility"), ("lower", "lower")):
+        found = rank(model, items, order=order, samples=100)
+        assert len(found) == (40 if unknown_effects else 9)
+        expected = found.frame[by].round(9).rank(method="min", ascending=False).astype(int)
+        assert found.frame["rank"].tolist() == expected.tolist()
+        assert expected.nunique() == 3 and expected.is_monotonic_increasing
+        told = [row["rank"] for row in found.to_dict()["ranking"]]
+        assert told == expected.tolist() and all(type(value) is int for value in told)
+        same = found.frame.groupby("rank")["item_id"]
+        assert all(ids.is_monotonic_increasing for _, ids in same), "in the order given"
 
 
 def test_utilities_that_the_kernel_cannot_tell_apart_share_evenly() -> None:
