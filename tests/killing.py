@@ -6,9 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from sparse_prefgp.disk import folders
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -64,3 +69,16 @@ def run_whole(words: Sequence[str]) -> None:
     with started(words) as process:
         process.wait(timeout=600)
     assert process.returncode == 0
+
+
+@contextmanager
+def writing_elsewhere(path: Path, what: str) -> Iterator[None]:
+    """Somebody else writes to a file or folder, who knows nothing of this block."""
+    fcntl = pytest.importorskip("fcntl")
+    lock = path.parent / f".{path.name}{folders._LOCK}"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(f"{folders._MARK}{what}")
+        file.flush()
+        yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.checkpoint import Checkpoint
 
 
-@dataclass(frozen=True)
+@dataclass
 class Checkpoints:
     """What a killed command resumes from; it is removed when the command has succeeded.
 
-    :raises ValueError: every below 0, or 0 with resume; one was interrupted here and `resume` was
-        not given, so that its work would be lost.
+    :raises ValueError: every below 0, or 0 with resume.
     """
 
     folder: Path
@@ -35,6 +33,9 @@ class Checkpoints:
     """Optimiser steps between two; 0 for none."""
     resume: bool = False
     """From those that are there."""
+    overwrite: bool = False
+    """Replace those that are there, of a command that nobody runs any more."""
+    _begun: bool = False
 
     def __post_init__(self) -> None:
         if self.every < 0:
@@ -43,12 +44,6 @@ class Checkpoints:
             )
         if self.resume and not self.every:
             raise ValueError("--resume needs checkpoints; leave --checkpoint-every 0 out.")
-        if self.there and not self.resume:
-            raise ValueError(
-                f"{str(self.folder)!r} is the checkpoint of a {self.what} that was interrupted; "
-                f"resume it with --resume, or remove it (rm -r {shlex.quote(str(self.folder))}) to "
-                "begin again."
-            )
 
     @property
     def there(self) -> bool:
@@ -61,6 +56,7 @@ class Checkpoints:
 
     def stage(self, name: str) -> Checkpoint | None:
         """That of one run of the optimiser; a later one has none when the earlier was cut off."""
+        self._begin()
         if not self.every:
             return None
         from sparse_prefgp.learning.checkpoint import Checkpoint
@@ -69,6 +65,7 @@ class Checkpoints:
 
     def comparison(self) -> tuple[Path | None, bool]:
         """Where a comparison keeps its fits, and whether it resumes from some."""
+        self._begin()
         if not self.every:
             return None, False
         return self.folder / COMPARE_STAGE, self._resumes(COMPARE_STAGE)
@@ -80,6 +77,16 @@ class Checkpoints:
             "--resume begins there."
         )
 
+    def _begin(self) -> None:
+        """Of what is replaced nothing stays; before that the command may still be refused."""
+        if self.overwrite and not self.resume and not self._begun:
+            self._remove()
+        self._begun = True
+
+    def _remove(self) -> None:
+        if is_checkpoint(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
     def _resumes(self, name: str) -> bool:
         return self.resume and has_checkpoint(self.folder / name)
 
@@ -88,7 +95,15 @@ class Checkpoints:
         """Success removes it; an interruption, or a failure such as a full disk, says where it is.
 
         A mistake (ValueError) passes unchanged: the same command would make it again.
+
+        :raises ValueError: one was interrupted here and is neither resumed nor replaced, so that
+            its work would be lost.
         """
+        if self.there and not (self.resume or self.overwrite):
+            raise ValueError(
+                f"{str(self.folder)!r} is the checkpoint of a {self.what} that was interrupted; "
+                "resume it with --resume, or begin again with --overwrite."
+            )
         if self.resume and not self.there:
             warnings.warn(
                 f"There is no checkpoint in {str(self.folder)!r} to resume from; the {self.what} "
@@ -105,5 +120,4 @@ class Checkpoints:
             if self.there and not isinstance(error, ValueError):
                 warnings.warn(f"The {self._kept}", stacklevel=3)
             raise
-        if is_checkpoint(self.folder):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._remove()

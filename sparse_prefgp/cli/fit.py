@@ -49,17 +49,15 @@ def fit(
     from sparse_prefgp.workflow.workflow import run_fit, settings_of
 
     settings = settings_of(sources, None, options)
-    place = folder.out / CHECKPOINTS
-    checkpoints = Checkpoints(place, "fit", folder.checkpoint_every, folder.resume)
-    with checkpoints.reporting():
-        output = run_fit(
-            sources,
-            settings,
-            out=folder.out,
-            overwrite=folder.overwrite or checkpoints.resumes,
-            html=folder.report,
-            reporter=Printer(console, folder.out, show_columns=True),
-            checkpoints=checkpoints,
-        )
+    every, resume, overwrite = folder.checkpoint_every, folder.resume, folder.overwrite
+    output = run_fit(
+        sources,
+        settings,
+        out=folder.out,
+        overwrite=overwrite,
+        html=folder.report,
+        reporter=Printer(console, folder.out, show_columns=True),
+        checkpoints=Checkpoints(folder.out / CHECKPOINTS, "fit", every, resume, overwrite),
+    )
     output.close()
     console.manners.emit(output.figures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Cells, Output, cells_table, import_tensorflow
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import Shared
+from sparse_prefgp.disk.folders import held
 from sparse_prefgp.support.options import names, option, same_as
 from sparse_prefgp.workflow.fit_sources import ITEMS, Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
@@ -124,7 +125,9 @@ class TableOptions:
     out: Path | None = option("Write the table here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     checkpoint: Path | None = option(
-        "Keep finished fits in this folder until the comparison has succeeded.", default=None
+        "Keep finished fits in this folder until the comparison has succeeded; --overwrite "
+        "replaces those of one that was interrupted.",
+        default=None,
     )
     resume: bool = same_as(Shared, "resume")
 
@@ -145,7 +148,19 @@ def select(
 
     It also says which to take.
     """
-    sources = Sources(**vars(tables))
+    with ExitStack() as stack:
+        for place in filter(None, (options.out, options.checkpoint)):
+            stack.enter_context(held(place, "comparison"))
+        _select(console, Sources(**vars(tables)), candidates, settings, options)
+
+
+def _select(
+    console: Output,
+    sources: Sources,
+    candidates: Candidates,
+    settings: CompareSettings,
+    options: TableOptions,
+) -> None:
     check_file(options.out, options.overwrite, *sources.files)
     # Imported here to keep `--help` quick.
     from sparse_prefgp.cli.checkpoints import Checkpoints
@@ -159,7 +174,9 @@ def select(
     checkpoints = None
     if options.checkpoint is not None:
         check_checkpoint(options.checkpoint)
-        checkpoints = Checkpoints(options.checkpoint, "comparison", 1, options.resume)
+        checkpoints = Checkpoints(
+            options.checkpoint, "comparison", 1, options.resume, options.overwrite
+        )
     table = sources.table(str(settings.by))
     with nullcontext() if checkpoints is None else checkpoints.reporting():
         place, resume = (None, False) if checkpoints is None else checkpoints.comparison()

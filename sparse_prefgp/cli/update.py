@@ -10,6 +10,7 @@ from rich.text import Text
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.disk.folders import contents, held
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 
@@ -73,11 +74,14 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
 
     Hyperparameters stay as they are unless --max-iterations is given.
     """
-    from sparse_prefgp.disk.folders import check_place, contents
+    with held(options.out, "update"):
+        _update(console, saved, options)
+
+
+def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
     from sparse_prefgp.disk.model_folder import check_replaceable
     from sparse_prefgp.workflow.folder import check_not_of_a_fit
 
-    check_place(options.out.absolute().parent, options.out)
     check_not_of_a_fit(options.out)
     check_replaceable(options.out)
     if contents(options.out) and not options.overwrite:

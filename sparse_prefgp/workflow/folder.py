@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparse_prefgp import analysis, data, disk, models
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
-from sparse_prefgp.disk.model_folder import checkpoint_foreign_files, foreign_files
+from sparse_prefgp.disk.model_folder import DESCRIPTION, checkpoint_foreign_files, foreign_files
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.models import streaming
 from sparse_prefgp.support.plain import as_json_text
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from sparse_prefgp.workflow.workflow import FitOutput
 
 Result = TypeVar("Result")
+
+
+class OtherModel(ValueError):
+    """Another model lies where the one of this fit was written."""
+
 
 PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
@@ -133,12 +138,13 @@ def _is_ours(folder: Path) -> bool:
 
 def write_model(
     folder: Path, model: models.PreferenceGP | streaming.StreamedGP, figures: dict[str, Any]
-) -> None:
+) -> bytes:
     """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
 
     :param folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
     :param model: what was fitted.
     :param figures: what is known of it so far.
+    :return: the description of the model, which names all else of it by its contents.
     :raises ValueError: what `save` and `replaced_folder` raise.
     """
     files = disk.saving.files_of(model)
@@ -147,6 +153,7 @@ def write_model(
         (new / MODEL).mkdir()
         disk.saving.write_files(new / MODEL, files)
         (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+    return files[DESCRIPTION]
 
 
 def write_fit(
@@ -167,10 +174,10 @@ def write_fit(
     :param html: write `report.html` too.
     :param progress: called with how far the ranking is, as by `rank`.
     :return: The names of what was written, and what `metrics.json` holds.
-    :raises ValueError: what `write_model` raises.
+    :raises ValueError: what `write_model` raises; another program has replaced the model meanwhile.
     """
     model, figures = output.model, dict(output.figures)
-    write_model(folder, model, figures)
+    written = write_model(folder, model, figures)
     attempts = OptionalOutputs(folder)
     ranking = None
     if model.duels.has_items:
@@ -233,7 +240,7 @@ def write_fit(
     if not output.streamed:
         names += [PEOPLE] if model.taste is not None else []
         names += [f"{PICTURES}/", *([REPORT] if html else [])]
-    return _complete(folder, everything, attempts, names, write)
+    return _complete(folder, everything, attempts, names, written, write)
 
 
 def command_line() -> str | None:
@@ -256,6 +263,8 @@ class OptionalOutputs:
         """What `make` returns; None, with a warning, where it fails by whatever error."""
         try:
             return make()
+        except OtherModel:
+            raise
         except Exception as error:
             reason = reason_of(error)
             self.failed[name] = reason
@@ -281,12 +290,22 @@ def _complete(
     everything: dict[str, Any],
     attempts: OptionalOutputs,
     names: list[str],
+    written: bytes,
     write: Callable[[Path], None],
 ) -> tuple[list[str], dict[str, Any]]:
-    """Add what `write` makes in a new folder to the model that is there, all in one step."""
+    """Add what `write` makes in a new folder to the model that was written, all in one step."""
+
+    def check(folder: Path) -> None:
+        check_contents(folder)
+        there = folder / MODEL / DESCRIPTION
+        if not there.is_file() or there.read_bytes() != written:
+            raise OtherModel(
+                f"The model in {str(folder / MODEL)!r} is no longer the one that this fit wrote, "
+                "as another program has written there; fit again, into another folder."
+            )
 
     def add() -> None:
-        with replaced_folder(folder, check_contents, keep=(MODEL, CHECKPOINTS)) as new:
+        with replaced_folder(folder, check, keep=(MODEL, CHECKPOINTS)) as new:
             write(new)
             if attempts.failed:
                 everything["not_written"] = attempts.failed

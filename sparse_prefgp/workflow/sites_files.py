@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from sparse_prefgp.disk.folders import beside, held
 from sparse_prefgp.workflow.settings import FitSettings
 
 
@@ -18,8 +19,8 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
 
     :param resumed: whether the run that is resumed may have been killed, and so have left
         them.
-    :raises ValueError: a file that exists already, is not a .npy file, or lies in no folder; sites
-        with a scheduler.
+    :raises ValueError: a file that exists already, is not a .npy file, or lies in no folder, or to
+        which another fit is writing; sites with a scheduler.
     """
     files = settings.sites_files
     if files and settings.scheduler is not None:
@@ -31,30 +32,32 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
             raise ValueError(
                 f"The file for the sites {str(path)!r} is not a .npy file; let its name end so."
             )
-        if path.exists() and not (resumed and is_sites_file(path)):
-            raise ValueError(
-                f"The file for the sites {str(path)!r} exists already; remove it, or give another "
-                "name."
-            )
         if not path.parent.is_dir():
             raise ValueError(
                 f"The file for the sites {str(path)!r} lies in no folder; make the folder "
                 f"{str(path.parent)!r} first."
             )
-    # Not lost unless the fit is done: it may be refused.
-    left = {path: path.with_name(f"{path.name}.left") for path in files if path.exists()}
-    for path, aside in left.items():
-        path.replace(aside)
-    try:
-        yield
-    except BaseException:  # Ctrl-C too
+    with ExitStack() as stack:
         for path in files:
-            path.unlink(missing_ok=True)
+            stack.enter_context(held(path, "fit"))
+            if path.exists() and not (resumed and is_sites_file(path)):
+                raise ValueError(
+                    f"The file for the sites {str(path)!r} exists already; remove it, or give "
+                    "another name."
+                )
+        # Not lost unless the fit is done: it may be refused.
+        left = {path: stack.enter_context(beside(path)) for path in files if path.exists()}
         for path, aside in left.items():
-            aside.replace(path)
-        raise
-    for aside in left.values():
-        aside.unlink()
+            path.replace(aside)
+        try:
+            yield
+        except BaseException:  # Ctrl-C too
+            for path in files:
+                if is_sites_file(path):  # what somebody else has put there meanwhile stays
+                    path.unlink()
+                if path in left and not path.exists():
+                    left[path].replace(path)
+            raise
 
 
 def is_sites_file(path: Path) -> bool:

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -20,6 +20,7 @@ from sparse_prefgp.analysis.metrics import (
     rows_in,
     verdicts,
 )
+from sparse_prefgp.disk.folders import held
 from sparse_prefgp.learning.notes import fit_notes, learned_from, notes_of
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.words import some_of
@@ -91,6 +92,10 @@ class FitCheckpoints(Protocol):
         """Where a comparison keeps its fits, and whether it resumes from some."""
         ...
 
+    def reporting(self) -> AbstractContextManager[None]:
+        """Around the whole fit: says what was kept of it when it ends before its end."""
+        ...
+
 
 class FitResult(NamedTuple):
     """A fit as it is reported: figures as in `metrics.json`, and what the optimiser says."""
@@ -147,13 +152,14 @@ class FitOutput:
 
         :param folder: new, empty, or with `overwrite` that of an earlier fit.
         :return: the names of what was written.
-        :raises ValueError: a folder that holds something else, or a finished fit; a page of a fit
-            in chunks.
+        :raises ValueError: a folder that holds something else, or a finished fit, or to which
+            another fit is writing; a page of a fit in chunks.
         """
         place = Path(folder)
         _check_page(html, place, self.settings)
-        check_folder(place, overwrite)
-        return write_fit(place, self, html=html)[0]
+        with _alone(place):
+            check_folder(place, overwrite)
+            return write_fit(place, self, html=html)[0]
 
     def close(self) -> None:
         """Let go of what a model that was fitted in chunks holds: workers, files, sites."""
@@ -234,7 +240,7 @@ def fit(
     :return: The model, how it was optimised, scores, figures and notes.
     :raises ValueError: an option that there is not, or given along with settings; what
         `FitSettings`, the readers, `split_duels` and `optimise` raise; a folder that holds
-        something else.
+        something else, or to which another fit is writing.
     """
     columns = {name: options.pop(name) for name in SOURCES if name in options}
     sources = Sources(items, duels, **columns)
@@ -263,9 +269,19 @@ def run_fit(
     """What `fit` does, of values that have been checked."""
     place = None if out is None else Path(out)
     _check_page(html, place, settings)
-    if place is not None:
-        check_folder(place, overwrite)  # before a large table is read in vain
     work = _OneFit(reporter or SilentReporter(), checkpoints or _NoCheckpoints(), place)
+    with _alone(place), work.checkpoints.reporting():
+        if place is not None:  # before a large table is read in vain
+            check_folder(place, overwrite or work.checkpoints.resumes)
+        return _fitted(sources, settings, work, html)
+
+
+def _alone(place: Path | None) -> AbstractContextManager[None]:
+    """Nobody else writes to the folder of a fit."""
+    return nullcontext() if place is None else held(place, "fit")
+
+
+def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) -> FitOutput:
     with _heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
         with work.reporter.started(READING, sources) as progress:
             table = sources.read(settings, progress)
@@ -288,9 +304,9 @@ def run_fit(
         notes = figures["notes"] = work.notes(figures)
         data = () if isinstance(holdout, StreamHoldout) else holdout.everything.summary().rows()
         output = FitOutput(model, report, holdout.settings, figures, held_out, tuple(notes), data)
-        if place is not None:
+        if work.place is not None:
             with work.reporter.started(WRITING) as progress:
-                names, more = write_fit(place, output, html=html, progress=progress)
+                names, more = write_fit(work.place, output, html=html, progress=progress)
             figures.update(more)
             work.reporter.done(WRITING, names)
     return output
@@ -429,6 +445,9 @@ class _NoCheckpoints:
 
     def comparison(self) -> tuple[None, bool]:
         return None, False
+
+    def reporting(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def settings_of(

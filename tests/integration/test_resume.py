@@ -103,7 +103,7 @@ def test_interrupted_and_resumed(
 
     # Without --resume its work would be lost; with it, the rest must be the same.
     for more, message in (
-        ((), "resume it with --resume, or remove it"),
+        ((), "resume it with --resume, or begin again with --overwrite"),
         (("--resume", "--seed", 5), "of other duels or items"),
         (("--resume", "--kernel", "matern52"), "of another kernel"),
         (("--resume", "--checkpoint-every", 0), "--resume needs checkpoints"),
@@ -300,7 +300,6 @@ def test_what_a_kill_while_writing_leaves_does_not_stop_a_resume(tmp_path: Path)
     (stage / CHECKPOINT).write_text(json.dumps(description))
     left = out / CHECKPOINTS / f".fit.abc{folders._UNFINISHED}"
     (left / "new").mkdir(parents=True)
-    (left / "lock").write_text(folders._MARK)
     assert is_checkpoint(out / CHECKPOINTS)
     check_folder(out)  # not refused
     (stage / "thesis.txt").write_text("mine")

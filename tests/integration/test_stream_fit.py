@@ -240,6 +240,38 @@ def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["s.1.npy"]
 
 
+def test_files_of_sites_go_over_no_other_file(tmp_path: Path) -> None:
+    """Neither over one next to those of a killed fit, nor over one that comes to be meanwhile."""
+    from sparse_prefgp.models.streaming.part import SiteStore
+    from sparse_prefgp.workflow.settings import FitSettings
+    from sparse_prefgp.workflow.sites_files import sites_kept_if_done
+    from tests.killing import writing_elsewhere
+
+    sites, near = tmp_path / "s.npy", tmp_path / "s.npy.left"
+    settings = FitSettings(stream=True, sites=sites)
+    np.save(sites, np.ones((2, 3)))
+    near.write_text("mine")
+    with pytest.raises(RuntimeError), sites_kept_if_done(settings, resumed=True):
+        np.save(sites, np.zeros((2, 3)))
+        raise RuntimeError
+    assert np.all(np.load(sites) == 1.0) and near.read_text() == "mine"
+    with sites_kept_if_done(settings, resumed=True):
+        assert not sites.exists()
+    with pytest.raises(ValueError, match="exists already"), sites_kept_if_done(settings):
+        sites.write_text("mine")
+        SiteStore(3, sites)
+    assert sites.read_text() == "mine"
+    sites.unlink()
+    with (
+        writing_elsewhere(sites, "fit"),
+        pytest.raises(ValueError, match="Another fit is writing"),
+        sites_kept_if_done(settings),
+    ):
+        pass
+    sites.unlink(missing_ok=True)
+    assert {path.name for path in tmp_path.iterdir()} <= {near.name, ".s.npy.sparse-prefgp-lock"}
+
+
 def test_only_files_of_sites_are_made_anew(tmp_path: Path) -> None:
     from sparse_prefgp.workflow.sites_files import is_sites_file
 
@@ -341,7 +373,7 @@ def test_interrupted_and_resumed(
     assert "same command with --resume" in result.stderr
 
     for changes, message in (
-        ((), "resume it with --resume, or remove it"),
+        ((), "resume it with --resume, or begin again with --overwrite"),
         (("--resume", "--test-fraction", 0.3), "of other duels or items"),
         (("--resume", "--kernel", "matern52"), "of another kernel"),
         (("--resume", "--seed", 5), of),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparse_prefgp.disk.folders import held
 from sparse_prefgp.lab.ablation.checksums import check_unchanged
 from sparse_prefgp.lab.ablation.cluster import records_of
 from sparse_prefgp.lab.ablation.configuration import Study
@@ -85,9 +86,9 @@ def run_study(
     :param workers: processes of the local cluster; by default one per core.
     :param retry_failed: do those again that failed.
     :param callback: called before the first run and after each.
-    :raises ValueError: a folder that belongs to something else, an unknown data set, what
-        `check_study` refuses, data that change while the study runs, a scheduler that does not
-        answer or has no workers, `workers` without a local cluster.
+    :raises ValueError: a folder that belongs to something else, or to which another call is
+        writing, an unknown data set, what `check_study` refuses, data that change while the study
+        runs, a scheduler that does not answer or has no workers, `workers` without a local cluster.
     :raises ConnectionError: a data set that cannot be fetched.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
@@ -100,7 +101,8 @@ def run_study(
         raise ValueError(f"The number of workers is {workers}; give a whole number of at least 1.")
     if study.data.set is not None:
         check_named(study.data)
-    return _Session(study, Path(out), retry_failed, callback).finish(dask, workers)
+    with held(Path(out), "study"):
+        return _Session(study, Path(out), retry_failed, callback).finish(dask, workers)
 
 
 class _Session:

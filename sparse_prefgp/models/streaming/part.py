@@ -81,16 +81,18 @@ class SiteStore:
         if self.path is None:
             self._values = np.zeros((2, sites))
             return
-        if self.path.exists():
+        try:
+            self.path.open("xb").close()
+        except FileExistsError:
             raise ValueError(
                 f"The file for the sites {str(self.path)!r} exists already; remove it, or give "
                 "another name."
-            )
-        if not self.path.parent.is_dir():
+            ) from None
+        except (FileNotFoundError, NotADirectoryError):
             raise ValueError(
                 f"The file for the sites {str(self.path)!r} lies in no folder; make the folder "
                 f"{str(self.path.parent)!r} first."
-            )
+            ) from None
         self._values = np.lib.format.open_memmap(self.path, mode="w+", shape=(2, sites))
 
     def read(self, start: int, sites: int, size: int) -> FloatArray:

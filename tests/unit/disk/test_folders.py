@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sparse_prefgp.disk import folders
-from sparse_prefgp.disk.folders import contents, replaced_folder
+from sparse_prefgp.disk.folders import beside, contents, held, replaced_folder, write_file
+from tests.killing import writing_elsewhere
 
 
 def anything(folder: Path) -> None:
@@ -145,20 +146,109 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert link.is_symlink() and texts(tmp_path / "real") == both(first="1")
 
 
-def test_remains_of_a_killed_process_go_and_all_others_stay(tmp_path: Path) -> None:
-    target, suffix = tmp_path / "target", folders._UNFINISHED
-    dead, alive, foreign = (tmp_path / f".target.{name}{suffix}" for name in ("a", "b", "c"))
-    for folder in (dead, alive, foreign):
-        folder.mkdir()
-        (folder / "lock").write_text("mine" if folder == foreign else folders._MARK)
-    with folders._locked(alive / "lock"):
+def left_behind(place: Path, name: str) -> list[Path]:
+    """What a process leaves that is killed while it writes a folder, a file, or tries a place."""
+    scratch = place / f".{name}.abcd{folders._UNFINISHED}"
+    (scratch / "new").mkdir(parents=True)
+    (scratch / "new" / "half").write_text("1")
+    file = place / f".{name}.file{folders._UNFINISHED}"
+    file.mkdir()
+    (file / "new").write_text("1")
+    bare, tried = (place / f".{which}{folders._UNFINISHED}" for which in (f"{name}.bare", "try.x"))
+    bare.mkdir()
+    tried.mkdir(exist_ok=True)
+    lock = place / f".{name}{folders._LOCK}"
+    lock.write_text(f"{folders._MARK}fit")
+    return [scratch, file, bare, tried, lock]
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_remains_of_a_killed_process_go_and_all_others_stay(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    left = left_behind(tmp_path, "target")
+    assert contents(tmp_path) == set()
+    others = left_behind(tmp_path, "other")
+    foreign = [tmp_path / f"{name}{folders._UNFINISHED}" for name in (".target.c", ".target.d")]
+    foreign[0].mkdir()
+    (foreign[0] / "mine").write_text("1")
+    foreign[1].write_text("mine")
+    if kind == "folder":
         write(target, first="1")
-        assert alive.is_dir() and foreign.is_dir() and not dead.exists()
-    write(target, first="2")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [foreign.name, "target"]
+    else:
+        write_file(target, "1")
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in (*foreign, *others) if not path.name.startswith(".try"))
+    assert contents(tmp_path) == {"target", *(path.name for path in foreign)}
 
 
 def test_only_our_own_remains_are_overlooked(tmp_path: Path) -> None:
     (tmp_path / f"thesis{folders._UNFINISHED}").write_text("mine")
     (tmp_path / f".x{folders._UNFINISHED}").mkdir()
-    assert len(contents(tmp_path)) == 2
+    (tmp_path / f".x{folders._UNFINISHED}" / "mine").write_text("1")
+    (tmp_path / f".x{folders._LOCK}").write_text("mine")
+    assert len(contents(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("deep", ["out", "new/deep/out"])
+def test_one_at_a_time(deep: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "_PATIENCE", 0.0)
+    out = tmp_path / deep
+    refused = f"Another study is writing to {str(out)!r}; wait until it has ended"
+    with writing_elsewhere(out, "study"):
+        for attempt in (
+            lambda: write(out, first="1"),
+            lambda: write_file(out, "1"),
+            lambda: held(out).__enter__(),
+        ):
+            with pytest.raises(ValueError, match=refused.replace("/", "[/]")):
+                attempt()
+    write(out, first="1")
+    assert contents(out.parent) == {"out"} == {path.name for path in out.parent.iterdir()}
+
+
+def test_within_it_more_can_be_written(tmp_path: Path) -> None:
+    with held(tmp_path / "out", "fit"):
+        write(tmp_path / "out", first="1")
+        write_file(tmp_path / "out" / "first", "2")
+        with beside(tmp_path / "out") as scratch:
+            scratch.mkdir()
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_whoever_writes_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), held(tmp_path / "new" / "deep" / "out", "fit"):
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two who write at once have scratch folders of their own, which nobody takes for remains."""
+
+    def none(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(folders.fcntl, "flock", none)
+    with replaced_folder(tmp_path / "out", anything) as new:
+        (new / "first").write_text("1")
+        write(tmp_path / "out", second="2")
+    assert texts(tmp_path) == {"out/first": "1"}
+
+
+def test_files_are_on_the_disk_before_they_are_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        sync(descriptor)
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def replaced(source: Any, goal: Any) -> None:
+        assert done == [str(source)]
+        replace(source, goal)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    write_file(tmp_path / "file", "1")
+    assert done[1:] == [str(tmp_path)]
