@@ -66,8 +66,7 @@ def trajectories(console: Output, saved: SavedModel, options: TrajectoriesOption
         from sparse_prefgp.plotting import trajectories as draw
         from sparse_prefgp.plotting.canvas import save
 
-        names = list(dict.fromkeys(frame["item_id"]))
-        save(draw(fitted, names, days, level=options.level, at=options.at).figure, options.picture)
+        save(draw(fitted, found=frame).figure, options.picture)
     columns = {
         "date": [one["date"] for one in told],
         "active": [f"{one['active']:,}" for one in told],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sparse_prefgp.support.public import public
 
 if TYPE_CHECKING:
+    from sparse_prefgp.plotting.features import any_matters as any_matters
     from sparse_prefgp.plotting.features import coefficients as coefficients
     from sparse_prefgp.plotting.features import feature_relevance as feature_relevance
     from sparse_prefgp.plotting.features import relevance as relevance

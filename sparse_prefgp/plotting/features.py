@@ -80,7 +80,7 @@ def feature_relevance(
     swapped together, and so are the numbers of a vector; of what was reduced that part is swapped
     which the scores tell. Swaps may make items that nobody has seen where features hang together.
 
-    :param model: any model; with item effects, of items it does not know.
+    :param model: any model; with item effects each item keeps its own.
     :param swaps: pairs of items per feature; when all pairs are no more than that, each is used.
         None is 2,000, and fewer, at least 200, from 100 features on.
     :param rng: of the choice of pairs.
@@ -98,7 +98,7 @@ def feature_relevance(
     rounds = min(n - 1, max(1, swaps // n))
     first = np.tile(rows, rounds)[:swaps]
     partner = np.concatenate([np.roll(rows, shift) for shift in range(1, rounds + 1)])[:swaps]
-    items = model.duels.items
+    items = model.item_inputs()
     base, other = items[first], items[partner]
     before = _mean_utility(model, base)
     values = np.empty(len(groups))
@@ -120,6 +120,7 @@ def relevance(
     *,
     top: int = 20,
     rng: np.random.Generator | None = None,
+    found: tuple[tuple[str, ...], FloatArray] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Bars of `feature_relevance`, the largest on top.
@@ -127,6 +128,7 @@ def relevance(
     :param model: any model.
     :param top: at most so many features; the title says how many there are.
     :param rng: of `feature_relevance`.
+    :param found: what `feature_relevance` returned, which is then drawn as it is.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: fewer than 1 feature asked for; items without features.
     """
@@ -134,7 +136,7 @@ def relevance(
         raise ValueError(f"The number of features to show is {top}; give at least 1.")
     if not model.duels.num_features:
         raise ValueError("The items have no features to show; plot utilities in their place.")
-    names, values = feature_relevance(model, rng=rng)
+    names, values = feature_relevance(model, rng=rng) if found is None else found
     order = np.argsort(-values, kind="stable")[:top]
     ax = axes_or_new(ax, len(order))
     ax.grid(visible=False, axis="y")
@@ -142,13 +144,18 @@ def relevance(
     set_rows(ax, [names[j] for j in order])
     noise = noise_of(model)
     # Rounding is not blown up to bars.
-    ax.set_xlim(0.0, 1.05 * values.max() if values.max() > ROUNDING * noise**0.5 else 1.0)
+    ax.set_xlim(0.0, 1.05 * values.max() if any_matters(model, values) else 1.0)
     ax.set_xlabel(utility_label("how far utility moves with this feature alone, sd", noise))
     if len(order) < len(names):
         ax.set_title(
             f"the {len(order)} most relevant of {len(names)} features", fontsize=SMALL, loc="right"
         )
     return ax
+
+
+def any_matters(model: PreferenceGP, values: FloatArray) -> bool:
+    """Whether any of these relevances is more than rounding, so that a picture shows something."""
+    return bool(values.max() > ROUNDING * noise_of(model) ** 0.5)
 
 
 def _mean_utility(model: PreferenceGP, items: FloatArray) -> FloatArray:
@@ -162,11 +169,10 @@ def noise_of(model: PreferenceGP) -> float:
 
 
 def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = None) -> Axes:
-    """What covariates add to the utility of a side, with their intervals.
+    """Coefficients of covariates with their intervals, as `model.coefficients` has them.
 
-    Each for a typical difference between the two sides, the root mean square of its column, so that
-    covariates of any units compare; the number in brackets is the coefficient, by unit of the
-    column. Below them the leans of groups, in order; of many the ten furthest at either end.
+    Each is what one unit of its column adds to the utility of a side; the number in brackets is
+    what is drawn. Below them the leans of groups, in order; of many the ten furthest at either end.
 
     :param model: one whose duels have covariates.
     :param level: of the intervals.
@@ -175,12 +181,6 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     """
     found = model.coefficients(level)
     count = len(model.duels.covariate_names)
-    squares = model.duels.covariate_squares
-    assert squares is not None
-    typical = np.sqrt(squares)
-    scale = np.append(typical, np.zeros(len(found.mean) - count))
-    if model.lean_by_group is not None:
-        scale[count:] = typical[model.duels.covariate_names.index(model.lean_by_group)]
     leans = count + np.argsort(-found.mean[count:], kind="stable")
     shown = leans
     if len(leans) > 2 * LEANS_AT_AN_END:
@@ -196,9 +196,9 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     for part, colour in ((rows < count, BLUE), (rows >= count, GREY)):
         at = rows[part]
         ax.errorbar(
-            scale[at] * found.mean[at],
+            found.mean[at],
             np.flatnonzero(part),
-            xerr=scale[at] * (found.interval[at, 1] - found.mean[at]),
+            xerr=np.abs(found.interval[at].T - found.mean[at]),
             fmt="o",
             color=colour,
             markersize=5,
@@ -208,7 +208,7 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     set_rows(ax, names)
     if len(rows) > count:
         ax.axhline(count - 0.5, color=PALE, linewidth=1)
-    ax.set_xlabel(f"utility of a typical difference, {100 * level:g} % interval", fontsize=SMALL)
+    ax.set_xlabel(f"utility of one unit of the column, {100 * level:g} % interval", fontsize=SMALL)
     if len(shown) < len(leans):
         ax.set_title(
             f"the {LEANS_AT_AN_END} leans furthest to either side of {len(leans):,}",

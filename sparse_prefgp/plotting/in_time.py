@@ -34,6 +34,7 @@ def trajectories(
     *,
     level: float = 0.9,
     at: Any = (),
+    found: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
     """How utilities of items moved, less the average of the items active at each date, with bands
@@ -44,10 +45,11 @@ def trajectories(
     :param dates: as for `history`.
     :param level: of the bands.
     :param at: contexts, as for `history`.
+    :param found: what `history` returned, which is then drawn as it is.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: what `history` raises.
     """
-    frame = history(model, items, dates, level=level, at=at)
+    frame = history(model, items, dates, level=level, at=at) if found is None else found
     ax = axes_or_new(ax)
     names = list(dict.fromkeys(frame["item_id"]))
     ax.axhline(0.0, color=GREY, linewidth=0.8)

@@ -66,8 +66,8 @@ def write_pictures(
     :param level: what share the intervals of a ranking hold that is a frame only.
     :param candidates: those of a choice by itself, as `Comparison.to_dict` has them.
     :return: File name, title and one sentence on each, in the order to show them. There is always
-        `utilities.png`, where utilities move in time `trajectories.png`, and with features
-        `relevance.png`; then, where they apply,
+        `utilities.png`, where utilities move in time `trajectories.png`, and with features that
+        move the utility `relevance.png`; then, where they apply,
         `reliability.png`, `candidates_reliability.png` and `candidates_abstention.png`,
         `coefficients.png`, `evidence.png`, `inducing_inputs.png` (unless every item is one), and
         for one or two numeric features `utility_1d.png` or `utility_2d.png` and
@@ -120,10 +120,12 @@ def write_pictures(
             "Those who led most often, above the average of the items active at each date, with "
             f"90 % bands of that difference.{_missing(first)}",
         )
-    if model.duels.num_features:
+    matter = plotting.feature_relevance(model) if model.duels.num_features else ((), np.empty(0))
+    # Features that the kernel does not see have neither bars nor surfaces.
+    if len(matter[1]) and plotting.any_matters(model, matter[1]):
         add(
             "relevance",
-            lambda: plotting.relevance(model),
+            lambda: plotting.relevance(model, found=matter),
             "Which features matter",
             "How far the mean utility moves when an item gets the value of another one in this "
             "feature alone; features that go together share what they have in "
@@ -137,8 +139,9 @@ def write_pictures(
             "coefficients",
             lambda: plotting.coefficients(model),
             "What the duel adds",
-            "What each covariate adds to the utility of a side where it differs from the other by "
-            f"a typical amount, and in brackets by one unit{leans}."
+            "The coefficient of each covariate: what one unit of its column adds to the utility of "
+            "a side. A small one may still do much where sides differ by many units"
+            f"{leans}."
             f"{_missing([*model.duels.covariate_names, *judges])}",
         )
     if report is not None and (hasattr(report, "history") or len(report)):

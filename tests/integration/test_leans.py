@@ -17,9 +17,12 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.plotting.canvas import save
+from sparse_prefgp.workflow import pictures
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 from sparse_prefgp.workflow.workflow import settings_of
+from tests.tolerances import ROUNDING
 
 pytestmark = pytest.mark.data
 N, T = 8, 240
@@ -53,8 +56,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.to_csv(place / "duels.csv", index=False)
     frame.iloc[:40].to_csv(place / "new.csv", index=False)
     pd.DataFrame({"item_id": range(N), "x": x}).to_csv(place / "items.csv", index=False)
-    call(*fit_words(place), "--out", place / "fitted", "--lean-by", "judge", "--quiet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pictures, "save", kept)
+        told = call(*fit_words(place), "--out", place / "fitted", "--lean-by", "judge")
+    (place / "told.txt").write_text(told)
     return place
+
+
+DRAWN: dict[str, Any] = {}
+
+
+def kept(figure: Any, path: Path) -> None:
+    """Write the picture, and keep its axis."""
+    DRAWN[path.stem] = figure.axes[0]
+    save(figure, path)
+
+
+def points(name: str) -> tuple[Any, Any]:
+    """The points (k,) of a picture along its axis, and the ends (k, 2) of their intervals."""
+    bars = DRAWN[name].containers
+    at = np.concatenate([bar.lines[0].get_xdata() for bar in bars])
+    return at, np.concatenate([bar.lines[2][0].get_segments() for bar in bars])[:, :, 0]
 
 
 def fit_words(place: Path) -> tuple[Any, ...]:
@@ -75,6 +97,38 @@ def test_each_judge_has_a_row(folder: Path) -> None:
     assert list(table["name"]) == [row["name"] for row in metrics["fit"]["coefficients"]]
     held = metrics["held_out"]
     assert held["model"]["nlp_nats"] < held["linear_probit"]["nlp_nats"] - 0.05
+
+
+def test_pictures_show_the_numbers_that_are_printed(folder: Path) -> None:
+    """Text, picture, table and metrics say the same."""
+    fitted, told = folder / "fitted", " ".join((folder / "told.txt").read_text().split())
+    metrics = json.loads((fitted / "metrics.json").read_text())
+    assert set(DRAWN) == {path.stem for path in (fitted / "pictures").iterdir()}
+
+    table = pd.read_csv(fitted / "coefficients.csv", float_precision="round_trip")
+    assert table.to_dict("records") == metrics["fit"]["coefficients"]
+    labels = [label.get_text() for label in DRAWN["coefficients"].get_yticklabels()]
+    shown = table.set_index("name").loc[[label.split(" (")[0] for label in labels]]
+    assert len(shown) == len(table) and shown["mean"].iloc[1:].is_monotonic_decreasing
+    at, ends = points("coefficients")
+    np.testing.assert_array_equal(at, shown["mean"])
+    np.testing.assert_allclose(ends, shown[["lower", "upper"]], rtol=0.0, atol=ROUNDING)
+    mean, lower, upper = (f"{shown[column].iloc[0]:.3g}" for column in ("mean", "lower", "upper"))
+    assert labels[0] == f"shown_first ({mean})"
+    said = f"Coefficient of shown_first: {mean} (90 % interval {lower} to {upper})"
+    assert said in told
+
+    ranking = pd.read_csv(fitted / "ranking.csv", float_precision="round_trip")
+    at, ends = points("utilities")
+    np.testing.assert_array_equal(at, ranking["utility"])
+    np.testing.assert_allclose(ends, ranking[["lower", "upper"]], rtol=0.0, atol=ROUNDING)
+
+    error = metrics["held_out"]["model"]["calibration_error"]
+    assert DRAWN["reliability"].get_title(loc="right") == f"calibration error {error:.3f}"
+    assert f"{error:.4f}" in told
+    (end,) = DRAWN["evidence"].get_lines()[-1].get_ydata()
+    assert end == pytest.approx(metrics["fit"]["log_evidence_per_duel"], abs=ROUNDING)
+    assert f"{end:.4f} per duel" in told
 
 
 def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:

@@ -288,6 +288,22 @@ def test_relevance_of_a_feature_the_kernel_does_not_see_is_zero():
     assert values[1] == pytest.approx(0.0, abs=ROUNDING) and min(values[0], values[2]) > 0.01
 
 
+def test_relevance_where_each_item_has_an_effect_by_a_feature():
+    """As `item+item*category` has them: each item keeps its own effects."""
+    duels = random_duels(5, items=8, duels=60, features=2)
+    effect = spg.ItemTimes(gpflow.kernels.Linear(active_dims=[0]))
+    model = spg.PreferenceGP(duels, spg.ItemEffect() + effect, approximation=spg.Exact())
+    _, values = plotting.feature_relevance(model)
+    used = np.unique(duels.events.sides)
+    pairs = np.array([(i, j) for i in used for j in used if i != j])
+    own = model.item_inputs()
+    moved = own[pairs[:, 0]]
+    moved[:, 0] = own[pairs[:, 1], 0]
+    change = model.predict_f(moved)[0] - model.predict_f(own[pairs[:, 0]])[0]
+    assert values[0] == pytest.approx(np.sqrt(0.5 * np.mean(change.numpy() ** 2)), rel=IDENTITY)
+    assert values[0] > 0.01 and values[1] == pytest.approx(0.0, abs=ROUNDING)
+
+
 def test_levels_of_a_column_are_swapped_together():
     rng = np.random.default_rng(1)
     codes = rng.integers(3, size=30)
@@ -488,7 +504,7 @@ def test_items_are_found_by_id_or_row(raw_model, models):
 
 
 @pytest.mark.parametrize("judges", [0, 3, 30])
-def test_coefficients_by_typical_difference(judges):
+def test_coefficients_are_drawn_as_they_are(judges):
     rng = np.random.default_rng(2)
     items, sides = rng.normal(size=(5, 1)), rng.integers(0, 4, 90)
     said = np.column_stack([rng.choice([-1.0, 1.0], 90), 300.0 * rng.normal(size=90)])
@@ -503,7 +519,7 @@ def test_coefficients_by_typical_difference(judges):
     assert [name.split(" (")[0] for name in names[:2]] == ["first", "length"]
     assert len(names) == 2 + min(judges, 20)
     points = ax.lines[1].get_xdata()  # after the line at 0
-    np.testing.assert_allclose(points, found.mean[:2] * np.sqrt(np.mean(said**2, 0)))
+    np.testing.assert_array_equal(points, found.mean[:2])
     if judges == 30:
         furthest = np.argsort(-found.mean[2:], kind="stable")
         assert names[2] == found.names[2 + furthest[0]]

@@ -78,6 +78,11 @@ def test_inducing_inputs_that_are_all_items_are_not_drawn(tmp_path, flat):
     assert "inducing_inputs" not in names(write_pictures(tmp_path, model, None))
 
 
+def test_features_that_move_nothing_are_not_drawn(tmp_path):
+    model = spg.PreferenceGP(random_duels(1, items=6, duels=20, features=1), spg.ItemEffect())
+    assert names(write_pictures(tmp_path, model, rank(model))) == ["utilities"]
+
+
 @pytest.mark.parametrize("leaning", [False, True])
 def test_coefficients_of_covariates(tmp_path, leaning):
     rng = np.random.default_rng(3)
