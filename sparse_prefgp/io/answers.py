@@ -13,9 +13,12 @@ from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RA
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
-from sparse_prefgp.io.files import ITEM_ID, Table, id_text, plain_ids
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, listing, plain_ids
+from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
+from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.words import spelt_like, squeezed
 
 # Of an alternative of which nobody said where it stands.
 NOWHERE = 2**31
@@ -204,11 +207,14 @@ def events_of_best_worst(answers: Answers, at_once: bool) -> Events:
 # ---- forms of tables -----------------------------------------------------------------------------
 
 
-def numbered(header: Sequence[str], prefix: str) -> list[str]:
-    """Columns such as option_1, option_2, …, by their numbers."""
-    pattern = re.compile(re.escape(prefix) + r"_([1-9]\d*)")
+def numbered(header: Sequence[str], prefix: str) -> dict[str, int]:
+    """Columns such as option_1, option_2, …, by their numbers, which they are mapped to.
+
+    Capitals, and blanks or marks before the number, do not count.
+    """
+    pattern = re.compile(re.escape(prefix) + r"[ _.-]*0*([1-9]\d*)", re.IGNORECASE)
     found = [(int(hit[1]), name) for name in header if (hit := pattern.fullmatch(name))]
-    return [name for _, name in sorted(found)]
+    return {name: number for number, name in sorted(found)}
 
 
 def begin(sentence: str) -> str:
@@ -230,27 +236,129 @@ def wide_answers(
 ) -> tuple[Answers, IntArray]:
     """Answers with a row each, and the items that each column of `marked` holds, (rows, marked).
 
-    Options have `NOWHERE` for their level. Where no row lists an item of `marked` among its
-    options, these are the others.
+    Options have `NOWHERE` for their level.
 
-    :raises ValueError: an id that is not known; an item that is not among the options of its row,
-        where in other rows it is.
+    :raises ValueError: an id that is not known; an item that is not among the options of its row;
+        numbers that may be items or positions.
     """
-    what = sets.what
-    named = np.column_stack([columns.known.rows_in(table, c, what) for c in marked])
-    shown = matrix_of(table, options, columns, what)
-    listed = (shown[:, :, None] == named[:, None, :]).any(axis=1)
-    if listed.any() and not listed.all():
-        i, j = (int(x) for x in np.argwhere(~listed)[0])
-        raise ValueError(
-            f"The {marked[j]} item {str(columns.ids[named[i, j]])!r} in {table.row(i)} is not "
-            "among its options, as it is in other rows; correct the row."
-        )
-    if not listed.any():
-        shown = np.column_stack([named, shown])
+    shown = matrix_of(table, options, columns, sets.what)
+    named = np.empty((len(shown), len(marked)), dtype=np.int64)
+    for j, name in enumerate(marked):
+        named[:, j] = among(table, name, shown, options, columns, sets.what)
     row, column = np.nonzero(shown >= 0)
     item = shown[row, column]
     return Answers(sets, item, row, np.full(len(item), NOWHERE)), named
+
+
+def among(
+    table: Table,
+    name: str,
+    shown: IntArray,
+    options: Sequence[str],
+    columns: ItemColumns,
+    what: str,
+    optional: bool = False,
+) -> IntArray:
+    """The items that a column names, (rows,), each among those of its row.
+
+    :param shown: (rows, options) items, -1 for none.
+    :param optional: an empty cell is no item, -1.
+    :raises ValueError: see `wide_answers`.
+    """
+    texts = [id_text(value) for value in table.frame[name]]
+    found = np.array([-1 if (at := columns.known.find(x)) is None else at for x in texts], np.int64)
+    empty = np.array([not x for x in texts]) & optional
+    bad = np.flatnonzero(~empty & ((found < 0) | ~(shown == found[:, None]).any(1)))
+    if bad.size:
+        i = int(bad[0])
+        if not texts[i]:
+            raise unknown_item(name, "", table.row(i), columns.known.name, what)
+        nobody = f"leave the {'cell empty' if optional else 'row out'} if 0 is nobody"
+        raise _not_among(table, i, name, texts[i], shown[i], options, columns, nobody)
+    numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else -1 for x in texts]
+    first = 0 if 0 in numbers else 1
+    for i, number in enumerate(numbers):
+        here = shown[i][shown[i] >= 0]
+        if not first <= number < first + len(here):
+            return found  # some are ids for certain
+        numbers[i] = int(here[number - first])
+    other = np.flatnonzero(np.array(numbers) != found)
+    if other.size:
+        i = int(other[0])
+        raise ValueError(
+            f"The column {name!r} has only numbers of options, such as {texts[i]} in "
+            f"{table.row(i)}, which may be the item {str(columns.ids[found[i]])!r} or the option "
+            f"at that position, {str(columns.ids[numbers[i]])!r}; give items ids that are no such "
+            "numbers, or a row for each option."
+        )
+    return found
+
+
+def _not_among(
+    table: Table,
+    i: int,
+    name: str,
+    text: str,
+    shown: IntArray,
+    options: Sequence[str],
+    columns: ItemColumns,
+    nobody: str,
+) -> ValueError:
+    """What to say of an item, or a code of one, that is not among the options of row i.
+
+    :param name: the column that names it.
+    :param shown: (options,) the items of the row, -1 for none.
+    :param nobody: the remedy of 0.
+    """
+    ids = ["" if at < 0 else str(columns.ids[at]) for at in shown]
+    here = [id for id in ids if id]
+    same = next((id for id in here if squeezed(id) == squeezed(text)), "")
+    meant = same or _decoded(text, ids, options) or spelt_like(text, here)
+    remedy = "write the id of one of them"
+    if meant:
+        remedy = f"did you mean {meant!r}? Otherwise {remedy}"
+    elif WHOLE_NUMBER.fullmatch(text):
+        remedy += ", not its position"
+        remedy += f", or {nobody}" if is_zero(text) else ""
+    return ValueError(
+        f"The {name} item {text!r} in {table.row(i)} is not among its options "
+        f"{listing([repr(id) for id in here])}; {remedy}."
+    )
+
+
+def _decoded(text: str, ids: Sequence[str], options: Sequence[str]) -> str:
+    """The id that a letter or the name of a column stands for; empty for none."""
+    alike = [squeezed(name) for name in options]
+    place = alike.index(squeezed(text)) if squeezed(text) in alike else -1
+    if re.fullmatch("[A-Za-z]", text):
+        place = ord(text.upper()) - ord("A")
+    return ids[place] if 0 <= place < len(ids) else ""
+
+
+def refuse_nobody(table: Table, listed: Sequence[str], marked: Sequence[str]) -> None:
+    """Refuse 0 where it may be an item or nobody: at the ends of rows alone.
+
+    :param listed: columns that are filled from the first on, of which rows leave the last empty.
+    :param marked: columns of what was chosen, which is somebody.
+    :raises ValueError: naming the first one.
+    """
+    if any(is_zero(id_text(x)) for name in marked for x in table.frame[name]):
+        return
+    last: dict[int, str] = {}  # for each row the first column of the zeros at its end
+    for name in listed:
+        for i, value in enumerate(table.frame[name]):
+            text = id_text(value)
+            if is_zero(text):
+                last.setdefault(i, name)
+            elif text and i in last:
+                return
+    if last:
+        i = min(last)
+        raise ValueError(
+            f"{begin(table.row(i))} has 0 in {last[i]!r}, and 0 stands only at the ends of rows, "
+            "where it may be nobody or an item; leave the cell empty if it is nobody, else give a "
+            "table of items with the id 0 (--items)."
+        )
 
 
 def at(answers: Answers, items: IntArray) -> BoolArray:

@@ -17,6 +17,7 @@ from sparse_prefgp.io.answers import (
     NOWHERE,
     Answers,
     Sets,
+    among,
     at,
     begin,
     constant_in_sets,
@@ -27,6 +28,7 @@ from sparse_prefgp.io.answers import (
     items_of_rows,
     matrix_of,
     numbered,
+    refuse_nobody,
     wide_answers,
     with_none,
 )
@@ -137,9 +139,7 @@ def read_choice_table(
         `choice_set` (which choice it belongs to), `item_id` and `chosen` (1 for the chosen option,
         else 0). Wide, a row for each choice: `chosen` holds the id of the chosen item and the
         columns `option_1`, `option_2`, … the ids of the options, of which smaller sets leave some
-        empty; without such columns, all others but `choice_set`, `count` and those in `ignore` and
-        `never_features` are options. Where no row of the wide form lists its chosen item among the
-        options, they are the others.
+        empty.
     :param choice_set: names of these columns.
     :param item_id: names of these columns.
     :param chosen: names of these columns.
@@ -156,7 +156,9 @@ def read_choice_table(
         is the same throughout each choice. With `as_duels` one row per duel; `set_column` names the
         choice then, so that splits keep it whole.
     :raises ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
-        option only, or with an item twice; a value of `chosen` that is neither 0 nor 1.
+        option only, or with an item twice; a value of `chosen` that is neither 0 nor 1, or, in the
+        wide form, not among the options of its row, such as a letter or a position; without
+        `items`, 0 at the ends of rows alone, where it may be nobody.
     """
     said = SetColumns(**columns)
     items = said.with_items(items)
@@ -168,7 +170,7 @@ def read_choice_table(
         )
         answers, used = replace(form.answers, level=np.where(best, 0, 1)), [item_id, chosen]
     else:
-        form = replace(_named_form(table, items, said, [chosen, *wide]), options=wide)
+        form = replace(_named_form(table, items, said, [chosen], wide), options=wide)
         sets = Sets.of(table, choice_set, "choice", one_each=True)
         shown, named = wide_answers(table, [chosen], wide, form.columns, sets)
         best = at(shown, named[:, 0])
@@ -222,7 +224,7 @@ def read_best_worst_table(
         )
         used = [item_id, best, worst]
     else:
-        form = _named_form(table, items, said, [best, worst, *wide])
+        form = _named_form(table, items, said, [best, worst], wide)
         sets = Sets.of(table, choice_set, "answer", one_each=True)
         shown, named = wide_answers(table, [best, worst], wide, form.columns, sets)
         first, last = at(shown, named[:, 0]), at(shown, named[:, 1])
@@ -282,8 +284,8 @@ def read_ranking_table(
     items = said.with_items(items)
 
     def wide_of(header: Sequence[str]) -> tuple[list[str], list[str]]:
-        places = numbered(header, rank)
-        return places, (numbered(header, OPTION) if options is None else list(options))
+        shown = numbered(header, OPTION) if options is None else options
+        return list(numbered(header, rank)), list(shown)
 
     def id_columns(header: list[str]) -> list[str]:
         places, shown = wide_of(header)
@@ -291,11 +293,13 @@ def read_ranking_table(
 
     table = load(rankings, "rankings", id_columns)
     places, shown = wide_of(list(table.frame.columns))
-    for name in [f"{rank}_{j + 1}" for j in range(len(places))] or (ranking, rank):
-        table.require(name)
+    if places:
+        _require_places(table, rank)
+    else:
+        _require_long(table, "ranking", (ranking, rank), item_id, f"{rank}_1")
     table.refuse_empty("rankings")
     if places:
-        form = _named_form(table, items, said, [*places, *shown])
+        form = _named_form(table, items, said, [], shown or places)
         sets = Sets.of(table, ranking, "ranking", one_each=True)
         answers, used = _wide_rankings(table, places, shown, form.columns, sets), [*places, *shown]
     else:
@@ -460,28 +464,77 @@ def _loaded(
     """
     table = load(source, role, lambda header: (*known, item_id, *numbered(header, OPTION)))
     header = list(table.frame.columns)
-    wide = numbered(header, OPTION) if options is None else [str(name) for name in options]
-    marks = [name for name in known[1:] if name in header]
-    if not wide and item_id not in header and not all(_only_flags(table, name) for name in marks):
-        wide = [name for name in header if name not in {*known, *said.reserved}]
-    for name in known[1:] if wide else known:
-        table.require(name)
-    for name in wide:
-        table.require(name)
+    wide = list(numbered(header, OPTION) if options is None else map(str, options))
+    if wide:
+        table.require(*known[1:], *wide)
+    else:
+        _require_long(table, role.rstrip("s"), known, item_id, f"{OPTION}_1")
     table.refuse_empty(role)
     if not wide:
         return table, None
     return load(source, role, lambda header: (*known, *wide)), wide
 
 
-def _named_form(table: Table, items: Source | None, said: SetColumns, ids: Sequence[str]) -> _Form:
-    """A table whose columns `ids` hold ids of items."""
+def _require_long(
+    table: Table, what: str, known: tuple[str, ...], item_id: str, first: str
+) -> None:
+    """Refuse a table that is neither long nor wide, of all columns that it lacks at once.
+
+    :param what: an answer is.
+    :param known: the columns of the set and of the answer.
+    :param first: the first column of the wide form.
+    """
+    header = list(table.frame.columns)
+    marks = [name for name in known[1:] if name in header]
+    missing = [name for name in known if name not in header]
+    named = first != f"{OPTION}_1" or all(_only_flags(table, name) for name in marks)
+    if item_id not in header and (missing or not named):
+        missing.append(item_id)
+    table.require(
+        *missing,
+        remedy=f" for a row for each item, every {what} with an id of its own in {known[0]!r}, "
+        f"also across persons, or add {first!r}, {first[:-1] + '2'!r}, … for a row for each {what}",
+    )
+
+
+def _require_places(table: Table, rank: str) -> None:
+    """Refuse places of rankings of which one is missing, or there twice."""
+    places = numbered(list(table.frame.columns), rank)
+    by_number: dict[int, str] = {}
+    for name, number in places.items():
+        if number in by_number:
+            raise ValueError(
+                f"{begin(table.name)} has the columns {by_number[number]!r} and {name!r}, which "
+                "are one place; remove or rename one."
+            )
+        by_number[number] = name
+    for number in range(1, len(places) + 1):
+        if number not in by_number:
+            table.require(f"{rank}_{number}")
+
+
+def _named_form(
+    table: Table,
+    items: Source | None,
+    said: SetColumns,
+    marked: Sequence[str],
+    listed: Sequence[str] = (),
+) -> _Form:
+    """A table whose columns hold ids of items.
+
+    :param marked: columns that are full.
+    :param listed: columns of options or places, of which rows leave the last ones empty.
+    """
     if said.covariates:
         raise ValueError(
             f"The covariate {said.covariates[0]!r} belongs to an option, which has no row of its "
             f"own in {table.name}; give the long form, a row for each option."
         )
-    known = items_named_in(table, ids) if items is None else load_items(items)
+    if items is None:
+        refuse_nobody(table, listed, marked)
+        known = items_named_in(table, listed or marked)
+    else:
+        known = load_items(items)
     if said.none is not None and items is not None:
         known = followed_by_none(known, said.none)
     return _Form(table, item_columns(known, table, said.names), said)
@@ -575,7 +628,12 @@ def _only_flags(table: Table, column: str) -> bool:
 def _wide_rankings(
     table: Table, places: list[str], options: list[str], columns: ItemColumns, sets: Sets
 ) -> Answers:
-    ranked = matrix_of(table, places, columns, "ranking")
+    what = sets.what
+    shown = matrix_of(table, options or places, columns, what)
+    ranked = shown
+    if options:
+        each = (among(table, name, shown, options, columns, what, True) for name in places)
+        ranked = np.column_stack(list(each))
     gap = (ranked[:, :-1] < 0) & (ranked[:, 1:] >= 0)
     if gap.any():
         i, k = (int(x) for x in np.argwhere(gap)[0])
@@ -584,17 +642,8 @@ def _wide_rankings(
             "fill the places from the first, and leave only the last ones empty."
         )
     row, place = np.nonzero(ranked >= 0)
-    answers = Answers(sets, ranked[row, place], row, place)
     if not options:
-        return answers
-    shown = matrix_of(table, options, columns, "ranking")
-    listed = (shown[row] == ranked[row, place][:, None]).any(1)
-    if not listed.all():
-        i = int(np.flatnonzero(~listed)[0])
-        raise ValueError(
-            f"The item {str(columns.ids[answers.item[i]])!r} at {places[place[i]]!r} in "
-            f"{table.row(int(row[i]))} is not among its options; correct the row."
-        )
+        return Answers(sets, ranked[row, place], row, place)
     row, column = np.nonzero(shown >= 0)
     item, level = shown[row, column], np.full(len(row), NOWHERE)
     hit, rank = np.nonzero(item[:, None] == ranked[row])

@@ -12,6 +12,7 @@ from typing import Any
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
+from sparse_prefgp.support.words import and_so, squeezed
 from sparse_prefgp.support.words import id_text as id_text
 
 Source = Any  # a path, or a pandas data frame
@@ -50,7 +51,7 @@ class Table:
             name = re.sub("^the ", "The ", self.name)
             several = len(missing) > 1
             raise ValueError(
-                f"{name} has no column{'s' * several} {' and '.join(map(repr, missing))}; add or "
+                f"{name} has no column{'s' * several} {and_so(map(repr, missing))}; add or "
                 f"rename {'them' if several else 'one'}{remedy} (columns found: "
                 f"{listing(self.frame.columns)})."
             )
@@ -98,10 +99,21 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
     """A table of the items whose ids these columns hold, in order of first appearance.
 
     Nothing else is known of them. Empty cells are not ids.
+
+    :raises ValueError: an id that is the name of a column of the table, such as `home`.
     """
     pd = require_pandas()
     cells = table.frame[list(columns)].to_numpy(dtype=object).ravel()
     ids = dict.fromkeys(text for text in map(id_text, cells) if text)
+    named = {squeezed(column): column for column in table.frame.columns}
+    for text in ids:
+        if squeezed(text) in named:
+            i, j = divmod([id_text(cell) for cell in cells].index(text), len(columns))
+            raise ValueError(
+                f"The {columns[j]} {text!r} in {table.row(i)} is the name of a column "
+                f"({named[squeezed(text)]!r}), which is no item; write the id of the item that it "
+                "stands for, or rename the column, or give a table of items (--items) with this id."
+            )
     name = f"the ids in {table.name}"
     return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name, None), ITEM_ID)
 

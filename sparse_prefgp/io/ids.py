@@ -56,7 +56,10 @@ class Ids:
             text = id_text(value)
             row = -1 if optional and not text else self.find(text)
             if row is None:
-                raise unknown_item(column, text, table.row(i), self.name, what, self.meant(text))
+                meant = self.meant(text)
+                if optional and is_zero(text):
+                    meant = "leave the cell empty if 0 is nobody, "
+                raise unknown_item(column, text, table.row(i), self.name, what, meant)
             result[i] = row
         return result
 
@@ -81,6 +84,11 @@ def rows_by_number(lookup: Mapping[str, int]) -> dict[int, int]:
                 repeated.add(number)
             rows[number] = row
     return {number: row for number, row in rows.items() if number not in repeated}
+
+
+def is_zero(text: str) -> bool:
+    """Whether an id is the number 0, by which some tables say nobody."""
+    return WHOLE_NUMBER.fullmatch(text) is not None and _whole(text) == 0
 
 
 def _whole(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -49,6 +50,11 @@ def shortened(value: Any) -> str:
     return repr(text) if isinstance(value, str) else text
 
 
+def squeezed(name: str) -> str:
+    """The same for all spellings of a name that differ in capitals, blanks and marks alone."""
+    return re.sub(r"[\s_.-]", "", name).casefold()
+
+
 def id_text(value: Any) -> str:
     """An id as text: whole numbers alike whether stored as 3, 3.0 or '3'; missing is empty."""
     if isinstance(value, str):
@@ -83,3 +89,9 @@ def some_of(names: Sequence[str], most: int = 10) -> str:
     if rest <= 1:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {rest} more"
+
+
+def and_so(words: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

@@ -88,7 +88,14 @@ def test_read_without_items(votes: pd.DataFrame, folder: Path) -> None:
 def test_choices_and_rankings_without_items() -> None:
     wide = spg.read_choices(
         None,
-        pd.DataFrame({"chosen": ["a", "b"], "option_1": ["b", "c"], "option_2": ["c", ""]}),
+        pd.DataFrame(
+            {
+                "chosen": ["a", "b"],
+                "option_1": ["a", "b"],
+                "option_2": ["b", "c"],
+                "option_3": ["c", ""],
+            }
+        ),
     )
     assert wide.item_ids == ("a", "b", "c") and wide.num_duels == 2
     long = pd.DataFrame(

@@ -48,7 +48,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "duels.csv").write_text("\n".join(["winner,loser", *duels]) + "\n")
     (folder / "pairs.csv").write_text("first,second\ni0,i1\ni2,i3\n")
     (folder / "new.csv").write_text("winner,loser\ni0,i1\n")
-    (folder / "choices.csv").write_text("chosen,option_1,option_2\ni0,i1,i2\ni3,i4,\n")
+    (folder / "choices.csv").write_text(
+        "chosen,option_1,option_2,option_3\ni0,i0,i1,i2\ni3,i3,i4,\n"
+    )
     (folder / "rankings.csv").write_text("rank_1,rank_2,rank_3\ni0,i1,i2\ni3,i4,\n")
     files = ["--items", folder / "items.csv", "--duels", folder / "duels.csv"]
     more = ["--out", folder / "fitted", "--inducing", "5", "--max-iterations", "2", "--quiet"]
@@ -666,6 +668,31 @@ CASES: dict[str, Case] = {
         ("'i3' in row 3 of choices.csv", "not among its options"),
         write("choices.csv", "chosen,option_1,option_2\ni0,i0,i2\ni3,i1,i2\n"),
     ),
+    "letters of options": Case(
+        "fit --out {}/new --best-worst {}/choices.csv",
+        ("'C' in row 2 of choices.csv", "options 'plum', 'pear', 'fig'", "did you mean 'fig'"),
+        write("choices.csv", "option_1,option_2,option_3,best,worst\nplum,pear,fig,C,A\n"),
+    ),
+    "options that nobody named": Case(
+        "fit --out {}/new --choices {}/choices.csv",
+        ("'choice_set' and 'item_id'", "'option_1', 'option_2'", "found: pid, left, right, chosen"),
+        write("choices.csv", "pid,left,right,chosen\n1,a,b,a\n2,b,c,c\n"),
+    ),
+    "0 for nobody": Case(
+        "fit --out {}/new --rankings {}/rankings.csv",
+        ("Row 3 of rankings.csv", "0 in 'rank4'", "nobody or an item"),
+        write("rankings.csv", "rank1,rank2,rank3,rank4\n12,7,31,4\n7,12,4,0\n12,31,0,0\n"),
+    ),
+    "scores of best and worst": Case(
+        "fit --out {}/new --best-worst {}/choices.csv",
+        ("'choice_set', 'best', 'worst' and 'item_id'", "also across persons"),
+        write("choices.csv", "pid,trial,item,decision\n1,1,price,1\n1,1,look,-1\n"),
+    ),
+    "the name of a column for an item": Case(
+        ALONE,
+        ("'home' in row 2 of duels.csv", "the name of a column", "--items"),
+        write("duels.csv", "home,away,winner,loser\nAjax,Feyenoord,home,away\n"),
+    ),
     "alternative twice in a choice": Case(
         CHOICES,
         ("'i1' a second time in the choice",),
@@ -738,7 +765,7 @@ CASES: dict[str, Case] = {
     "context of one side of a choice": Case(
         CHOICES + " --context home",
         ("'home'", "whole set"),
-        write("choices.csv", "chosen,option_1,option_2,winner_home,loser_home\ni0,i1,i2,1,0\n"),
+        write("choices.csv", "chosen,option_1,option_2,winner_home,loser_home\ni1,i1,i2,1,0\n"),
     ),
     "covariate of wide choices": Case(
         CHOICES + " --covariate home", ("'home' belongs to an option", "long form")

@@ -60,7 +60,10 @@ def test_choices_and_rankings_are_compared(
     orders = rng.permuted(np.tile(np.arange(N), (12, 1)), axis=1)[:, :3]
     rows = [",".join(f"i{i}" for i in order) for order in orders]
     (tmp_path / "rankings.csv").write_text("rank_1,rank_2,rank_3\n" + "\n".join(rows) + "\n")
-    (tmp_path / "choices.csv").write_text("chosen,option_1,option_2\n" + "\n".join(rows) + "\n")
+    (tmp_path / "choices.csv").write_text(
+        "option_1,option_2,option_3,chosen\n"
+        + "\n".join(f"{row},{row.split(',')[0]}" for row in rows)
+    )
     for option in ("rankings", "choices"):
         files = (*tables[:2], f"--{option}", tmp_path / f"{option}.csv")
         result = call(*files, "--candidates", ",".join(fits), "--folds", 3, "--json")

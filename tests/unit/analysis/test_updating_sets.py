@@ -29,7 +29,7 @@ SHOWN = np.array([RNG.permutation(OLD)[:3] for _ in range(14)])
 FIRST = ranked(SHOWN)
 # One again, so that there are two copies; others with new items.
 MORE = ranked([SHOWN[0], [10, 3, 1], [2, 11, 9], [4, 2, 0]])
-CHOSEN_OF = {"rank_1": "chosen", "rank_2": "option_1", "rank_3": "option_2"}
+OPTION_OF = {f"rank_{k}": f"option_{k}" for k in (1, 2, 3)}
 APPROXIMATIONS = {"exact": spg.Exact(), "vfe": spg.VFE(), "fitc": spg.FITC(), "pitc": spg.PITC(3)}
 
 
@@ -93,7 +93,10 @@ def by_what_was_said(model: spg.PreferenceGP, nu: Any, tau: Any) -> dict[Any, se
 def test_each_site_goes_on_from_its_own_answer(kind: str) -> None:
     """Rows of items are others where new ones come between them."""
     frame, more = (
-        table.rename(columns=CHOSEN_OF) if kind == "choices" else table for table in (FIRST, MORE)
+        table.rename(columns=OPTION_OF).assign(chosen=table["rank_1"])
+        if kind == "choices"
+        else table
+        for table in (FIRST, MORE)
     )
     model = build(spg.VFE(), getattr(spg, f"read_{kind}")(ITEMS.head(OLD), frame))
     model.infer()

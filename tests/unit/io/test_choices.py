@@ -130,25 +130,92 @@ def test_says_that_duels_of_one_set_are_not_independent():
 
 @expanded
 def test_other_forms_of_wide_choices():
+    told = dict(options=["left", "right", "third"], as_duels=True)
     plain = WIDE.rename(columns={"option_1": "left", "option_2": "right", "option_3": "third"})
-    # Every other column is an option unless it is said to be something else.
-    table = read_choice_table(ITEMS, plain, ignore=["person"], as_duels=True)
-    assert pairs(table) == CHOICES and "person" in table.context.columns
-    assert (
-        pairs(read_choice_table(ITEMS, plain, never_features=["person"], as_duels=True)) == CHOICES
+    assert pairs(read_choice_table(ITEMS, plain, **told)) == CHOICES
+    for names in ("Option {}", "OPTION{}", "option-{}", "option_0{}"):
+        renamed = WIDE.rename(columns={f"option_{k}": names.format(k) for k in (1, 2, 3)})
+        assert pairs(read_choice_table(ITEMS, renamed, as_duels=True)) == CHOICES
+    # No column is an option because nobody named it.
+    for frame in (plain, plain.drop(columns="choice_set"), plain.drop(columns="person")):
+        refused(read_choice_table, frame, "no column", "'item_id'", "'option_1', 'option_2', …")
+
+
+def test_a_code_is_never_an_item():
+    """Letters, positions, names of columns and other capitals are refused by row and value, whether
+    or not there is a table of items, for all that is read from a row for each answer."""
+    rng = np.random.default_rng(0)
+    rows = [rng.permutation(list("abcde"))[:3] for _ in range(6)]
+    options = pd.DataFrame(rows, columns=["option_1", "option_2", "option_3"])
+    first, last = options["option_1"], options["option_3"]
+    forms = [
+        (read_choice_table, {"chosen": first}),
+        (read_best_worst_table, {"best": first, "worst": last}),
+        (read_ranking_table, {"rank_1": first, "rank_2": last}),
+    ]
+    of_third = {"letter": "C", "position": 3, "column": "option_3", "Other": "Z"}
+    for read, named in forms:
+        for items in (ITEMS, None):
+            good = read(items, options.assign(**named))
+            assert set(good.item_ids) == set("abcde")
+            for code in (*of_third.values(), 0, last[4].upper()):
+                for name in named:
+                    bad = options.assign(**named).astype(object)
+                    bad.loc[4, name] = code
+                    words = [repr(str(code)), "row 4", f"'{first[4]}', '{rows[4][1]}', '{last[4]}'"]
+                    with pytest.raises(ValueError, match="not among its options") as error:
+                        read(items, bad)
+                    assert all(word in str(error.value) for word in words), error.value
+    fruit = pd.DataFrame({"option_1": ["plum"], "option_2": ["pear"], "option_3": ["fig"]})
+    for code in ("C", "c", "option 3", "Fig", "figg"):
+        refused_alone(fruit.assign(chosen=code), repr(code), "row 0", "did you mean 'fig'?")
+
+
+def test_numbers_that_may_be_items_or_positions():
+    shown = pd.DataFrame({"option_1": [1, 2, 3], "option_2": [2, 3, 1], "option_3": [3, 1, 2]})
+    refused_alone(shown.assign(chosen=[1, 2, 1]), "2 in row 1", "item '2'", "position, '3'")
+    zero = (shown - 1).assign(chosen=[0, 2, 1])
+    refused_alone(zero, "in row 1", "item '2'", "position, '0'")
+    # Both say the same, or some can only be ids.
+    same = shown.assign(option_1=1, option_2=2, option_3=3, chosen=[1, 2, 1])
+    assert len(read_choice_table(None, same).events) == 3
+    more = shown.replace(3, 4).assign(chosen=[1, 2, 4])
+    assert len(read_choice_table(None, more).events) == 3
+
+
+def test_the_name_of_a_column_is_no_item():
+    rows = pd.DataFrame({"Home": ["x"], "away": ["y"], "winner": ["home"], "loser": ["away"]})
+    with pytest.raises(ValueError, match=r"winner 'home' in row 0 .* name of a column \('Home'\)"):
+        read_table(None, rows)
+    named = pd.DataFrame({"item_id": ["home", "away"]})
+    assert read_table(named, rows).num_rows == 1
+
+
+def test_nobody_is_not_the_item_0():
+    rows = pd.DataFrame({"rank1": [12, 7, 31], "rank 2": [7, 12, 0], "rank_3": [31, 0, 0]})
+    read = read_ranking_table
+    refused_rankings = lambda frame, *words: refused(  # noqa: E731
+        lambda _, x: read(None, x), frame, *words
     )
-    who = plain.rename(columns={"person": "who"})
-    refused(read_choice_table, who, "Row 0", "who 'p'", "remove the choice")
-    assert (
-        pairs(read_choice_table(ITEMS, plain, options=["left", "right", "third"], as_duels=True))
-        == CHOICES
-    )
-    # The options may be those that were not chosen.
-    others = pd.DataFrame({"chosen": ["b", "b"], "option_1": ["a", "d"], "option_2": ["c", None]})
-    table = read_choice_table(ITEMS, others, as_duels=True)
-    assert pairs(table) == CHOICES and table.context["choice_set"].tolist() == [0, 0, 1]
-    mixed = others.assign(option_2=["b", None])
-    refused(read_choice_table, mixed, "'b' in row 1", "not among its options")
+    refused_rankings(rows, "Row 1", "0 in 'rank_3'", "nobody or an item", "leave the cell empty")
+    refused_rankings(rows[:2], "Row 1", "0 in 'rank_3'")
+    items = pd.DataFrame({"item_id": [7, 12, 31], "x": [1.0, 2.0, 4.0]})
+    refused(lambda _, x: read(items, x), rows, "Row 2", "rank 2 '0'", "cell empty if 0 is nobody")
+    with_0 = pd.concat([items, pd.DataFrame({"item_id": [0], "x": [0.0]})])
+    assert said(read(with_0, rows[:2])) == [("ranking", "12731"), ("ranking", "7120")]
+    # In front of others it is somebody.
+    first = pd.DataFrame({"rank_1": [0, 1], "rank_2": [1, 0]})
+    assert read(None, first).item_ids == (0, 1)
+    chosen = pd.DataFrame({"option_1": [5, 5], "option_2": [6, 6], "option_3": [7, 0]})
+    refused_alone(chosen.assign(chosen=5), "Row 1", "0 in 'option_3'")
+    assert len(read_choice_table(None, chosen.assign(chosen=[7, 0])).events) == 2
+
+
+def test_all_columns_that_are_missing_are_named_at_once():
+    scores = pd.DataFrame({"pid": [1, 1], "trial": 1, "item": ["a", "b"], "decision": [1, -1]})
+    names = "'choice_set', 'best', 'worst' and 'item_id'"
+    refused(read_best_worst_table, scores, names, "of its own", "across persons", "'option_1'")
+    refused(read_ranking_table, scores, "'ranking', 'rank' and 'item_id'", "'rank_1', 'rank_2'")
 
 
 @expanded
@@ -381,7 +448,7 @@ def test_bad_rankings():
     refused(read, PLACES.assign(rank=[1, 9, 1, None, 4]), "'rank'", "row 3", "unranked_last=True")
     refused(read, PLACES.assign(rank=None), "'r2' has no item with a rank", unranked_last=True)
     shown = RANKED.assign(option_1=list("ae"), option_2=list("bd"), option_3=["e", None])
-    refused(read, shown, "'c' at 'rank_3' in row 0", "not among its options")
+    refused(read, shown, "The rank_3 item 'c' in row 0", "not among its options 'a', 'b', 'e'")
     refused(read, PLACES.assign(item_id=list("dcbeb")), "'b' a second time", "'r1'", "Row 4")
     refused(read, PLACES[:3], "'r2' in row 0", "one item only")
     refused(read, PLACES.drop(columns="rank"), "no column 'rank'")
@@ -413,7 +480,8 @@ def test_real_choices_rebuilt_from_their_duels(data_dir):
     wide = first[["choice_set", "person", "person_weight"]].assign(chosen=first["winner"])
     places = duels.groupby("choice_set").cumcount() + 1
     options = duels.assign(place=places).pivot(index="choice_set", columns="place", values="loser")
-    options.columns = [f"option_{k}" for k in options.columns]
+    options.columns = [f"option_{k + 1}" for k in options.columns]
+    wide["option_1"] = wide["chosen"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         again = read_choice_table(
@@ -439,9 +507,9 @@ def test_choices_and_rankings_have_weights_groups_and_context():
     np.testing.assert_array_equal(given.totals, [1.0] * 6 + [2.0] * 3)
     assert duels.feature_names == ("x", "day") and "a @ day=1" in duels.item_ids
     wide = places.rename(columns={"rank_1": "chosen", "rank_2": "left", "rank_3": "right"})
-    chosen = read_choices(
-        items, wide.drop(columns="day"), weights="worth", groups="judge", as_duels=True
-    )
+    wide = wide.drop(columns="day").assign(option_3=wide["chosen"])
+    wide = wide.rename(columns={"left": "option_1", "right": "option_2"})
+    chosen = read_choices(items, wide, weights="worth", groups="judge", as_duels=True)
     assert chosen.num_duels == 8 and chosen.group_names == ("p", "q")
     assert chosen.effective_counts.sum() == 2 * (1.0 + 2 * 0.5 + 2.0)
 
