@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import NONE, numbered
 from sparse_prefgp.io.choices import (
     CHOICE_SET,
-    CHOSEN,
     OPTION,
     read_best_worst_table,
     read_choice_table,
@@ -121,8 +120,7 @@ def read_sets(
             "sets are not read; give the features of each item in its context "
             "(model.predict_choice)."
         )
-    frame = load(source, kind.replace("_", "-"), lambda header: (CHOICE_SET, ITEM_ID)).frame
-    header = list(frame.columns)
+    header = list(load(source, kind.replace("_", "-"), lambda header: ()).frame.columns)
     groups = judge_column(model, header, groups)
     made = () if own.transform is None else own.transform.raw_columns
     wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
@@ -174,7 +172,7 @@ def predict_sets(
         training, by feature.
     :raises ValueError: what `read_sets` raises; a column named like one that is added.
     """
-    table = load(source, kind.replace("_", "-"), lambda header: (CHOICE_SET, ITEM_ID))
+    table = load(source, kind.replace("_", "-"), id_columns)
     taken = next((n for n in (PROBABILITY, LOG_PROBABILITY) if n in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
@@ -187,11 +185,16 @@ def predict_sets(
         logs = model.log_answers(found.items.inputs, found.events, who)
         frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
         return _with_notes(frame, found)
-    shown = shown_sets(model, table.frame, items, groups, options)
+    shown = shown_sets(model, table, items, groups, options)
     who = shown.found.groups_for(model)
     logs = model.log_choices(shown.found.items.inputs, shown.found.events, who)
     frame = shown.frame.assign(**{PROBABILITY: shown.in_rows(np.exp(logs))})
     return _with_notes(frame, shown.found)
+
+
+def id_columns(header: list[str]) -> list[str]:
+    """The columns of sets of alternatives that are read as they are written."""
+    return [CHOICE_SET, ITEM_ID, *numbered(header, OPTION)]
 
 
 class Shown(NamedTuple):
@@ -213,42 +216,30 @@ class Shown(NamedTuple):
 
 
 def shown_sets(
-    model: Predicts, frame: Any, items: Any, groups: str | None, options: dict[str, Any]
+    model: Predicts, table: Table, items: Any, groups: str | None, options: dict[str, Any]
 ) -> Shown:
     """Sets in a table in which nobody needs to have chosen.
 
-    :param frame: data frame; without a column `choice_set` and without columns of options all its
-        rows are one set.
+    :param table: without a column `choice_set` and without columns of options all its rows are one
+        set.
     :param items: as for `read_sets`.
     :param groups: as for `read_sets`.
     :param options: of `read_choice_table`.
     :raises ValueError: what `read_sets` raises.
     """
-    pd = require_pandas()
-    name, mark = (options.get(key, key) for key in (CHOICE_SET, CHOSEN))
-    listed = options.get("options", numbered(list(frame.columns), OPTION))
-    if listed:
-        asked = frame
-        if mark not in frame.columns:
-            every = frame[list(listed)].to_numpy(dtype=object)
-            asked = frame.assign(**{mark: [_first(row) for row in every]})
-        found = read_sets(model, "choices", asked, items, groups=groups, **options)
-        events = found.events
-        event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
-        rows = found.table.context.iloc[event].reset_index(drop=True)
-        ids = [found.items.ids[i] for i in events.sides]
-        return Shown(rows.assign(**{ITEM_ID: ids}), found, np.arange(len(rows)))
-    sets = frame if name in frame.columns else frame.assign(**{name: 1})
-    code, _ = pd.factorize(sets[name].astype(str))
-    # The first row of each set stands as the chosen one: sides are then in the order of rows.
-    first = ~pd.Series(code).duplicated().to_numpy()
-    asked = sets.assign(**{mark: first.astype(int)})
-    found = read_sets(model, "choices", asked, items, groups=groups, **options)
-    return Shown(frame, found, np.argsort(code, kind="stable"))
-
-
-def _first(row: Any) -> Any:
-    return next((value for value in row if id_text(value)), None)
+    frame, name = table.frame, options.get(CHOICE_SET, CHOICE_SET)
+    wide = options.get("options", numbered(list(frame.columns), OPTION))
+    if not wide and name not in frame.columns:
+        table = replace(table, frame=frame.assign(**{name: 1}))
+    found = read_sets(model, "choices", table, items, groups=groups, asked=True, **options)
+    events = found.events
+    if not wide:
+        code, _ = require_pandas().factorize(table.frame[name].astype(str))
+        return Shown(frame, found, np.argsort(code, kind="stable"))
+    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    rows = found.table.context.iloc[event].reset_index(drop=True)
+    ids = [found.items.ids[i] for i in events.sides]
+    return Shown(rows.assign(**{ITEM_ID: ids}), found, np.arange(len(rows)))
 
 
 def _with_notes(frame: Any, found: SetsFound) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.alternatives import Shown, shown_sets
+from sparse_prefgp.analysis.alternatives import Shown, id_columns, shown_sets
 from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.factors.choices import independent_choice_log_probabilities
@@ -124,7 +124,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
     pd = require_pandas()
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
-    table = load(alternatives, "alternatives", lambda header: (CHOICE_SET, ITEM_ID))
+    table = load(alternatives, "alternatives", id_columns)
     taken = next((name for name in ADDED if name in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
@@ -137,7 +137,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
         raise ValueError(
             f"There is one alternative in {table.name}, which everybody chooses; give two or more."
         )
-    return shown_sets(model, table.frame, items, groups, {})
+    return shown_sets(model, table, items, groups, {})
 
 
 def _of_array(

@@ -373,6 +373,13 @@ def at(answers: Answers, items: IntArray) -> BoolArray:
     return found
 
 
+def first_of_sets(answers: Answers) -> BoolArray:
+    """Which entries are the first of their set, (s,)."""
+    found = np.zeros(len(answers.item), dtype=bool)
+    found[np.unique(answers.code, return_index=True)[1]] = True
+    return found
+
+
 # ---- items that are rows of the answers ----------------------------------------------------------
 
 

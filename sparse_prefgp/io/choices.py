@@ -24,6 +24,7 @@ from sparse_prefgp.io.answers import (
     events_of_best_worst,
     events_of_choices,
     events_of_rankings,
+    first_of_sets,
     followed_by_none,
     items_of_rows,
     matrix_of,
@@ -91,6 +92,8 @@ class SetColumns:
     """As in `read_table`, the same in all rows of a set."""
     people: Any = None
     """As in `read_table`."""
+    asked: bool = False
+    """Nobody has chosen yet, and the first option of each set stands as the chosen one."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
 
@@ -165,15 +168,17 @@ def read_choice_table(
     table, wide = _loaded(choices, "choices", said, (choice_set, chosen), item_id, options)
     if wide is None:
         form = _long_form(table, items, said, "choice", (choice_set, chosen), item_id)
-        best = flags_of(
-            table.frame[chosen], chosen, table.row, "1 for the chosen option and 0 for the others"
-        )
+        best = first_of_sets(form.answers)
+        if not said.asked:
+            meaning = "1 for the chosen option and 0 for the others"
+            best = flags_of(table.frame[chosen], chosen, table.row, meaning)
         answers, used = replace(form.answers, level=np.where(best, 0, 1)), [item_id, chosen]
     else:
-        form = replace(_named_form(table, items, said, [chosen], wide), options=wide)
+        marked = [] if said.asked else [chosen]
+        form = replace(_named_form(table, items, said, marked, wide), options=wide)
         sets = Sets.of(table, choice_set, "choice", one_each=True)
-        shown, named = wide_answers(table, [chosen], wide, form.columns, sets)
-        best = at(shown, named[:, 0])
+        shown, named = wide_answers(table, marked, wide, form.columns, sets)
+        best = first_of_sets(shown) if said.asked else at(shown, named[:, 0])
         answers, used = replace(shown, level=np.where(best, 0, 1)), [chosen, *wide]
     answers.check(table, form.columns)
     answers.check_marked(table, best, "chosen")
@@ -465,6 +470,7 @@ def _loaded(
     table = load(source, role, lambda header: (*known, item_id, *numbered(header, OPTION)))
     header = list(table.frame.columns)
     wide = list(numbered(header, OPTION) if options is None else map(str, options))
+    known = known[:1] if said.asked else known
     if wide:
         table.require(*known[1:], *wide)
     else:
@@ -552,8 +558,7 @@ def _long_form(
 
     :param known: the columns of the set and of the answer.
     """
-    for name in known:
-        table.require(name)
+    table.require(*known[:1] if said.asked else known)
     sets = Sets.of(table, known[0], what)
     if items is None:
         table, _ = with_vectors(table, _unless_reserved(table, said, known, item_id))
