@@ -11,7 +11,7 @@ import numpy as np
 from sparse_prefgp.analysis.items import ItemSet, described_items, known_items
 from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.data.events import Events
-from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import NONE, numbered
 from sparse_prefgp.io.choices import (
@@ -137,6 +137,9 @@ def read_sets(
         return SetsFound(read(ids, source, **more), found)
     item = None if rows is None else rows.column
     table = read(None, source, like=own.transform, item=item, **more)
+    none = np.zeros(len(table.items), dtype=bool)
+    if NONE not in header and NONE in table.items:
+        none = table.items[NONE].to_numpy() == 1.0
     name = "row_of_alternative"  # a column of ids that is none of the table's
     described = Table(
         table.items.assign(**{name: list(table.item_ids)}),
@@ -144,7 +147,7 @@ def read_sets(
         table.row_names,
         name,
     )
-    return SetsFound(table, described_items(model, described), described=True)
+    return SetsFound(table, described_items(model, described, none), described=True)
 
 
 def predict_sets(
@@ -172,7 +175,7 @@ def predict_sets(
         training, by feature.
     :raises ValueError: what `read_sets` raises; a column named like one that is added.
     """
-    table = load(source, kind.replace("_", "-"), id_columns)
+    table = load_sets(model, source, kind.replace("_", "-"))
     taken = next((n for n in (PROBABILITY, LOG_PROBABILITY) if n in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
@@ -192,9 +195,20 @@ def predict_sets(
     return _with_notes(frame, shown.found)
 
 
-def id_columns(header: list[str]) -> list[str]:
-    """The columns of sets of alternatives that are read as they are written."""
-    return [CHOICE_SET, ITEM_ID, *numbered(header, OPTION)]
+def load_sets(model: Predicts, source: Any, role: str) -> Table:
+    """A table of sets of alternatives, read as the model knows its columns: where it knows "none of
+    these", a row of nothing but separators is that.
+
+    :raises ValueError: what `load` raises.
+    """
+    transform = model.duels.transform or NO_FEATURES
+    return load(
+        source,
+        role,
+        lambda header: (CHOICE_SET, ITEM_ID, *numbered(header, OPTION)),
+        transform.categorical_columns,
+        NONE in transform.raw_columns,
+    )
 
 
 class Shown(NamedTuple):

@@ -16,6 +16,7 @@ from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
+from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
 from sparse_prefgp.io.judgements import (
@@ -281,7 +282,7 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
             "The model records no feature transform, so a raw table of items cannot be converted; "
             "give an (n, D) array in the units of model.duels.items."
         )
-    table = load_items(items)
+    table = _without_none(duels, load_items(items, transform.categorical_columns))
     ids, lookup = table.ids()
     features = features_like(table, transform)
     unknown = unknown_levels(duels, features, table.frame)
@@ -298,13 +299,15 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
     return _item_set(model, ids, features, numbers, unknown, table.name, rows)
 
 
-def described_items(model: Predicts, table: Table) -> ItemSet:
+def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
     """Items that a raw table describes and names only by the numbers of its rows.
 
     One with the features of an item that the model knows, and the same name where items have one,
     is that item.
 
-    :raises ValueError: a model that records no feature transform, and what it raises.
+    :param none: (n,) which are "none of these", whose features are those that the model has of it.
+    :raises ValueError: a model that records no feature transform, and what it raises; a model in
+        which not exactly one item is none.
     """
     duels = model.duels
     if duels.transform is None:
@@ -314,6 +317,14 @@ def described_items(model: Predicts, table: Table) -> ItemSet:
         )
     ids, _ = table.ids()
     features = features_like(table, duels.transform)
+    if none.any():
+        own_none = none_of(duels)
+        if len(own_none) != 1:
+            raise ValueError(
+                f"There is no attribute in {table.row(int(np.argmax(none)))}, which may be none of "
+                f"these, but {len(own_none) or 'no'} items of the model are; give its attributes."
+            )
+        features[none] = own_none
     names = named_rows(duels, table, ids)
     column = None if duels.item_rows is None else duels.item_rows.column
     said = ["" if column is None else id_text(name) for name in names]
@@ -328,10 +339,27 @@ def described_items(model: Predicts, table: Table) -> ItemSet:
     numbers = np.array([known.get((name, row.tobytes()), -1) for name, row in each], np.int64)
     rows_of = None
     if column is not None:
-        none = np.empty((len(ids), 0), dtype=object)
-        rows_of = ItemRows(names, ids, (), (), none, column)
+        no_context = np.empty((len(ids), 0), dtype=object)
+        rows_of = ItemRows(names, ids, (), (), no_context, column)
     unknown = unknown_levels(duels, features, table.frame)
     return _item_set(model, ids, features, numbers, unknown, table.name, rows_of)
+
+
+def none_of(duels: KnownDuels) -> FloatArray:
+    """The features of the items of a model that are "none of these", (0 or more, D)."""
+    transform = duels.transform
+    if transform is None or NONE not in transform.numeric or not duels.has_items:
+        return np.empty((0, duels.num_features))
+    j = transform.numeric.index(NONE)
+    is_none = duels.items[:, j] * transform.scale[j] + transform.mean[j] > 0.5
+    return np.unique(duels.items[is_none], axis=0)
+
+
+def _without_none(duels: KnownDuels, table: Table) -> Table:
+    """Items none of which is "none of these", where the model alone knows what that is."""
+    if NONE in table.frame.columns or len(none_of(duels)) != 1:
+        return table
+    return replace(table, frame=table.frame.assign(**{NONE: 0.0}))
 
 
 def unknown_levels(
@@ -343,7 +371,8 @@ def unknown_levels(
     if reduced is not None:
         inputs = reduced.inputs
         for name, levels in zip(inputs.categorical, inputs.categories, strict=True):
-            known.append((name, np.isin(text_column(frame, name).astype(str), levels)))
+            text = text_column(frame, name, levels=levels).astype(str)
+            known.append((name, np.isin(text, levels)))
     return {
         name: {int(i): str(frame[name].iloc[i]) for i in np.flatnonzero(~there)}
         for name, there in known

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.alternatives import Shown, id_columns, shown_sets
+from sparse_prefgp.analysis.alternatives import Shown, load_sets, shown_sets
 from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.factors.choices import independent_choice_log_probabilities
 from sparse_prefgp.io.answers import numbered
 from sparse_prefgp.io.choices import CHOICE_SET, OPTION
-from sparse_prefgp.io.files import ITEM_ID, load
+from sparse_prefgp.io.files import ITEM_ID
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
@@ -124,7 +124,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
     pd = require_pandas()
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
-    table = load(alternatives, "alternatives", id_columns)
+    table = load_sets(model, alternatives, "alternatives")
     taken = next((name for name in ADDED if name in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
@@ -172,13 +172,16 @@ def _drawn(
     noise, weights = model.look_noise(groups, b)
     values, vectors = np.linalg.eigh(sets.covariance)
     # What is below 0 is rounding: a covariance of differences has at least one value of 0.
-    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    # The symmetric root and the same draws for each set: what else is in the table changes nothing.
+    root = scaled @ vectors.transpose(0, 2, 1)
+    normal = rng.standard_normal((k, draws)).T
     found = np.empty((draws, b, k))
     step = max(1, _AT_ONCE // (b * k))
     for start in range(0, draws, step):
         number = min(step, draws - start)
-        z = rng.standard_normal((number, b, k))
-        f = (sets.mean + np.einsum("bij,dbj->dbi", root, z)).reshape(-1, k)
+        z = normal[start : start + number]
+        f = (sets.mean + np.einsum("bij,dj->dbi", root, z)).reshape(-1, k)
         mask = np.broadcast_to(sets.mask, (number, b, k)).reshape(-1, k)
         total = np.zeros((number, b, k))
         for each, weight in zip(noise, weights, strict=True):

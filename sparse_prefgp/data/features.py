@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.extras import install
 from sparse_prefgp.support.lazy import late
-from sparse_prefgp.support.words import counted, shortened
+from sparse_prefgp.support.words import counted, id_text, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
@@ -227,6 +227,16 @@ class FeatureTransform:
         inner = () if self.reduced is None else self.reduced.inputs.categorical
         return (*self.categorical, *inner)
 
+    def stand_in(self, name: str) -> Any:
+        """Some value that the raw column can have, whatever table is at hand."""
+        inner = NO_FEATURES if self.reduced is None else self.reduced.inputs
+        for one in (self, inner):
+            if name in one.numeric:
+                return one.mean[one.numeric.index(name)]
+            if name in one.categorical:
+                return one.categories[one.categorical.index(name)][0]
+        return ""
+
     @property
     def columns_made_of(self) -> tuple[str, ...]:
         """The raw column that each of the D output columns is made of, one name for all that are
@@ -273,7 +283,7 @@ class FeatureTransform:
             for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)
         ]
         for name, levels in zip(self.categorical, self.categories, strict=True):
-            text = text_column(frame, name, where)
+            text = text_column(frame, name, where, levels)
             columns.append(_one_hot(name, levels, text, stacklevel=3))
         for one in self.texts:
             columns.append(one.transform.apply(texts_in(frame, one.column)))
@@ -710,10 +720,15 @@ def days_in(
 
 
 def text_column(
-    frame: Any, name: str, where: Callable[[int], str] | None = None
+    frame: Any,
+    name: str,
+    where: Callable[[int], str] | None = None,
+    levels: Collection[str] = (),
 ) -> npt.NDArray[np.object_]:
     """One raw column as (n,) strings.
 
+    :param levels: that are known: a table of numbers alone holds 1, or 1.0 next to an empty cell,
+        where one with words too holds '1'.
     :raises ValueError: the column or a value of it is missing.
     """
     raw = _column(frame, name)
@@ -725,7 +740,9 @@ def text_column(
                 f"Column {name!r} has a missing value in {locate(i)}; fill it in (imputation), "
                 "for example with a level of its own such as 'unknown'."
             )
-        result[i] = str(value)
+        result[i] = text = str(value)
+        if levels and text not in levels and id_text(value) in levels:
+            result[i] = id_text(value)
     return result
 
 

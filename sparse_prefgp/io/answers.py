@@ -447,28 +447,24 @@ def with_none(
     """A table whose rows describe their alternatives, where one without any attribute is "none of
     these": like the average of the others, but for a column `none`.
 
-    :param like: how a model has made its features, whose average counts then.
+    :param like: how a model has made its features, to which it has learned what none is like; then
+        what is filled in here only stands for it.
     :return: The table, and its attributes with `none` if there is any.
-    :raises ValueError: a column `none` that is there already.
     """
-    knows = like is not None and NONE in like.numeric
+    knows = like is not None and NONE in like.raw_columns
     wanted = [name for name in attributes if name != NONE or NONE in table.frame.columns]
     some = table.frame[wanted]
-    # No vector is missing.
-    full = [vector_rows(some[name]) is not None for name in wanted]
     empty = np.zeros(len(some), dtype=bool)
-    if not any(full):
+    # No vector is missing.
+    if wanted and not any(vector_rows(some[name]) is not None for name in wanted):
         empty = np.all([[not id_text(x) for x in some[name]] for name in wanted], axis=0)
     if NONE in table.frame.columns or not (empty.any() or knows):
         return table, list(attributes)
-    frame = table.frame.copy()
-    for name in wanted:
-        usual = _usual(frame[name][~empty])
-        if like is not None and name in like.numeric:
-            usual = like.mean[like.numeric.index(name)]
-        if empty.any():
-            frame[name] = frame[name].where(~empty, usual)
-    return replace(table, frame=frame.assign(**{NONE: empty.astype(float)})), [*wanted, NONE]
+    frame = table.frame.assign(**{NONE: empty.astype(float)})
+    for name in wanted if empty.any() else ():
+        usual = _usual(frame[name][~empty]) if like is None else like.stand_in(name)
+        frame[name] = frame[name].where(~empty, usual)
+    return replace(table, frame=frame), [*wanted, NONE]
 
 
 def _usual(values: Any) -> Any:

@@ -467,7 +467,8 @@ def _loaded(
     :param known: the columns of the set and of what was chosen.
     :raises ValueError: what `load` raises; a column that is missing; no rows.
     """
-    table = load(source, role, lambda header: (*known, item_id, *numbered(header, OPTION)))
+    words = () if said.like is None else said.like.categorical_columns
+    table = load(source, role, lambda header: (*known, item_id, *numbered(header, OPTION)), words)
     header = list(table.frame.columns)
     wide = list(numbered(header, OPTION) if options is None else map(str, options))
     known = known[:1] if said.asked else known

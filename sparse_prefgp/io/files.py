@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,9 +87,12 @@ class Table:
         return plain_ids(texts), lookup
 
 
-def load_items(source: Source) -> Table:
-    """A table of items, whose id is the column `item_id`, else the first."""
-    table = load(source, "items", lambda header: [_item_id(header)])
+def load_items(source: Source, texts: Collection[str] = ()) -> Table:
+    """A table of items, whose id is the column `item_id`, else the first.
+
+    :param texts: columns of words, as `load` takes them.
+    """
+    table = load(source, "items", lambda header: [_item_id(header)], texts)
     id_column = _item_id(list(table.frame.columns))
     table.refuse_empty("items")
     return replace(table, id_column=id_column)
@@ -118,13 +121,23 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
     return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name, None), ITEM_ID)
 
 
-def load(source: Source, role: str, id_columns: IdColumns) -> Table:
+def load(
+    source: Source,
+    role: str,
+    id_columns: IdColumns,
+    texts: Collection[str] = (),
+    blank_rows: bool = False,
+) -> Table:
     """A table whose rows can be named.
 
     :param source: path or data frame, or what was read of them.
     :param role: what the rows are, for messages.
     :param id_columns: from the names of the columns to those that hold ids, read as they are
         written.
+    :param texts: columns that a model knows as words, so that `01` is not 1 where a file has only
+        numbers there.
+    :param blank_rows: of a CSV file lines with nothing but separators are kept; lines with nothing
+        at all are left out.
     :raises ValueError: a file that is missing, empty or not readable, no columns, a column twice.
     """
     pd = require_pandas()
@@ -140,7 +153,7 @@ def load(source: Source, role: str, id_columns: IdColumns) -> Table:
                 f"The {role} are of type {type(source).__name__}; give the path of a file "
                 f"({FORMATS}), or a pandas data frame."
             ) from None
-        loaded, name = read_file(path, role, id_columns), path.name
+        loaded, name = read_file(path, role, id_columns, texts, blank_rows), path.name
     frame = loaded.frame
     frame = (frame.reset_index() if frame.index.name == ITEM_ID else frame).reset_index(drop=True)
     columns = [str(column) for column in frame.columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,11 +40,19 @@ class Loaded(NamedTuple):
     """A sentence on what was recognised."""
 
 
-def read_file(path: Path, role: str, id_columns: IdColumns) -> Loaded:
+def read_file(
+    path: Path,
+    role: str,
+    id_columns: IdColumns,
+    texts: Collection[str] = (),
+    blank_rows: bool = False,
+) -> Loaded:
     """A file as a data frame; texts, and ids whatever they look like, as they are written.
 
     :param role: what the rows are, for messages.
     :param id_columns: from the names of the columns to those that hold ids.
+    :param texts: columns of texts, whatever they look like.
+    :param blank_rows: lines of a CSV file with nothing but separators are rows too.
     :raises ValueError: a file that is missing, empty, not readable or of another kind; a column
         twice.
     :raises ModuleNotFoundError: the package that reads such files is not installed.
@@ -65,7 +73,7 @@ def read_file(path: Path, role: str, id_columns: IdColumns) -> Loaded:
         return _read_parquet(path, role)
     if ending in EXCEL:
         return _read_excel(path, role)
-    return _read_csv(path, role, id_columns)
+    return _read_csv(path, role, id_columns, texts, blank_rows)
 
 
 def refuse_repeated(columns: Sequence[str], table: str) -> None:
@@ -164,7 +172,9 @@ def _read_excel(path: Path, role: str) -> Loaded:
     return _without_blank(frame, blank, Loaded(frame, said=said))
 
 
-def _read_csv(path: Path, role: str, id_columns: IdColumns) -> Loaded:
+def _read_csv(
+    path: Path, role: str, id_columns: IdColumns, words: Collection[str], blank_rows: bool
+) -> Loaded:
     pd = require_pandas()
     # Blank lines are kept at first, so that messages can give the row of the file.
     options: dict[str, Any] = {
@@ -184,21 +194,33 @@ def _read_csv(path: Path, role: str, id_columns: IdColumns) -> Loaded:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(path, converters=converters, **options)
+            lines = len(frame)
+            if blank_rows:
+                options["skip_blank_lines"] = True
+                frame = pd.read_csv(path, converters=converters, **options)
             texts = [
                 name
                 for name in frame.columns
                 if name in written
                 and name not in converters
-                and pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
+                and (
+                    name.strip() in words
+                    or pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
+                )
             ]
             if len(set(written)) < len(written):
                 texts = []  # refused below
             if options["sep"] == ";":
-                commas = [name for name in texts if _has_decimal_commas(frame[name])]
+                numbers = [name for name in texts if name.strip() not in words]
+                commas = [name for name in numbers if _has_decimal_commas(frame[name])]
             if commas:
                 frame[commas] = pd.read_csv(path, usecols=commas, decimal=",", **options)[commas]
             # In texts NA, None and null may be names; only empty cells are missing there.
-            texts = [name for name in texts if name not in commas and frame[name].isna().any()]
+            texts = [
+                name
+                for name in texts
+                if name not in commas and (name.strip() in words or frame[name].isna().any())
+            ]
             if texts:
                 only_empty = {"keep_default_na": False, "na_values": [""], "dtype": str}
                 again = pd.read_csv(path, usecols=texts, **only_empty, **options)
@@ -211,7 +233,7 @@ def _read_csv(path: Path, role: str, id_columns: IdColumns) -> Loaded:
         raise _unreadable(path, role, error) from None
     refuse_repeated(header, path.name)
     # Texts read by a converter are empty, not NaN, on a blank line.
-    blank = np.ones(len(frame), dtype=bool)
+    blank = np.full(len(frame), not blank_rows)
     for name in frame.columns:
         if not blank.any():
             break
@@ -222,7 +244,9 @@ def _read_csv(path: Path, role: str, id_columns: IdColumns) -> Loaded:
         names = ", ".join(repr(name.strip()) for name in commas)
         with_commas = f", with decimal commas in {names}" if commas else ""
         said = f"{path.name} is read as separated by {SEPARATORS[options['sep']]}{with_commas}."
-    return _without_blank(frame, blank, Loaded(frame, None, options["sep"] == ";", said))
+    loaded = _without_blank(frame, blank, Loaded(frame, None, options["sep"] == ";", said))
+    # Of a line that was left out it is not known which one.
+    return loaded if len(blank) == lines else loaded._replace(numbers=None)
 
 
 def _header(path: Path, options: dict[str, Any]) -> tuple[str, list[str]]:

@@ -291,7 +291,7 @@ def read_items(path: Source, like: Any) -> FloatArray:
         missing or not a number; an unreadable or empty file.
     """
     transform = _transform_of(like)
-    table = load(path, "items", lambda header: ())
+    table = load(path, "items", lambda header: (), transform.categorical_columns)
     return features_like(table, transform)
 
 

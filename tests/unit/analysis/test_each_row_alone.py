@@ -1,0 +1,121 @@
+"""What is answered for a row, or a set, does not depend on what else is in its table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.alternatives import read_sets
+from sparse_prefgp.analysis.items import none_of
+
+SETS = 40
+
+
+def scenario(rng: np.random.Generator, number: int, of: int, none: bool) -> pd.DataFrame:
+    """Alternatives whose sizes look like numbers, but for one."""
+    rows = pd.DataFrame(
+        {
+            "choice_set": number,
+            "price": rng.uniform(1, 9, of).round(2) + 0.001 * np.arange(of),
+            "brand": rng.choice(list("ABC"), of),
+            "size": rng.choice(["01", "2", "XL", "S", "M"], of),
+        }
+    )
+    blank = pd.DataFrame([{"choice_set": number}])
+    return pd.concat([rows, blank]) if none else rows
+
+
+def unfitted(duels: spg.Duels) -> spg.PreferenceGP:
+    return spg.PreferenceGP(
+        duels,
+        gpflow.kernels.Linear(np.full(duels.num_features, 0.5)),
+        approximation=spg.VFE(),
+        inducing_variable=duels.items[:4],
+    )
+
+
+@pytest.fixture(scope="module")
+def model() -> spg.PreferenceGP:
+    """Of choices among rows that describe themselves, with none of these."""
+    rng = np.random.default_rng(0)
+    table = pd.concat([scenario(rng, k, 3, True) for k in range(SETS)])
+    chosen = np.arange(len(table)) % 4 == np.repeat(rng.integers(0, 4, SETS), 4)
+    return unfitted(spg.read_choices(None, table.assign(chosen=chosen)))
+
+
+@pytest.fixture(scope="module")
+def named_model() -> spg.PreferenceGP:
+    """Of choices among items of a table, which has no row of none of these."""
+    rng = np.random.default_rng(1)
+    items = scenario(rng, 0, 30, False).drop(columns="choice_set")
+    items.insert(0, "item_id", range(30))
+    shown = [rng.permutation(30)[:3] for _ in range(SETS)]
+    choices = pd.DataFrame(shown, columns=["option_1", "option_2", "option_3"]).astype(str)
+    chosen = choices["option_1"].where(np.arange(SETS) % 4 > 0, "none")
+    choices = choices.assign(option_4="none", chosen=chosen)
+    return unfitted(spg.read_choices(items, choices, none="none"))
+
+
+@pytest.mark.parametrize("which", ["model", "named_model"])
+def test_sets_next_to_others(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Alone and beside others, in frames and in files, whose columns of words are numbers alone in
+    some of them."""
+    model, rng = request.getfixturevalue(which), np.random.default_rng(2)
+    sets = [
+        scenario(rng, k, of, none) for k, of, none in ((0, 3, True), (1, 5, True), (2, 2, False))
+    ]
+    sets[0]["size"] = ["01", "2", "2", None]
+    beside = pd.concat(sets).sample(frac=1.0, random_state=0)
+    beside.to_csv(tmp_path / "all.csv", index=False)
+    # In the order in which they stand beside others.
+    one = beside[beside["choice_set"] == 0].drop(columns="choice_set")
+    one.to_csv(tmp_path / "one.csv", index=False)
+
+    def answers(table: Any) -> pd.DataFrame:
+        found = spg.shares(model, table, draws=50).frame
+        predicted = spg.predict(model, choices=table)["probability"]
+        return found.assign(probability=predicted.to_numpy()).reset_index(drop=True)
+
+    expected = answers(one)
+    assert len(expected) == 4  # the blank row is none, and there
+    for table in (tmp_path / "one.csv", beside, tmp_path / "all.csv"):
+        found = answers(table)
+        if "choice_set" in found:
+            found = found[found["choice_set"].astype(str) == "0"]
+        for column in ("share", "lower", "upper", "sd", "probability"):
+            np.testing.assert_allclose(found[column], expected[column], atol=1e-12)
+
+
+def test_none_is_what_the_model_has_learned(model: spg.PreferenceGP) -> None:
+    """To the bit the item of the training table."""
+    own = none_of(model.duels)
+    assert len(own) == 1
+    table = scenario(np.random.default_rng(3), 1, 3, True).assign(chosen=[1, 0, 0, 0])
+    found = read_sets(model, "choices", table)
+    known = found.items.numbers >= 0
+    assert known.sum() == 1
+    np.testing.assert_array_equal(found.items.inputs[known][:, : own.shape[1]], own)
+
+
+def test_new_items_next_to_others(named_model: spg.PreferenceGP, tmp_path: Path) -> None:
+    """Predicted duels of new items, and their features, whatever else is in their table."""
+    rng = np.random.default_rng(4)
+    items = scenario(rng, 0, 8, False).drop(columns="choice_set")
+    items.insert(0, "item_id", [f"new{k}" for k in range(8)])
+    items["size"] = ["01", "2", "01", "2", "XL", "01", "XL", "2"]
+    pairs = pd.DataFrame({"first": ["new0", "new2"], "second": ["new1", "new3"]})
+    columns = ["probability", "difference", "sd"]
+    found = []
+    for rows in (items, items.head(4)):
+        rows.to_csv(tmp_path / "items.csv", index=False)
+        for table in (rows, tmp_path / "items.csv"):
+            found.append(spg.predict(named_model, pairs, table)[columns].to_numpy())
+            found.append(spg.predict(named_model, pairs.head(1), table)[columns].to_numpy())
+    for other in found:
+        np.testing.assert_allclose(other, found[0][: len(other)], atol=1e-12)
