@@ -1,8 +1,10 @@
 # Needs Python 3.11, 3.12 or 3.13, make and a package index; everything else is set up here, in
 # .venv for 3.11 and in .venv-3.12 and .venv-3.13 next to it.
 
-# A command such as python3.12, or the path of an interpreter.
-PYTHON ?= python3.11
+# A command such as python3.12, or the path of an interpreter; by default the first that is there.
+ifndef PYTHON
+PYTHON := $(shell sh tools/make_venv.sh --first)
+endif
 VERSION := $(shell sh tools/make_venv.sh --version '$(PYTHON)')
 VENV := .venv$(patsubst -3.11,,-$(or $(VERSION),unknown))
 BIN := $(VENV)/bin
@@ -20,7 +22,7 @@ PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 WITHOUT_REQUIREMENTS := $(if $(filter 3.13,$(VERSION)),$(shell grep '^gpflow==' $(CONSTRAINTS)))
 
 .PHONY: help setup demo lint test test-all test-alone test-all-alone durations test-data peers dist \
-	wheel wheel-environment smoke smoke-tests docs clean
+	wheel wheel-environment smoke smoke-tests lowest docs clean
 
 help:
 	@echo "make demo       set up, then fit and score a model on duels made without any download"
@@ -32,10 +34,12 @@ help:
 	@echo "make dist       set up, then build a wheel and an sdist into dist/ and check them"
 	@echo "make wheel      install the wheel into a fresh environment, and run it from elsewhere"
 	@echo "make smoke      as make wheel, then with all extras, then run the main tests there"
+	@echo "make lowest     as make smoke, with the lowest versions that pyproject.toml allows"
 	@echo "make lint       set up, then lint and type check"
 	@echo "make docs       set up, then build the documentation into site/, without network"
 	@echo "make clean      remove the environments and all caches"
-	@echo "Each takes another Python, as in make demo PYTHON=python3.12; 3.11 to 3.13 will do."
+	@echo "Each takes the first of python3.11, 3.12 and 3.13 that is there, or another one, as in"
+	@echo "make demo PYTHON=python3.12."
 
 setup: $(STAMP)
 
@@ -94,6 +98,11 @@ peers: setup
 CENTRAL := $(patsubst %,tests/%.py,$(addprefix integration/test_,readme commands) \
 	$(addprefix unit/,factors/test_truncated_normal evidence/test_evidence models/test_gradients \
 	support/test_plain_numbers disk/test_saving io/test_io))
+# And what uses each package of the extras.
+OF_EXTRAS := $(patsubst %,tests/unit/%.py,io/test_formats workflow/test_pictures \
+	datasets/test_datasets_fetching lab/test_ablation_configuration models/test_part_cluster \
+	learning/test_tensorboard)
+TESTED_WITH := pytest pytest-xdist hypothesis mpmath
 # Of its own, so that what pip does today is seen, and removed when all went well.
 WHEEL := build/wheel-$(VERSION)
 PIP := PIP_CONSTRAINT=$(CONSTRAINTS) $(WHEEL)/bin/python -m pip
@@ -122,13 +131,18 @@ endif
 	$(TRY) cli
 
 smoke: wheel-environment
-	$(PIP) install --quiet "$$(echo $(WHEEL)/dist/*.whl)[$(EXTRAS)]"
+	$(PIP) install --quiet $(TESTED_WITH) "$$(echo $(WHEEL)/dist/*.whl)[$(EXTRAS)]"
 	$(WHEEL)/bin/python tools/check_packages.py $(CONSTRAINTS)
 	$(MAKE) --no-print-directory smoke-tests VENV=$(WHEEL)
 	rm -rf $(WHEEL)
 
 smoke-tests:
 	$(PYTEST) -m "not slow" $(CENTRAL)
+
+lowest:
+	@$(MAKE) --no-print-directory smoke CONSTRAINTS=constraints/lowest.txt \
+		WHEEL=build/lowest-$(VERSION) EXTRAS=cli,studies,scale,tensorboard \
+		CENTRAL="$(CENTRAL) $(OF_EXTRAS)"
 
 docs: setup
 	@# mkdocs-material advertises its successor otherwise.

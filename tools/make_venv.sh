@@ -5,6 +5,8 @@
 #     sh tools/make_venv.sh .venv-3.12 python3.12
 #     sh tools/make_venv.sh --version python3     prints 3.12, nothing where there is none
 #     sh tools/make_venv.sh --find python3.12     prints its path; fails where there is none
+#     sh tools/make_venv.sh --first               prints the first of python3.11, python3.12 and
+#                                                 python3.13 that is there, else python3.11
 #
 # Several interpreters may be on PATH and some of them only pretend (a version manager's shim whose
 # version is not chosen, a Debian python3.12 without ensurepip), so each one is tried in turn, and
@@ -89,6 +91,13 @@ find_python() {
 }
 
 case "$1" in
+--first)
+    for python in python3.11 python3.12 python3.13 python3.11; do
+        find_python "$python" "${python#python}" >/dev/null && break
+    done
+    echo "$python"
+    exit 0
+    ;;
 --version)
     wanted_version "$2"
     exit 0

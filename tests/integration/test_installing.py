@@ -2,12 +2,16 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from tests.conftest import ROOT
 
@@ -38,7 +42,11 @@ spg.truncated_normal_ep([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]])
 assert "tensorflow" in sys.modules
 """
 
-PINS = {path.stem.removeprefix("python"): path for path in (ROOT / "constraints").glob("*.txt")}
+PINS = {
+    path.stem.removeprefix("python"): path for path in (ROOT / "constraints").glob("python*.txt")
+}
+LOWEST = ROOT / "constraints" / "lowest.txt"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def _run(code: str) -> subprocess.CompletedProcess[str]:
@@ -58,7 +66,11 @@ def _run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def _pins(version: str) -> dict[str, str]:
-    lines = PINS[version].read_text(encoding="utf-8").splitlines()
+    return _pins_in(PINS[version])
+
+
+def _pins_in(file: Path) -> dict[str, str]:
+    lines = file.read_text(encoding="utf-8").splitlines()
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line) for line in lines)
     assert len({line.partition("==")[0].lower() for line in lines}) == len(lines)
     return dict(line.split("==") for line in lines)
@@ -83,7 +95,7 @@ def test_tensorflow_prints_nothing_of_its_own() -> None:
 
 
 def test_constraints_of_every_version_are_pins() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = PROJECT["project"]
     versions = [
         found[1]
         for line in project["classifiers"]
@@ -96,6 +108,53 @@ def test_constraints_of_every_version_are_pins() -> None:
         listed = [*project["dependencies"], *(x for e in EXTRAS for x in extras[e])]
         wanted = {re.match(r"[\w-]+", line)[0].lower().replace("_", "-") for line in listed}
         assert wanted <= pins
+
+
+def test_lower_bounds_are_the_versions_that_are_run() -> None:
+    """Of all that the package itself needs; what its development needs has none."""
+    pins = {canonicalize_name(name): pin for name, pin in _pins_in(LOWEST).items()}
+    extras = PROJECT["project"]["optional-dependencies"]
+    lines = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]
+    for extra, listed in extras.items():
+        if extra in ("dev", "docs", "peers"):
+            assert not [line for line in listed if set(line) & set("<>=")], extra
+        else:
+            lines += listed
+    for line in lines:
+        wanted = Requirement(line)
+        if wanted.marker is None or wanted.marker.evaluate({"python_version": "3.11"}):
+            (bound,) = [each.version for each in wanted.specifier if each.operator == ">="]
+            assert Version(pins[canonicalize_name(wanted.name)]) == Version(bound), line
+
+
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        (("3.11", "3.12", "3.13"), "3.11"),
+        (("3.12",), "3.12"),
+        (("3.13", "3.12"), "3.12"),
+        (("3.10", "3.13"), "3.13"),
+        (("3.10",), "3.11"),  # which is then asked for
+    ],
+)
+def test_the_first_python_that_is_there_is_taken(
+    there: tuple[str, ...], taken: str, tmp_path: Path
+) -> None:
+    """As a machine's only python3.12, under that name or as python3."""
+    for name in ("python3", *(f"python{version}" for version in there)):
+        version = there[0] if name == "python3" else name.removeprefix("python")
+        path = tmp_path / name
+        path.write_text(f'#!/bin/sh\ncase "$2" in *version*) echo {version} ;; esac\n')
+        path.chmod(0o755)
+    done = subprocess.run(
+        [shutil.which("sh") or "sh", str(ROOT / "tools" / "make_venv.sh"), "--first"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout) == (0, f"python{taken}\n"), done.stderr
 
 
 @pytest.mark.parametrize("python", ["python3.10", "python3.14", "no-such-python", "./nowhere"])

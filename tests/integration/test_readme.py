@@ -61,6 +61,18 @@ def test_readme_has_no_placeholder():
     assert re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b|\b(?:TODO|TBD|FIXME|XXX)\b", text) == []
 
 
+def test_two_commands_come_first():
+    """As they stand there they are targets, and what checks this repository calls the same."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    after = text[text.index("<img ") :]
+    block = re.search(r"```sh\n(.*?)```", after, flags=re.DOTALL)
+    assert block is not None and block[1] == "make demo\nmake test\n"
+    assert after.index("pip install") > block.end()
+    targets = re.findall(r"^([a-z -]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert {"demo", "test"} <= {name for names in targets for name in names.split()}
+    assert "make test" in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
 def test_fit_commands_parse(tmp_path, monkeypatch):
     """Without the two files it gets as far as looking for them."""
     testing = pytest.importorskip("typer.testing")

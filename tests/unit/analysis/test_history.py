@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ import sparse_prefgp as spg
 from sparse_prefgp import plotting
 from sparse_prefgp.analysis.history import grid_of, history, leaders, seasons
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.plotting import canvas
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,14 @@ def test_what_is_refused(model: spg.PreferenceGP) -> None:
         history(still)
 
 
-def test_the_command(model: spg.PreferenceGP, tmp_path) -> None:
+def test_the_command(model: spg.PreferenceGP, tmp_path, monkeypatch) -> None:
+    drawn, save = [], canvas.save
+
+    def kept(figure: Any, path: Any) -> None:
+        drawn.append(figure.axes[0])
+        save(figure, path)
+
+    monkeypatch.setattr(canvas, "save", kept)
     spg.save(model, tmp_path / "model")
     more = ["--item", "a", "--item", "d", "--since", "2010-06-01", "--dates", "5"]
     outputs = ["--out", str(tmp_path / "t.csv"), "--picture", str(tmp_path / "t.png")]
@@ -85,6 +95,10 @@ def test_the_command(model: spg.PreferenceGP, tmp_path) -> None:
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert "Who led when" in result.output and "hold 90 %" in result.output
-    frame = pd.read_csv(tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv", float_precision="round_trip")
     assert set(frame["item_id"]) == {"a", "d"} and len(frame) < 10
+    for line in drawn[0].get_lines()[1:]:  # after that at 0
+        written = frame.loc[frame["item_id"] == line.get_label(), "utility"]
+        np.testing.assert_array_equal(line.get_ydata(), written)
+        assert f"{written.iloc[-1]:z.3f}" in result.output
     assert (tmp_path / "t.png").stat().st_size > 5000

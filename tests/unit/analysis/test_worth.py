@@ -212,5 +212,6 @@ def test_pictures(linear: spg.PreferenceGP, curved: spg.PreferenceGP) -> None:
     found = spg.shares(linear, table, draws=20)
     ax = spg.plotting.shares(found)
     assert "90 % interval" in ax.get_xlabel() and len(ax.get_yticklabels()) == 3
+    np.testing.assert_array_equal([b.get_width() for b in ax.patches], 100 * found.frame["share"])
     with pytest.raises(ValueError, match="count from 0"):
         spg.plotting.shares(found, which=1)
