@@ -24,6 +24,7 @@ from sparse_prefgp.cli.console import (
     rows_table,
 )
 from sparse_prefgp.support.options import option
+from sparse_prefgp.support.words import escaped
 from sparse_prefgp.support.workers import LOCAL
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _end(result: StudyResult) -> None:
     """Exit code 2, or 1 where the program is to blame, of a study without a single result."""
     name, reason = result.failed[0]
     text = f"Error: All {result.runs:,} runs failed; {name}, the first: {reason}"
-    typer.echo(" ".join(text.split()), err=True)
+    typer.echo(escaped(" ".join(text.split())), err=True)
     raise typer.Exit(FAULT if result.faults else MISTAKE)
 
 

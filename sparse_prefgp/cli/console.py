@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.analysis.metrics import rows_in
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.support.quiet import held_back_stderr
+from sparse_prefgp.support.words import escaped
 
 if TYPE_CHECKING:
     from sparse_prefgp.learning.report import Progress
@@ -79,7 +81,11 @@ def sentences(
     try:
         manners = OutputOptions(quiet, as_json, threads)
         console = Output(manners)
-        notes = Console(stderr=True, highlight=False, soft_wrap=True) if manners.silent else console
+        notes = (
+            PlainConsole(stderr=True, highlight=False, soft_wrap=True)
+            if manners.silent
+            else console
+        )
         with _notes(notes, console.notes):
             yield console
     except BrokenPipeError:  # whoever reads the output has had enough: not worth a sentence
@@ -94,7 +100,21 @@ def sentences(
         _stop(text, INTERRUPTED, error)
 
 
-class Output(Console):
+class PlainConsole(Console):
+    """A console on which no text that is shown steers the terminal."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """As of `rich`, control characters of texts escaped."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                yield Segment(escaped(segment.text), segment.style)
+            else:
+                yield segment
+
+
+class Output(PlainConsole):
     """The console of a command; silent where only mistakes or only the result are wanted."""
 
     def __init__(self, manners: OutputOptions | None = None) -> None:
@@ -121,7 +141,7 @@ def _os_sentence(error: OSError) -> str:
 
 def _stop(message: str, code: int, error: BaseException) -> None:
     # One line, not wrapped, so that scripts can read it.
-    typer.echo(" ".join(message.split()), err=True)
+    typer.echo(escaped(" ".join(message.split())), err=True)
     raise typer.Exit(code) from error
 
 

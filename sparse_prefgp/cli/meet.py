@@ -13,6 +13,7 @@ from sparse_prefgp.cli.console import Output, cells_table, counting_bar, open_mo
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.rank import ranking_table
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -78,7 +79,7 @@ def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
             person, items, level=options.level, rng=seeded(options.seed), progress=progress
         )
     if options.out is not None:
-        write_file(options.out, ranking.frame.to_csv(index=False))
+        write_file(options.out, csv_of(ranking.frame))
     console.print(ranking_table(ranking, options.show))
     figures = ranking.figures()
     if options.ask:

@@ -22,6 +22,7 @@ from sparse_prefgp.cli.console import (
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.data.vectors import vector_rows
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -117,7 +118,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
     if len(frame) == 0:
         raise ValueError(f"There are no pairs in {str(options.pairs)!r}; give at least one row.")
     if options.out is not None:
-        write_file(options.out, frame.to_csv(index=False))
+        write_file(options.out, csv_of(frame))
     grades = frame.attrs.get("grades", ())
     console.print(_table(frame.head(options.show), len(frame), grades))
     for line in filter(None, [*_caption(frame, options.level), kept_from(saved.model)]):
@@ -138,7 +139,7 @@ def _finish_sets(console: Output, model: Any, frame: Any, options: PredictOption
     """Print and write what is chosen of sets, or how probable answers are."""
     frame = frame[[name for name in frame.columns if vector_rows(frame[name]) is None]]
     if options.out is not None:
-        write_file(options.out, frame.to_csv(index=False))
+        write_file(options.out, csv_of(frame))
     some, total = frame.head(options.show), len(frame)
     what = "alternatives" if options.choices is not None else "answers"
     columns = {

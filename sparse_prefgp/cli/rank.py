@@ -22,6 +22,7 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.words import counted
@@ -104,7 +105,7 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
         )
     frame = ranking.frame
     if options.out is not None:
-        write_file(options.out, frame.to_csv(index=False))
+        write_file(options.out, csv_of(frame))
     console.print(ranking_table(ranking, options.show))
     for note in filter(None, [*ranking.notes(), kept_from(saved.model)]):
         console.print(Text(note))

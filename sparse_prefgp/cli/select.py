@@ -17,6 +17,7 @@ from sparse_prefgp.cli.console import Cells, Output, cells_table, import_tensorf
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.disk.folders import held
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import names, option, same_as
 from sparse_prefgp.workflow.fit_sources import ITEMS, Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
@@ -199,7 +200,7 @@ def _tell(console: Output, comparison: Comparison, out: Path | None) -> None:
     :raises ValueError: no candidate could be scored.
     """
     if out is not None:
-        write_file(out, comparison.frame().to_csv(index=False))
+        write_file(out, csv_of(comparison.frame()))
     print_comparison(console, comparison)
     console.finish(comparison.to_dict(), out)
     if comparison.chosen is None:

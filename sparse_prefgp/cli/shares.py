@@ -11,6 +11,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, cells_table, chances, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -61,7 +62,7 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
         )
     frame = found.frame
     if options.out is not None:
-        write_file(options.out, frame.to_csv(index=False))
+        write_file(options.out, csv_of(frame))
     if options.picture is not None:
         from sparse_prefgp import plotting
         from sparse_prefgp.plotting.canvas import save

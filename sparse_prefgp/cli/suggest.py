@@ -21,6 +21,7 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -103,7 +104,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
             progress=progress,
         )
     if options.out is not None:
-        write_file(options.out, found.frame.to_csv(index=False))
+        write_file(options.out, csv_of(found.frame))
     console.print(_table(found.frame) if found.set_size == 2 else _sets_table(found))
     for note in found.notes():
         console.print(Text(note))

@@ -12,6 +12,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, cells_table, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import names, option, same_as
 
 EXAMPLE = "Example: sparse-prefgp worth --model fitted --unit price --step time=10"
@@ -75,7 +76,7 @@ def worth(console: Output, saved: SavedModel, options: WorthOptions) -> None:
     )
     frame = found.frame
     if options.out is not None:
-        write_file(options.out, frame.to_csv(index=False))
+        write_file(options.out, csv_of(frame))
     if options.picture is not None:
         from sparse_prefgp import plotting
         from sparse_prefgp.plotting.canvas import save

@@ -13,7 +13,7 @@ from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RA
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
-from sparse_prefgp.io.files import ITEM_ID, Table, id_text, listing, plain_ids
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, listing, plain_ids, refuse_control
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
 from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.io.vectors import with_vectors
@@ -49,6 +49,7 @@ class Sets:
         if one_each and column not in table.frame.columns:
             number = np.arange(len(table.frame))
             return cls(number, tuple(number.tolist()), column, what)
+        refuse_control([id_text(value) for value in table.frame[column]], column, table.row)
         lookup: dict[str, int] = {}
         code = np.empty(len(table.frame), dtype=np.int64)
         first: list[int] = []

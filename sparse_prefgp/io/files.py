@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
-from sparse_prefgp.support.words import and_so, squeezed
+from sparse_prefgp.support.words import CONTROL, and_so, shortened, squeezed
 from sparse_prefgp.support.words import id_text as id_text
 
 Source = Any  # a path, or a pandas data frame
@@ -71,6 +71,7 @@ class Table:
         :raises ValueError: an id that is missing, or there twice, with its row.
         """
         texts = [id_text(value) for value in self.frame[self.id_column]]
+        refuse_control(texts, str(self.id_column), self.row)
         lookup: dict[str, int] = {}
         for i, text in enumerate(texts):
             if not text:
@@ -85,6 +86,21 @@ class Table:
                 )
             lookup[text] = i
         return plain_ids(texts), lookup
+
+
+def refuse_control(texts: Sequence[str], name: str, where: Callable[[int], str]) -> None:
+    """Refuse ids with control characters, which steer terminals and are seen nowhere.
+
+    :param texts: a column of ids.
+    :raises ValueError: naming the first one.
+    """
+    if not CONTROL.search("".join(texts)):
+        return
+    i = next(i for i, text in enumerate(texts) if CONTROL.search(text))
+    raise ValueError(
+        f"The column {name!r} has {shortened(texts[i])} in {where(i)}, an id with a control "
+        "character in it; leave that out."
+    )
 
 
 def load_items(source: Source, texts: Collection[str] = ()) -> Table:
@@ -106,6 +122,8 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
     :raises ValueError: an id that is the name of a column of the table, such as `home`.
     """
     pd = require_pandas()
+    for name in columns:
+        refuse_control([id_text(value) for value in table.frame[name]], name, table.row)
     cells = table.frame[list(columns)].to_numpy(dtype=object).ravel()
     ids = dict.fromkeys(text for text in map(id_text, cells) if text)
     named = {squeezed(column): column for column in table.frame.columns}

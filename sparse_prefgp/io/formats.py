@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import warnings
+import zlib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +17,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.words import guarded, unguarded
 
 FORMATS = "CSV (also gzipped), Parquet or Excel (.xlsx)"
 PARQUET = (".parquet", ".pq")
@@ -20,6 +25,8 @@ EXCEL = (".xlsx", ".xlsm")
 # Sheets that no installed package reads.
 OTHER_SHEETS = (".xls", ".xlsb", ".ods")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+# Bytes that are looked at at a time.
+_CHUNK = 1 << 20
 # Whole numbers too, which a column with decimal commas may hold.
 _COMMA_NUMBER = r"\s*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?\s*"
 
@@ -186,11 +193,14 @@ def _read_csv(
     }
     commas: list[str] = []
     try:
+        line = _line_of_null(path)
+        if line:
+            raise ValueError(f"a NUL byte in line {line}")
         options["sep"], written = _header(path, options)
-        header = [name.strip() for name in written]
+        header = [_name(name) for name in written]
         # Ids are read as they are written: 007 is not 7, and NA may be a name.
         as_written = set(id_columns(header))
-        converters = {name: str.strip for name in written if name.strip() in as_written}
+        converters = {name: str.strip for name in written if _name(name) in as_written}
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(path, converters=converters, **options)
@@ -204,14 +214,14 @@ def _read_csv(
                 if name in written
                 and name not in converters
                 and (
-                    name.strip() in words
+                    _name(name) in words
                     or pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
                 )
             ]
             if len(set(written)) < len(written):
                 texts = []  # refused below
             if options["sep"] == ";":
-                numbers = [name for name in texts if name.strip() not in words]
+                numbers = [name for name in texts if _name(name) not in words]
                 commas = [name for name in numbers if _has_decimal_commas(frame[name])]
             if commas:
                 frame[commas] = pd.read_csv(path, usecols=commas, decimal=",", **options)[commas]
@@ -219,7 +229,7 @@ def _read_csv(
             texts = [
                 name
                 for name in texts
-                if name not in commas and (name.strip() in words or frame[name].isna().any())
+                if name not in commas and (_name(name) in words or frame[name].isna().any())
             ]
             if texts:
                 only_empty = {"keep_default_na": False, "na_values": [""], "dtype": str}
@@ -229,7 +239,7 @@ def _read_csv(
         raise ValueError(
             f"The {role} file {str(path)!r} is empty; give a header and rows."
         ) from None
-    except (OSError, EOFError, ValueError, pd.errors.ParserWarning) as error:
+    except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
         raise _unreadable(path, role, error) from None
     refuse_repeated(header, path.name)
     # Texts read by a converter are empty, not NaN, on a blank line.
@@ -241,12 +251,40 @@ def _read_csv(
         blank &= np.asarray((column == "") if name in converters else column.isna(), dtype=bool)
     said = ""
     if options["sep"] != ",":
-        names = ", ".join(repr(name.strip()) for name in commas)
+        names = ", ".join(repr(_name(name)) for name in commas)
         with_commas = f", with decimal commas in {names}" if commas else ""
         said = f"{path.name} is read as separated by {SEPARATORS[options['sep']]}{with_commas}."
     loaded = _without_blank(frame, blank, Loaded(frame, None, options["sep"] == ";", said))
     # Of a line that was left out it is not known which one.
     return loaded if len(blank) == lines else loaded._replace(numbers=None)
+
+
+def csv_of(frame: Any) -> str:
+    """A data frame as a CSV file of ours: what a spreadsheet would take for a formula is `guarded`,
+    which reading undoes."""
+    texts = {
+        name: frame[name].map(guarded) for name in frame.columns if frame[name].dtype.kind == "O"
+    }
+    return str(frame.assign(**texts).rename(columns=guarded).to_csv(index=False))
+
+
+def _name(written: str) -> str:
+    """The name of a column as it is written."""
+    return unguarded(written.strip())
+
+
+def _line_of_null(path: Path) -> int:
+    """The line of the first NUL byte, at which pandas would end a cell without a word; or 0."""
+    opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    opened = opened.get(path.suffix.lower(), open)
+    line = 1
+    with opened(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            at = chunk.find(0)
+            line += chunk.count(b"\n", 0, None if at < 0 else at)
+            if at >= 0:
+                return line
+    return 0
 
 
 def _header(path: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
@@ -274,7 +312,7 @@ def _without_blank(frame: Any, blank: Any, loaded: Loaded) -> Loaded:
         kept = ~blank
         frame = frame[kept].reset_index(drop=True).infer_objects()
         numbers = numbers[kept]
-    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    frame = frame.set_axis([_name(str(name)) for name in frame.columns], axis=1)
     return loaded._replace(frame=frame, numbers=numbers)
 
 

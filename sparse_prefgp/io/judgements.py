@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.events import (
     FLAGGED,
@@ -38,6 +39,7 @@ from sparse_prefgp.io.values import (
     weights_of,
 )
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import and_so, counted, spelling
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 # Tables of two sides and an answer are common, and no renaming makes duels of them.
@@ -284,21 +286,35 @@ def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.
     return labels_of(table.frame[column], column, table.row, what)
 
 
-def warn_of_spellings(names: Sequence[Hashable], what: str) -> None:
-    """Say of names that differ in case alone that they are taken for several.
+def warn_of_spellings(
+    names: Sequence[Hashable], what: str, often: Mapping[Hashable, int] | None = None
+) -> None:
+    """Say of names that look alike that they are taken for several.
 
+    :param names: each once.
     :param what: whose names they are.
+    :param often: how often each is there.
     """
-    first: dict[str, Hashable] = {}
+    if all(isinstance(name, int) for name in names):
+        return
+    alike: dict[str, list[Hashable]] = {}
     for name in names:
-        other = first.setdefault(str(name).casefold(), name)
-        if other != name:
-            warnings.warn(
-                f"Of the {what} {str(other)!r} and {str(name)!r} differ in case alone and are "
-                "taken for two; write both alike if they are one.",
-                stacklevel=2,
-            )
-            return
+        alike.setdefault(spelling(str(name)), []).append(name)
+    several = [found for found in alike.values() if len(found) > 1]
+    if not several:
+        return
+    first = several[0]
+    case = len({str(name).casefold() for name in first}) == 1
+    show = repr if case else ascii  # by which they can be told apart
+    shown = [show(str(x)) + ("" if often is None else f" ({often[x]:,} times)") for x in first]
+    where = "case" if case else "case, blanks, Unicode form or characters of no width"
+    more = f", as do {counted(len(several) - 1, 'other set')} of names" if several[1:] else ""
+    warnings.warn(
+        f"Of the {what} {and_so(shown)} differ in {where} alone and "
+        f"are taken for {'two' if len(first) == 2 else len(first)}{more}; write them alike if they "
+        "are one.",
+        stacklevel=2,
+    )
 
 
 def followed_by_ties(duels: Table, source: Source) -> Table:
@@ -340,7 +356,13 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
 
 def placed(table: DuelTable, items: Table, context: Sequence[str], item: str | None) -> DuelTable:
     """The table with rows that know their item (`of_items`) and their context (`in_context`)."""
-    return in_context(of_items(table, items, item), context)
+    found = in_context(of_items(table, items, item), context)
+    names = names_of_rows(found.item_ids, found.item_rows) or ()
+    often: Counter[Hashable] = Counter()
+    for name, number in zip(names, found.events.compared(found.num_items), strict=True):
+        often[name] += int(number)
+    warn_of_spellings(tuple(often), "items", often)
+    return found
 
 
 def of_items(table: DuelTable, items: Table, column: str | None) -> DuelTable:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
@@ -27,7 +26,6 @@ from sparse_prefgp.io.judgements import (
     followed_by_ties,
     load_duels,
     placed,
-    warn_of_spellings,
 )
 from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.texts import Encoder, features_like, items_given
@@ -145,10 +143,7 @@ def read_table(
         _warn_of_draws(found)
     _warn_of_answers(found)
     found = replace(found, people=people_of(people, events.person))
-    found = placed(found, columns.table, context, item)
-    if time is not None:
-        warn_of_spellings(names_of_rows(found.item_ids, found.item_rows) or (), "items")
-    return found
+    return placed(found, columns.table, context, item)
 
 
 def _warn_of_draws(table: DuelTable) -> None:

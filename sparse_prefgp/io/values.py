@@ -16,7 +16,7 @@ from sparse_prefgp.data.flags import YES_AND_NO as YES_AND_NO
 from sparse_prefgp.data.flags import Where as Where
 from sparse_prefgp.data.flags import cell
 from sparse_prefgp.data.flags import flags_of as flags_of
-from sparse_prefgp.io.files import id_text, plain_ids
+from sparse_prefgp.io.files import id_text, plain_ids, refuse_control
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
@@ -182,6 +182,7 @@ def labels_of(column: Any, name: str, where: Where, what: str) -> npt.NDArray[np
     texts = [id_text(value) for value in column]
     if "" in texts:
         raise missing_label(name, where(texts.index("")), what)
+    refuse_control(texts, name, where)
     labels = np.empty(len(texts), dtype=object)
     labels[:] = plain_ids(texts)
     return labels

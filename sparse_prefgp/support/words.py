@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+# Control characters, by which a text could steer a terminal.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+# The same but for ends of lines and tabs, and what turns the direction of writing.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# What a spreadsheet takes for a formula begins so, unless it is a number.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]\d*([.,]\d+)*([eE][+-]?\d+)?")
 # Spellings that are compared in about a second.
 _MOST_COMPARED = 50_000
 
@@ -55,10 +63,36 @@ def squeezed(name: str) -> str:
     return re.sub(r"[\s_.-]", "", name).casefold()
 
 
+def escaped(text: str) -> str:
+    """A text that steers no terminal: control characters in it, but ends of lines, as `\\x1b`."""
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def spelling(name: str) -> str:
+    """The same for names that look alike: in capitals, blanks, Unicode form or characters of no
+    width they may differ."""
+    plain = "".join(
+        x for x in unicodedata.normalize("NFKC", name) if unicodedata.category(x) != "Cf"
+    )
+    return "".join(plain.casefold().split())
+
+
+def guarded(value: Any) -> Any:
+    """A cell of a CSV file: a text that a spreadsheet would take for a formula has an apostrophe
+    before it, which `unguarded` takes off again."""
+    risky = isinstance(value, str) and len(value) > 1 and value.startswith(_FORMULA)
+    return f"'{value}" if risky and not _NUMBER.fullmatch(value) else value
+
+
+def unguarded(text: str) -> str:
+    """Without the apostrophe of `guarded`."""
+    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
+
+
 def id_text(value: Any) -> str:
     """An id as text: whole numbers alike whether stored as 3, 3.0 or '3'; missing is empty."""
     if isinstance(value, str):
-        return value.strip()
+        return unguarded(value.strip()).strip()
     # pandas' NA first: whether it differs from itself it does not say.
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return ""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sparse_prefgp import analysis, data, disk, models
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checkpoint_foreign_files, foreign_files
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.models import streaming
 from sparse_prefgp.support.plain import as_json_text
@@ -195,14 +196,14 @@ def write_fit(
 
     def write(new: Path) -> None:
         if ranking is not None:
-            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
+            (new / RANKING).write_text(csv_of(ranking.frame), encoding="utf-8")
         if coefficients is not None:
             table = data.features.require_pandas().DataFrame(coefficients)
-            (new / COEFFICIENTS).write_text(table.to_csv(index=False), encoding="utf-8")
+            (new / COEFFICIENTS).write_text(csv_of(table), encoding="utf-8")
         if output.streamed:
             return
         if people is not None:
-            (new / PEOPLE).write_text(people.to_csv(index=False), encoding="utf-8")
+            (new / PEOPLE).write_text(csv_of(people), encoding="utf-8")
 
         def draw() -> list[Picture]:
             return write_pictures(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.events import FLAGGED, Answers, Codes, Events, kinds_of, kinds_of_grades
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.files import id_text, refuse_control
 from sparse_prefgp.io.judgements import COUNT, Roles, differences_of
 from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Source, StreamBlock, plain_cell
 from sparse_prefgp.io.streams.items import ItemTable
@@ -26,6 +26,7 @@ from sparse_prefgp.io.values import (
     weights_of,
 )
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.words import CONTROL
 
 
 def parsed(
@@ -150,6 +151,12 @@ class Labels:
         places, texts, missing = coded.places, coded.texts, coded.missing()
         if missing is not None:
             raise missing_label(str(self.column), where(missing), self._what)
+        bad = np.array([CONTROL.search(text) is not None for text in texts], dtype=bool)
+        if bad.any():
+            here = np.flatnonzero(bad[places])
+            refuse_control(
+                [texts[places[i]] for i in here], str(self.column), lambda i: where(int(here[i]))
+            )
         used = np.unique(places, return_index=True)
         for place in places[np.sort(used[1])]:  # in the order of the rows
             self._numbers.setdefault(texts[place], len(self._numbers))

@@ -1,0 +1,132 @@
+"""Ids that steer terminals, that spreadsheets take for formulas, or that look alike."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparse_prefgp.io import (
+    read_best_worst_table,
+    read_choice_table,
+    read_ranking_table,
+    read_table,
+)
+from sparse_prefgp.io.files import load
+from sparse_prefgp.io.formats import csv_of
+from sparse_prefgp.support.words import CONTROL, escaped, guarded, id_text
+
+DUELS = pd.DataFrame({"winner": ["a", "b"], "loser": ["b", "c"], "judge": "x", "who": "y"})
+CHOICES = pd.DataFrame({"option_1": ["a", "b"], "option_2": ["b", "c"], "chosen": ["a", "c"]})
+LONG = pd.DataFrame(
+    {
+        "choice_set": ["s"] * 2,
+        "item_id": ["a", "b"],
+        "best": [1, 0],
+        "worst": [0, 1],
+        "rank": [1, 2],
+    }
+)
+LONG = LONG.assign(ranking=LONG["choice_set"])
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x00", "\x07", "\n", "\x7f", "\x9b"])
+def test_control_characters_in_ids_are_refused(character: str) -> None:
+    """Of items, sets, judges and people, whether there is a table of items or not."""
+    bad = f"a{character}[31mb"
+    roles = {"groups": "judge", "person": "who"}
+    readers: list[tuple[Any, pd.DataFrame, list[str], dict[str, str]]] = [
+        (read_table, DUELS, ["winner", "loser", "judge", "who"], roles),
+        (read_choice_table, CHOICES, ["option_1", "option_2"], {}),
+        (read_best_worst_table, LONG, ["choice_set", "item_id"], {}),
+        (read_ranking_table, LONG, ["ranking", "item_id"], {}),
+    ]
+    for read, frame, columns, options in readers:
+        assert read(None, frame, **options).num_items > 1
+        for column in columns:
+            changed = frame.copy()
+            changed.loc[1, column] = bad
+            with pytest.raises(ValueError, match=f"column {column!r} has .* in row 1 ") as error:
+                read(None, changed, **options)
+            assert not CONTROL.search(str(error.value)) and "control character" in str(error.value)
+    items = pd.DataFrame({"item_id": ["a", bad], "x": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"'item_id' has .* in row 1 of the items frame"):
+        read_table(items, DUELS)
+
+
+def test_a_file_with_a_null_byte_is_refused(tmp_path: Path) -> None:
+    """Where pandas would read a\\0b as a."""
+    content = b"winner,loser\na,b\na\x00b,c\n"
+    (tmp_path / "duels.csv").write_bytes(content)
+    (tmp_path / "duels.csv.gz").write_bytes(gzip.compress(content))
+    for name in ("duels.csv", "duels.csv.gz"):
+        with pytest.raises(ValueError, match=f"{name}' cannot be read .a NUL byte in line 3"):
+            read_table(None, tmp_path / name)
+
+
+FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd|x", "\t=1"]
+PLAIN = ["-5", "+1.5", "-1e-3", "-", "Acme -5", "'t Hooft", "3", "-1,5"]
+
+
+def test_what_we_write_is_no_formula_and_is_read_again(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"item_id": [*FORMULAS, *PLAIN], "=x": np.linspace(-2, 2, 13)})
+    text = csv_of(frame)
+    cells = pd.read_csv(io.StringIO(text), dtype=str)
+    risky = cells.iloc[: len(FORMULAS), 0]
+    assert risky.str.startswith("'").all() and cells.columns[1] == "'=x"
+    assert cells.iloc[len(FORMULAS) :, 0].tolist() == PLAIN
+    assert (cells.iloc[:, 1].astype(float) == frame["=x"]).all()
+    (tmp_path / "ranking.csv").write_text(text, encoding="utf-8")
+    again = load(tmp_path / "ranking.csv", "items", lambda header: ["item_id"]).frame
+    assert again.columns.tolist() == ["item_id", "=x"]
+    assert list(map(id_text, again["item_id"])) == list(map(id_text, frame["item_id"]))
+    duels = cells.iloc[:3, [0]].set_axis(["winner"], axis=1).assign(loser="-5")
+    assert read_table(frame, duels).num_rows == 3
+    assert guarded("'=x") == "'=x" and id_text("'=x") == "=x"
+
+
+@pytest.mark.parametrize(
+    ("other", "where"),
+    [
+        ("Plum", "case alone"),
+        ("pl um", "blanks"),
+        ("ｐｌｕｍ", "Unicode form"),
+        ("pl\u200bum", "characters of no width"),
+    ],
+)
+def test_ids_that_look_alike_are_named_with_how_often(other: str, where: str) -> None:
+    rows = pd.DataFrame({"winner": ["plum", other, "fig"], "loser": ["fig", "fig", "plum"]})
+    said = rf"items 'plum' \(2 times\) and .* \(1 times\) differ in .*{where}"
+    with pytest.warns(UserWarning, match=said) as notes:
+        table = read_table(None, rows)
+    assert table.num_items == 3
+    if where != "case alone":
+        assert ascii(other) in str(notes[0].message)
+    long = pd.DataFrame({"choice_set": 1, "item_id": ["plum", other, "fig"], "chosen": [1, 0, 0]})
+    with pytest.warns(UserWarning, match=r"'plum' \(1 times\)"):
+        read_choice_table(None, long)
+    items = pd.DataFrame({"item_id": ["plum", other, "fig"], "x": [1.0, 2.0, 4.0]})
+    with pytest.warns(UserWarning, match=r"'plum' \(2 times\)"):
+        read_table(items, rows)
+
+
+def test_what_is_shown_steers_no_terminal() -> None:
+    pytest.importorskip("rich")
+    from rich.text import Text
+
+    from sparse_prefgp.cli.console import Output, cells_table, rows_table
+
+    bad = "a\x1b]0;title\x07b\x9b31m\u202ec"
+    console = Output()
+    with console.capture() as captured:
+        console.print(Text(bad))
+        console.print(f"[bold]{bad}[/bold]", bad)
+        console.print(rows_table(bad, [(bad, bad)]))
+        console.print(cells_table(bad, {bad: [bad], "x": ["1"]}, left=[bad]))
+    assert not set(captured.get()) & set("\x1b\x07\x9b\u202e") and "\\x1b" in captured.get()
+    assert escaped("two\nlines\t.") == "two\nlines\t."
