@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -409,17 +408,19 @@ def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:
     place[place < 0] = n + np.arange(0 if added is None else len(added))
     everything = own
     if added is not None:
-        if read.described:  # whose ids are numbers of rows
-            added = replace(added, ids=_free_ids(own, len(added)))
+        if read.described:  # which are named by their attributes
+            added = replace(added, ids=_free_ids(own, added.ids))
         everything = own.followed_by(added)
     events = read.events
     return everything, added, LabelledDuels(replace(events, sides=place[events.sides]))
 
 
-def _free_ids(own: ItemSet, count: int) -> tuple[Hashable, ...]:
-    """Whole numbers, from the number of items on, that no item of the model is called by."""
-    free = (i for i in itertools.count(len(own)) if own.find(i) is None)
-    return tuple(itertools.islice(free, count))
+def _free_ids(own: ItemSet, ids: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """The ids, with a number where an item of the model is called so."""
+    numbered = (f"{id} ({i})" for i, id in enumerate(ids, len(own)))
+    return tuple(
+        id if own.find(id) is None else other for id, other in zip(ids, numbered, strict=True)
+    )
 
 
 def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, FloatArray, int]:

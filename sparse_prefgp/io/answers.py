@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,10 +19,12 @@ from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
 from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
-from sparse_prefgp.support.words import spelt_like, squeezed
+from sparse_prefgp.support.words import CONTROL, spelt_like, squeezed
 
 # Of an alternative of which nobody said where it stands.
 NOWHERE = 2**31
+# Attributes that are in the name of an item, and characters of one that are.
+_MOST_SHOWN, _LONGEST = 6, 40
 # The feature that "none of these" has.
 NONE = "none"
 
@@ -384,11 +387,14 @@ def first_of_sets(answers: Answers) -> BoolArray:
 # ---- items that are rows of the answers ----------------------------------------------------------
 
 
-def items_of_rows(table: Table, attributes: Sequence[str]) -> tuple[Table, IntArray]:
+def items_of_rows(
+    table: Table, attributes: Sequence[str], shown: Sequence[str] | None = None
+) -> tuple[Table, IntArray]:
     """Items that rows of a table describe: rows with equal attributes are one item.
 
-    :return: A table of the items, whose ids are 1, 2, … in the order of their first appearance, and
-        the item of each row, (rows,).
+    :param shown: attributes that are in the ids; by default those that differ.
+    :return: A table of the items, in the order of their first appearance, whose ids are their
+        attributes, such as `Acme, large, 7.99`, and the item of each row, (rows,).
     """
     frame = table.frame[list(attributes)]
     vectors = {name: vector_rows(frame[name]) for name in attributes}
@@ -399,9 +405,35 @@ def items_of_rows(table: Table, attributes: Sequence[str]) -> tuple[Table, IntAr
     name = ITEM_ID
     while name in items.columns:  # what names the items is an attribute of their states
         name = f"row_of_{name}"
-    items.insert(0, name, np.arange(1, len(items) + 1))
+    if shown is None:
+        plain = [name for name in attributes if vectors[name] is None]
+        shown = [name for name in plain if frame[name].astype(str).nunique() > 1]
+    items.insert(0, name, _names(items, shown))
     rows = table.row.select(first)
     return replace(table, frame=items, row=rows, id_column=name), number.astype(np.int64)
+
+
+def _names(items: Any, shown: Sequence[str]) -> list[str]:
+    """What items are called by these attributes, each otherwise: numbers by the name of their
+    column too, where there are no words; where they would be alike, with a number."""
+    pd = require_pandas()
+    named = [n for n in shown if n != NONE and vector_rows(items[n]) is None][:_MOST_SHOWN]
+    bare = any(not pd.api.types.is_numeric_dtype(items[n].dtype) for n in named)
+    parts = []
+    for name in named:
+        texts = (CONTROL.sub(" ", id_text(value)) for value in items[name])
+        short = (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in texts)
+        parts.append([text if bare or not text else f"{name} {text}" for text in short])
+    found = [", ".join(filter(None, each)) for each in zip(*parts, strict=True)] if parts else []
+    found = found or [f"alternative {i + 1}" for i in range(len(items))]
+    if NONE in items:
+        is_none = items[NONE].to_numpy() == 1
+        found = [NONE if none else name for name, none in zip(found, is_none, strict=True)]
+    often = Counter(found)
+    return [
+        f"{name} ({i})".strip() if often[name] > 1 or not name else name
+        for i, name in enumerate(found, 1)
+    ]
 
 
 def constant_in_sets(values: Any, code: IntArray) -> bool:

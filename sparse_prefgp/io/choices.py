@@ -580,7 +580,8 @@ def _long_form(
         elif said.item is not None and said.item not in attributes:
             attributes = [said.item, *attributes]
         table, attributes = with_none(table, attributes, said.like)
-        described, item = items_of_rows(table, attributes)
+        all_known = None if said.like is None else attributes  # whatever else is in the table
+        described, item = items_of_rows(table, attributes, all_known)
         if said.like is None:
             columns = item_columns(described, table, named.names)
         else:

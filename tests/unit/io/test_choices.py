@@ -358,7 +358,13 @@ def test_rows_that_describe_their_alternatives():
         }
     )
     table = read_choice_table(None, rows)
-    assert table.item_ids == (1, 2, 3) and table.events.sides.tolist() == [0, 1, 2, 1, 0]
+    assert table.item_ids == ("3, bus", "4, car", "3, car") and table.events.sides.tolist() == [
+        0,
+        1,
+        2,
+        1,
+        0,
+    ]
     assert (table.numeric, table.categorical) == (("price", "income"), ("mode",))
     assert table.shared == ("income",) and table.context.columns.tolist() == [
         "choice_set",
@@ -376,6 +382,46 @@ def test_rows_that_describe_their_alternatives():
     assert table.item_rows.names[:2] == ("bus", "car") and table.numeric == ("price", "income")
     plain = read_choice_table(None, named[["choice_set", "chosen", "item_id"]][:2])
     assert plain.item_ids == ("bus", "car") and not plain.has_features
+
+
+def test_alternatives_without_a_name_are_named_by_their_attributes():
+    rows = pd.DataFrame(
+        {
+            "choice_set": [1, 1, 1, 2, 2, 2],
+            "chosen": [1, 0, 0, 0, 0, 1],
+            "brand": ["Acme", "Bolt", None, "Acme", "Cog", None],
+            "size": ["large", "small", None, "small", "small", None],
+            "price": [7.99, 5, None, 7.99, 0.1 + 0.2, None],
+        }
+    )
+
+    def named(frame):
+        return read_choice_table(None, frame).item_ids
+
+    small = "Cog, small, 0.30000000000000004"
+    assert named(rows) == (
+        "Acme, large, 7.99",
+        "Bolt, small, 5",
+        "none",
+        "Acme, small, 7.99",
+        small,
+    )
+    numbers = rows.drop(columns=["brand", "size"])
+    assert named(numbers)[:3] == ("price 7.99", "price 5", "none")
+    # Where two would be called alike, or nothing can be shown, by a number.
+    many = numbers.drop(columns="price").assign(**{f"x{k}": 1.0 * k for k in range(6)})
+    many["x7"] = range(6)
+    assert named(many)[1] == "x7 1"
+    long = rows.assign(brand=[f"{'a' * 60}{k // 2}" for k in range(6)], size="s")
+    long["price"] = [1, 2] * 3
+    assert named(long)[1] == f"{'a' * 39}…, 2 (2)"
+    vectors = numbers.drop(columns="price").assign(e=list(np.eye(6)))
+    assert named(vectors)[:2] == ("alternative 1", "alternative 2")
+    # In a model, and whatever else is in a new table.
+    duels = read_choices(None, rows)
+    assert duels.item_ids[0] == "Acme, large, 7.99"
+    again = read_choice_table(None, rows[:3], like=duels.transform)
+    assert again.item_ids == named(rows)[:3]
 
 
 def test_covariates_of_each_alternative():
