@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,13 +60,24 @@ def refuse_for_sets(**columns: Any) -> None:
             )
 
 
-def refuse_options(options: dict[str, Any]) -> None:
-    """Refuse options of readers of sets that were given with duels.
+def refuse_options(kind: str, options: Iterable[str]) -> None:
+    """Refuse options of readers of sets that were given with something else.
 
-    :raises TypeError: any.
+    :param kind: what they were given with.
+    :raises ValueError: one that goes with other answers.
+    :raises TypeError: one that there is not.
     """
-    for name in options:
-        raise TypeError(f"There is no option {name!r} of duels; leave it out.")
+    taken = {name: signature(reader).parameters for name, reader in READERS.items()}
+    for option in options:
+        others = [name for name, known in taken.items() if option in known and name != kind]
+        if option in taken.get(kind, ()):
+            continue
+        if not others:
+            raise TypeError(f"There is no option {option!r} of {kind}; leave it out.")
+        raise ValueError(
+            f"{option} was given with {kind}, but goes with {' or '.join(others)} alone; leave it "
+            "out."
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,10 +130,10 @@ def evaluate(
     """
     rng = generator(rng)
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
+    refuse_options(kind, options)
     if kind != "duels":
         refuse_for_sets(blocks=blocks, grade=grade, time=time, ahead=ahead or None)
         return evaluate_sets(model, kind, source, items, rng=rng, groups=groups, **options)
-    refuse_options(options)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
     if ahead and not model.row_layout.dated:
         raise ValueError(

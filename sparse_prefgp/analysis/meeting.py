@@ -54,6 +54,7 @@ def meet(
     if features is not None and all(source is None for source in sources.values()):
         return model.meet(None, features)
     kind, source = only_one(**sources)
+    refuse_options(kind, options)
     rows = model.duels.item_rows
     if rows is not None and (rows.columns or kind == "duels"):
         raise ValueError(
@@ -61,7 +62,6 @@ def meet(
             "the duels of the person."
         )
     if kind == "duels":
-        refuse_options(options)
         known, events = _duels(model, source, items)
     else:
         read = read_sets(model, kind, source, items, **options)

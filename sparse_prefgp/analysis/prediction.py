@@ -9,7 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sparse_prefgp.analysis.alternatives import only_one, predict_sets, refuse_options
+from sparse_prefgp.analysis.alternatives import (
+    only_one,
+    predict_sets,
+    refuse_for_sets,
+    refuse_options,
+)
 from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.dates import seen_on, time_column
 from sparse_prefgp.analysis.items import ItemSet
@@ -90,11 +95,12 @@ def predict(
     level = level_of_interval(level)
     model = seen_on(seen_by(model, person), at)
     kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
+    refuse_options(kind, options)
     if kind != "pairs":
+        refuse_for_sets(time=time)
         if person is not None:
             options["person"] = None  # whoever the table names
         return predict_sets(model, kind, source, items, groups=groups, **options)
-    refuse_options(options)
     table, sides = load_pairs(pairs)
     grades = grade_columns(model)
     added = (*ADDED, TIE, LOSS, *grades)

@@ -191,17 +191,17 @@ def update(
         readers raise, and a model with contexts, with a margin or with blocks that were given.
     """
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
+    refuse_options(kind, options)
     old = model.duels
     if groups is None and model.row_layout.judged:
         groups = old.group_column
     person = _person_column(model, person)
     if kind == "duels":
-        refuse_options(options)
         _check_columns(model, groups, blocks)
         columns = _Columns(groups, weights, blocks, grades_like(model, grade), person, time)
         everything, added, new = _new_duels(model, source, items, columns)
     else:
-        refuse_for_sets(blocks=blocks, grade=grade)
+        refuse_for_sets(blocks=blocks, grade=grade, time=time)
         if weights is not None:
             options["weights"] = weights
         if model.approximation.labels is not None:

@@ -68,7 +68,10 @@ class AblateOptions:
         metavar="[ADDRESS]",
     )
     workers: int | None = option(
-        "Processes of --dask without an address; one per core by default.", default=None
+        "Processes of --dask without an address; one per core by default.",
+        default=None,
+        least=1,
+        needs="dask",
     )
     retry_failed: bool = option("Run again what failed before.", default=False)
 

@@ -36,7 +36,7 @@ class BenchOptions:
     )
     quick: bool = option("Small sizes, to see that it runs.", default=False)
     budget: float | None = option(
-        "Seconds that svgp gives to each method on each set of duels.", default=None
+        "Seconds that svgp gives to each method on each set of duels.", default=None, above=0.0
     )
 
 

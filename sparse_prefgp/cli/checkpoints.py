@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sparse_prefgp.disk.checkpoint_folder import has_checkpoint
 from sparse_prefgp.disk.folders import contents
+from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.workflow.folder import COMPARE_STAGE, is_checkpoint
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Checkpoints:
     """What a killed command resumes from; it is removed when the command has succeeded.
 
-    :raises ValueError: every below 0, or 0 with resume.
+    :raises ValueError: every 0 with resume.
     """
 
     folder: Path
@@ -38,10 +39,6 @@ class Checkpoints:
     _begun: bool = False
 
     def __post_init__(self) -> None:
-        if self.every < 0:
-            raise ValueError(
-                f"A checkpoint every {self.every} steps makes no sense; give 0 for none, or more."
-            )
         if self.resume and not self.every:
             raise ValueError("--resume needs checkpoints; leave --checkpoint-every 0 out.")
 
@@ -94,7 +91,7 @@ class Checkpoints:
     def reporting(self) -> Iterator[None]:
         """Success removes it; an interruption, or a failure such as a full disk, says where it is.
 
-        A mistake (ValueError) passes unchanged: the same command would make it again.
+        A mistake passes unchanged: the same command would make it again.
 
         :raises ValueError: one was interrupted here and is neither resumed nor replaced, so that
             its work would be lost.
@@ -117,7 +114,7 @@ class Checkpoints:
                 raise
             raise KeyboardInterrupt(f"Stopped before the end; the {self._kept}") from error
         except Exception as error:
-            if self.there and not isinstance(error, ValueError):
+            if self.there and not is_mistake(error):
                 warnings.warn(f"The {self._kept}", stacklevel=3)
             raise
         self._remove()

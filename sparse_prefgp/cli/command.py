@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -12,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sparse_prefgp.cli.console import sentences
 from sparse_prefgp.cli.output_options import OutputOptions
-from sparse_prefgp.support.options import Option, option_of
+from sparse_prefgp.support.options import Option, check_given, is_default, option_of
 
 
 class _PlainFlags:
@@ -40,8 +41,8 @@ def command(*, threads: bool = True) -> Callable[[Callable[..., None]], Callable
 
     The function takes `console`, and dataclasses whose fields are the options, in their order; or
     `Annotated[dict[str, Any], CLASS]` for those of a class by their names, where the value is made
-    of more than them. How loud it is, and in which form, comes after them. A ValueError, also one
-    of the dataclasses, becomes one sentence.
+    of more than them. How loud it is, and in which form, comes after them. What the options declare
+    is checked before anything else; a mistake, also one of the dataclasses, becomes one sentence.
 
     :param threads: whether it takes `--threads`, as whatever computes does.
     """
@@ -49,16 +50,32 @@ def command(*, threads: bool = True) -> Callable[[Callable[..., None]], Callable
     def made(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
         values = {name: hint for name, hint in hints.items() if name not in ("console", "return")}
-        common = [one for one in _parameters(OutputOptions) if threads or one.name != "threads"]
+        asked = [*map(_class, values.values()), OutputOptions]
+        left_out = () if threads else ("threads",)
+        options = {
+            one.name: (one, about)
+            for kind in asked
+            for one, about in _options(kind)
+            if one.name not in left_out
+        }
+        parameters = [
+            one for kind in asked for one in _parameters(kind) if one.name not in left_out
+        ]
+        common = [one.name for one, _ in _options(OutputOptions) if one.name in options]
 
-        def run(**given: Any) -> None:
-            with sentences(**{one.name: given[one.name] for one in common}) as console:
+        def run(**typed: Any) -> None:
+            with sentences(**{name: typed[name] for name in common}) as console:
+                given = _given(options, typed)
+                check_given(
+                    {name: about for name, (_, about) in options.items()},
+                    given,
+                    lambda name: called(*options[name]),
+                )
                 function(console, **{name: _value(hint, given) for name, hint in values.items()})
 
         run.__name__, run.__doc__, run.__annotations__ = function.__name__, function.__doc__, {}
-        asked = [one for hint in values.values() for one in _parameters(_class(hint))]
-        signature = inspect.Signature([*asked, *common])
-        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.options = options  # type: ignore[attr-defined]
         return run
 
     return made
@@ -68,17 +85,56 @@ def _class(hint: Any) -> Any:
     return get_args(hint)[1] if get_origin(hint) is Annotated else hint
 
 
-def _value(hint: Any, given: Mapping[str, Any]) -> Any:
-    """A value of what was given; what was not keeps the default of its field."""
+def _given(
+    options: Mapping[str, tuple[Field[Any], Option]], typed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Values of what was typed, by the names of the fields; what was not keeps its default."""
     found = {}
-    for one, option in _options(_class(hint)):
-        value = given[one.name]
+    for name, (one, option) in options.items():
+        value = typed.get(name)
         if one.default is True:  # the flag is that it is not so
             value = not value
-        if one.default is not MISSING and (value is None or value == one.default):
+        if value is None or is_default(one, value):
             continue
-        found[one.name] = value if option.parse is None else option.parse(value)
-    return found if hint is not _class(hint) else hint(**found)
+        if option.parse is not None and value != "":
+            value = option.parse(value)
+        found[name] = value
+    return found
+
+
+def _value(hint: Any, given: Mapping[str, Any]) -> Any:
+    """A value of the options that were given."""
+    kind = _class(hint)
+    found = {one.name: given[one.name] for one, _ in _options(kind) if one.name in given}
+    for one, typed in _types(kind).items():
+        if one in found and _of_paths(typed):
+            value = found[one]
+            found[one] = Path(value) if isinstance(value, str) else [Path(each) for each in value]
+    return found if hint is not kind else kind(**found)
+
+
+def _types(kind: Any) -> dict[str, Any]:
+    """What is typed for each option."""
+    hints = get_type_hints(kind)
+    return {one.name: option.kind or hints[one.name] for one, option in _options(kind)}
+
+
+def _of_paths(typed: Any) -> bool:
+    return Path in (typed, *get_args(typed))
+
+
+def _flag(one: Field[Any], option: Option, typed: Any) -> str:
+    if option.flag is not None:
+        return option.flag
+    said = one.name.replace("_", "-")
+    return f"--no-{said}" if typed is bool and one.default is True else f"--{said}"
+
+
+def called(one: Field[Any], option: Option) -> str:
+    """What a sentence calls it."""
+    if option.argument:
+        return (option.metavar or one.name.upper()).strip("[].")
+    return _flag(one, option, bool if isinstance(one.default, bool) else None)
 
 
 def _options(kind: Any) -> Iterator[tuple[Field[Any], Option]]:
@@ -88,28 +144,22 @@ def _options(kind: Any) -> Iterator[tuple[Field[Any], Option]]:
 
 
 def _parameters(kind: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(kind)
-    return [_parameter(one, option, hints[one.name]) for one, option in _options(kind)]
+    types = _types(kind)
+    return [_parameter(one, option, types[one.name]) for one, option in _options(kind)]
 
 
-def _parameter(one: Field[Any], option: Option, hint: Any) -> inspect.Parameter:
+def _parameter(one: Field[Any], option: Option, typed: Any) -> inspect.Parameter:
     """One option, as Typer takes it."""
-    typed = option.kind or hint
     default = one.default
-    flags: list[str] = []
-    more: dict[str, Any] = {}
-    if option.flag is not None:
-        flags = [option.flag]
+    more: dict[str, Any] = {} if option.metavar is None else {"metavar": option.metavar}
+    flags = [] if option.argument else [_flag(one, option, typed)]
     if typed is bool:
-        said = one.name.replace("_", "-")
-        flags = flags or [f"--no-{said}" if default is True else f"--{said}"]
         default, more["metavar"] = False, ""
     if option.parse is not None and not isinstance(default, bool | int | float | str):
         default = None if default is not MISSING else MISSING
-    if option.metavar is not None:
-        more["metavar"] = option.metavar
-    if option.least is not None:
-        more["min"] = option.least
+    if _of_paths(typed):  # as text, in which an empty one is not the folder that one is in
+        more.setdefault("metavar", "PATH")
+        typed = list[str] if get_origin(typed) is list else str
     make: Any = typer.Argument if option.argument else typer.Option
     about = make(
         *flags,

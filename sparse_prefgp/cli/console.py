@@ -26,6 +26,7 @@ from rich.text import Text
 
 from sparse_prefgp.analysis.metrics import rows_in
 from sparse_prefgp.cli.output_options import OutputOptions
+from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.words import escaped
 
@@ -75,6 +76,8 @@ def sentences(
 ) -> Iterator[Output]:
     """Errors that a person can mend become one sentence and exit code 2; hands out a console.
 
+    Faults of the program pass, and end it with exit code 1.
+
     Our warnings become notes, each once: on the console, or on the error stream where standard
     output is to hold the result alone.
     """
@@ -93,6 +96,8 @@ def sentences(
     except OSError as error:
         _stop(f"Error: {_os_sentence(error)}", MISTAKE, error)
     except (ValueError, ModuleNotFoundError) as error:
+        if not is_mistake(error):
+            raise
         _stop(f"Error: {error}", MISTAKE, error)
     except KeyboardInterrupt as error:
         # Whoever raised it on purpose says what was kept.

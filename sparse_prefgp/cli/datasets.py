@@ -21,22 +21,18 @@ EXAMPLE = "Example: sparse-prefgp datasets boston"
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetsOptions:
-    """Which one.
-
-    :raises ValueError: a download of none, or tables of none.
-    """
+    """Which one."""
 
     name: str | None = option("Fetch this one.", default=None, metavar="[NAME]", argument=True)
-    refresh: bool = option("Download it again; it must be the same as before.", default=False)
+    refresh: bool = option(
+        "Download it again; it must be the same as before.", default=False, needs="name"
+    )
     out: Path | None = option(
-        "Also write its tables into this folder, as the CSV files that fit reads.", default=None
+        "Also write its tables into this folder, as the CSV files that fit reads.",
+        default=None,
+        needs="name",
     )
     overwrite: bool = same_as(Shared, "overwrite", help="Replace files in --out that exist.")
-
-    def __post_init__(self) -> None:
-        for given, flag in ((self.refresh, "--refresh"), (self.out is not None, "--out")):
-            if given and self.name is None:
-                raise ValueError(f"{flag} needs the name of a data set; give one.")
 
 
 @command(threads=False)

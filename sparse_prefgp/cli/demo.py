@@ -23,13 +23,13 @@ class DemoOptions:
     """What is made and fitted, and where to."""
 
     out: Path | None = option("Also write the files that fit writes.", default=None)
-    duels: int = option("How many duels to make.", default=5000)
+    duels: int = option("How many duels to make.", default=5000, least=1)
     approximation: str = option("As for fit.", default="vfe")
-    inducing: int | None = option("As for fit.", default=None)
+    inducing: int | None = option("As for fit.", default=None, least=1)
     kernel: str = option("As for fit.", default="linear+matern52")
-    max_iterations: int = option("As for fit.", default=50)
+    max_iterations: int = option("As for fit.", default=50, least=1)
     seed: int = same_as(FitSettings, "seed")
-    report: bool = option("With --out, also write report.html.", default=False)
+    report: bool = option("With --out, also write report.html.", default=False, needs="out")
     picture: Path | None = option(
         "Draw the best items and the calibration next to each other here (.png).", default=None
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.text import Text
 
@@ -18,39 +19,37 @@ EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
 
 
 @dataclass(frozen=True, kw_only=True)
+class PairItems(SavedModel):
+    """The model, and the items that a pair may be of."""
+
+    items: Path | None = same_as(SavedModel, "items", needs="first")
+    embedding: Sequence[str] = same_as(SavedModel, "embedding", needs="first")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExplainOptions:
-    """Which pair, or how the duels are looked at.
+    """Which pair, or how the duels are looked at."""
 
-    :raises ValueError: one item of a pair.
-    """
-
-    first: str | None = option("Id of an item.", default=None)
-    second: str | None = option("Id of the item it is compared with.", default=None)
+    first: str | None = option("Id of an item.", default=None, needs="second")
+    second: str | None = option("Id of the item it is compared with.", default=None, needs="first")
     at: str | None = option(
         "For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0; "
         "for utilities that move in time when: date=2014-07-13. Both with a comma between them.",
         default=None,
+        needs="first",
     )
-    person: Sequence[str] = same_as(Shared, "person")
+    person: Sequence[str] = same_as(Shared, "person", needs="first")
     simulations: int = option(
-        "Without a pair: how many times the votes are drawn again from the model.", default=200
+        "Without a pair: how many times the votes are drawn again from the model.",
+        default=200,
+        least=1,
+        excludes="first",
     )
-    seed: int = same_as(FitSettings, "seed")
-
-    def __post_init__(self) -> None:
-        if self.person and self.first is None:
-            raise ValueError("--person was given without a pair; give --first and --second too.")
-        if (self.first is None) != (self.second is None):
-            given, missing = "--first", "--second"
-            if self.first is None:
-                given, missing = missing, given
-            raise ValueError(f"{given} was given without {missing}; give both, or neither.")
-        if self.at is not None and self.first is None:
-            raise ValueError("--at was given without a pair; give --first and --second too.")
+    seed: int = same_as(FitSettings, "seed", excludes="first")
 
 
 @command()
-def explain(console: Output, saved: SavedModel, options: ExplainOptions) -> None:
+def explain(console: Output, saved: PairItems, options: ExplainOptions) -> None:
     """Why did it win? What each feature adds to the difference of two utilities.
 
     Without a pair: contradictions and circles among the model's duels, and whether the model

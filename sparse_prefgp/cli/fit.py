@@ -30,6 +30,7 @@ class Folder:
         "Optimiser steps between two checkpoints, kept in --out until the fit has succeeded; 0 for "
         "none.",
         default=10,
+        least=0,
     )
     resume: bool = same_as(Shared, "resume")
 

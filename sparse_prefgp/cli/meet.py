@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
@@ -25,10 +24,7 @@ EXAMPLE = "Example: sparse-prefgp meet --model fitted --duels ann.csv --ask 10"
 
 @dataclass(frozen=True, kw_only=True)
 class MeetOptions:
-    """Whom to meet, and what is wanted.
-
-    :raises ValueError: fewer than no questions.
-    """
+    """Whom to meet, and what is wanted."""
 
     duels: Path | None = option(
         "Duels of the new person: columns winner and loser hold item ids.", default=None
@@ -44,17 +40,11 @@ class MeetOptions:
     out: Path | None = option("Write the person's whole ranking here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     ask: int = option(
-        "Suggest this many pairs to ask the person next: those that tell most.", default=0
+        "Suggest this many pairs to ask the person next: those that tell most.", default=0, least=0
     )
     show: int = option("How many items to print.", default=20, least=0)
     level: float = same_as(Shared, "level")
     seed: int = same_as(FitSettings, "seed")
-
-    def __post_init__(self) -> None:
-        if self.ask < 0:
-            raise ValueError(
-                f"The number of pairs to ask is {self.ask}; give a whole number of at least 0."
-            )
 
 
 @command()
@@ -78,18 +68,17 @@ def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
         ranking = rank_items(
             person, items, level=options.level, rng=seeded(options.seed), progress=progress
         )
-    if options.out is not None:
-        write_file(options.out, csv_of(ranking.frame))
-    console.print(ranking_table(ranking, options.show))
-    figures = ranking.figures()
+    figures, tables = ranking.figures(), [ranking_table(ranking, options.show)]
     if options.ask:
         with console.status("Looking for questions …"):
-            asked = suggest(
-                person, items, batch=options.ask, rng=np.random.default_rng(options.seed)
-            )
+            asked = suggest(person, items, batch=options.ask, rng=seeded(options.seed))
         pairs = asked.frame
         columns = {name: [str(x) for x in pairs[name]] for name in ("first", "second")}
-        console.print(cells_table("To ask next", columns, left=("first", "second")))
+        tables.append(cells_table("To ask next", columns, left=("first", "second")))
         figures["ask"] = pairs[["first", "second"]].to_dict("records")
+    if options.out is not None:
+        write_file(options.out, csv_of(ranking.frame))
+    for table in tables:
+        console.print(table)
     console.print(Text("The model stays as it is; update keeps the person among its people."))
     console.finish({**figures, "ranking": ranking.frame.to_dict("records")}, options.out)

@@ -18,10 +18,7 @@ from sparse_prefgp.support.plain import as_json_text
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How a command speaks and computes.
-
-    :raises ValueError: threads below 1.
-    """
+    """How a command speaks and computes."""
 
     quiet: bool = option("Print nothing but mistakes and warnings.", default=False)
     """No tables, no progress."""
@@ -29,14 +26,10 @@ class OutputOptions:
         "Print the result as one JSON document, and nothing else.", default=False, flag="--json"
     )
     """The result as JSON on standard output, alone."""
-    threads: int | None = option("Processor threads to use; all of them by default.", default=None)
+    threads: int | None = option(
+        "Processor threads to use; all of them by default.", default=None, least=1, most=1024
+    )
     """Of TensorFlow and of NumPy's linear algebra; None leaves them alone."""
-
-    def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(
-                f"The number of threads is {self.threads}; give a whole number of at least 1."
-            )
 
     @property
     def silent(self) -> bool:

@@ -63,7 +63,7 @@ class PredictOptions:
     out: Path | None = option("Write all predictions here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     show: int = option("How many pairs to print.", default=20, least=0)
-    level: float = same_as(Shared, "level")
+    level: float = same_as(Shared, "level", needs="pairs")
     person: Sequence[str] = same_as(
         Shared,
         "person",
@@ -80,6 +80,7 @@ class PredictOptions:
         "Column of the pairs with their dates, for utilities that move in time; by default date, "
         "if it is there.",
         default=None,
+        needs="pairs",
     )
     at: str | None = same_as(Shared, "at")
 

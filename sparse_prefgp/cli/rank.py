@@ -41,7 +41,7 @@ class RankOptions:
     out: Path | None = option("Write the whole ranking here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     with_own: bool = option(
-        "Rank the model's own items along with those of --items.", default=False
+        "Rank the model's own items along with those of --items.", default=False, needs="items"
     )
     order: str | None = option(
         "By expected utility (mean) or by the lower end of its interval (lower); by default lower "
@@ -49,12 +49,13 @@ class RankOptions:
         default=None,
     )
     min_comparisons: int = option(
-        "Leave out items with fewer training duels, whatever these weigh.", default=0
+        "Leave out items with fewer training duels, whatever these weigh.", default=0, least=0
     )
     top: int | None = option(
         "Give each item's chance to be among the first so many; 10 by default, or all items if "
         "there are fewer.",
         default=None,
+        least=1,
     )
     show: int = option("How many items to print.", default=20, least=0)
     at: Sequence[str] = option(
@@ -70,9 +71,9 @@ class RankOptions:
     level: float = same_as(Shared, "level")
     person: Sequence[str] = same_as(Shared, "person")
     candidates: int = option(
-        "Largest number of items among which the best are looked for.", default=1000
+        "Largest number of items among which the best are looked for.", default=1000, least=1
     )
-    samples: int = option("How many samples are drawn.", default=10_000)
+    samples: int = option("How many samples are drawn.", default=10_000, least=1)
     seed: int = same_as(FitSettings, "seed")
 
 

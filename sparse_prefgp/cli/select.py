@@ -60,68 +60,59 @@ class Tables:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """What is compared, in one of two forms.
+    """What is compared, in one of two forms."""
 
-    :raises ValueError: both forms, or parts of the second without kernels.
-    """
-
-    candidates: str | None = option(
+    candidates: Sequence[str] | None = option(
         "What to compare, each kernel/approximation or kernel/approximation/m: a/b,c/d. By default "
         "what fit --kernel auto --approximation auto compares.",
         default=None,
+        kind=str,
+        parse=listed,
     )
-    kernels: str | None = option(
+    kernels: Sequence[str] | None = option(
         "Instead of --candidates, every one of these kernels with every one of --approximations "
         "and --inducing: a,b.",
         default=None,
+        kind=str,
+        parse=listed,
+        excludes="candidates",
     )
-    approximations: str | None = option("vfe,fitc and so on; vfe by default.", default=None)
-    inducing: str | None = option(
+    approximations: Sequence[str] = option(
+        "vfe,fitc and so on; vfe by default.",
+        default=(DEFAULT_APPROXIMATION,),
+        kind=str,
+        parse=names,
+        needs="kernels",
+    )
+    inducing: Sequence[str] = option(
         "Numbers of inducing inputs: 32,128; 128 by default, or all distinct items if fewer.",
-        default=None,
+        default=(),
+        kind=str,
+        parse=names,
+        needs="kernels",
     )
 
-    def __post_init__(self) -> None:
-        parts = self.approximations is not None or self.inducing is not None
-        if self.candidates is not None and (self.kernels is not None or parts):
-            raise ValueError(
-                "Candidates were given, and --kernels, --approximations or --inducing as well; "
-                "give one or the other."
-            )
-        if self.candidates is None and self.kernels is None and parts:
-            raise ValueError(
-                "--approximations and --inducing go with --kernels; give the kernels too."
-            )
-
-    def listed(self) -> tuple[Candidate, ...] | None:
+    def chosen(self) -> tuple[Candidate, ...] | None:
         """What was asked for; None is the automatic list.
 
         :raises ValueError: what cannot be read.
         """
         if self.candidates is not None:
-            return tuple(Candidate.parse(text) for text in listed(self.candidates))
+            return tuple(map(Candidate.parse, self.candidates))
         if self.kernels is None:
             return None
-        numbers: list[int | None] = [None]
-        if self.inducing is not None:
-            wrong = [text for text in names(self.inducing) if not text.isdecimal()]
-            if wrong:
-                raise ValueError(
-                    f"--inducing has {wrong[0]!r}; give whole numbers of at least 1, such as "
-                    "32,128."
-                )
-            numbers = [int(text) for text in names(self.inducing)]
-        return candidates_from(
-            listed(self.kernels), names(self.approximations or DEFAULT_APPROXIMATION), numbers
-        )
+        wrong = [text for text in self.inducing if not text.isdecimal()]
+        if wrong:
+            raise ValueError(
+                f"--inducing has {wrong[0]!r}; give whole numbers of at least 1, such as 32,128."
+            )
+        numbers: list[int | None] = [int(text) for text in self.inducing]
+        return candidates_from(self.kernels, self.approximations, numbers or [None])
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """Where the table is written to, and what is kept of a comparison that is killed.
-
-    :raises ValueError: nowhere to resume from.
-    """
+    """Where the table is written to, and what is kept of a comparison that is killed."""
 
     out: Path | None = option("Write the table here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
@@ -130,11 +121,7 @@ class TableOptions:
         "replaces those of one that was interrupted.",
         default=None,
     )
-    resume: bool = same_as(Shared, "resume")
-
-    def __post_init__(self) -> None:
-        if self.resume and self.checkpoint is None:
-            raise ValueError("--resume needs the folder of --checkpoint; give that too.")
+    resume: bool = same_as(Shared, "resume", needs="checkpoint")
 
 
 @command()
@@ -169,7 +156,7 @@ def _select(
     from sparse_prefgp.workflow.comparison import compare
     from sparse_prefgp.workflow.folder import check_checkpoint
 
-    listed = candidates.listed()
+    asked = candidates.chosen()
     if sources.lean is not None:
         settings = replace(settings, lean_by_group=sources.lean[1])
     checkpoints = None
@@ -184,7 +171,7 @@ def _select(
         # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
         with compare_bar(console) as progress:
             comparison = compare(
-                automatic_candidates(table) if listed is None else listed,
+                automatic_candidates(table) if asked is None else asked,
                 table,
                 settings,
                 checkpoint=place,
@@ -195,18 +182,18 @@ def _select(
 
 
 def _tell(console: Output, comparison: Comparison, out: Path | None) -> None:
-    """Write and print it.
+    """Print and write it.
 
     :raises ValueError: no candidate could be scored.
     """
-    if out is not None:
-        write_file(out, csv_of(comparison.frame()))
     print_comparison(console, comparison)
-    console.finish(comparison.to_dict(), out)
     if comparison.chosen is None:
         first = next((score for score in comparison.scores if score.reason), None)
         why = "" if first is None else f" ({first.candidate}: {first.reason})"
         raise ValueError(f"None of the candidates could be scored{why}; give others, or more time.")
+    if out is not None:
+        write_file(out, csv_of(comparison.frame()))
+    console.finish(comparison.to_dict(), out)
 
 
 @contextmanager

@@ -14,10 +14,16 @@ from sparse_prefgp.workflow.fit_sources import Sources
 
 
 @dataclass(frozen=True, kw_only=True)
-class SavedModel:
+class ModelFolder:
     """What a command of a fitted model begins with."""
 
     model: Path = option("Folder that fit wrote, or that spg.save wrote.", metavar="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModel(ModelFolder):
+    """A model, and items that it is asked about."""
+
     items: Path | None = option(
         "A table of items with the same columns as in fit; by default the items that the model "
         "was fitted with.",
@@ -45,11 +51,18 @@ class SavedModel:
 class Shared:
     """Of these a command takes what it needs, by `same_as`."""
 
-    overwrite: bool = option("Replace --out if it exists.", default=False)
+    overwrite: bool = option(
+        "Replace --out if it exists.", default=False, needs=("out", "picture", "checkpoint")
+    )
     resume: bool = option(
         "Resume what was killed or interrupted: give the same command again.", default=False
     )
-    level: float = option("Chance that an interval holds the truth, for example 0.9.", default=0.95)
+    level: float = option(
+        "Chance that an interval holds the truth, for example 0.9.",
+        default=0.95,
+        above=0.0,
+        below=1.0,
+    )
     noise_by: str | None = option(
         "Column that says who judged, if the model was fitted with --noise-by. You need not name "
         "the column of --lean-by.",

@@ -33,8 +33,13 @@ class SharesOptions:
     picture: Path | None = option("Draw the shares of the first set here (.png).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     show: int = option("How many alternatives to print.", default=20, least=0)
-    level: float = option("Chance that an interval holds the truth, for example 0.95.", default=0.9)
-    draws: int = option("How many draws of the utilities.", default=2000)
+    level: float = same_as(
+        Shared,
+        "level",
+        help="Chance that an interval holds the truth, for example 0.95.",
+        default=0.9,
+    )
+    draws: int = option("How many draws of the utilities.", default=2000, least=1)
     noise_by: str | None = option(
         "Column that says who chooses, if the model was fitted with --noise-by.", default=None
     )

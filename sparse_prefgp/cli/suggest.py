@@ -47,11 +47,12 @@ class SuggestOptions:
         "ids.",
         default=None,
     )
-    batch: int = option("How many pairs or sets, all different.", default=10)
+    batch: int = option("How many pairs or sets, all different.", default=10, least=1)
     set_size: int = option(
         "How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by "
         "the score bald.",
         default=2,
+        least=2,
     )
     score: Score = option(
         "bald (information) and variance learn all utilities; eubo (expected utility of the better "
@@ -62,6 +63,7 @@ class SuggestOptions:
         "If there are more pairs, look at this many: random ones or, when looking for the best "
         "item, those of the likeliest best items.",
         default=50_000,
+        least=1,
     )
     at: Sequence[str] = option(
         "Only duels in this context, for a model with contexts: surface=clay, repeatable; for "
@@ -83,7 +85,6 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
     Each is chosen as if those before it were asked already.
     """
     check_file(options.out, options.overwrite, *saved.files, options.pairs)
-    _check_seed(options.seed)
     fitted = open_model(console, saved.model)
     import numpy as np
 
@@ -112,12 +113,6 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
 
 
 TIE = "tie_probability"
-
-
-def _check_seed(seed: int) -> None:
-    from sparse_prefgp.support.checks import whole_number
-
-    whole_number("seed", seed, 0)
 
 
 def _table(frame: Any) -> Cells:

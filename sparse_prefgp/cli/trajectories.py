@@ -11,7 +11,7 @@ from rich.text import Text
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, cells_table, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.cli.shared_options import ModelFolder, Shared
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 
@@ -45,14 +45,14 @@ class TrajectoriesOptions:
 
 
 @command()
-def trajectories(console: Output, saved: SavedModel, options: TrajectoriesOptions) -> None:
+def trajectories(console: Output, saved: ModelFolder, options: TrajectoriesOptions) -> None:
     """Who was good when, for utilities that move in time.
 
     Utilities are above the average of the items active at each date, with intervals of that
     difference; a table says who led.
     """
-    check_file(options.out, options.overwrite, *saved.files)
-    check_file(options.picture, options.overwrite, *saved.files, options.out, ending=".png")
+    check_file(options.out, options.overwrite)
+    check_file(options.picture, options.overwrite, options.out, ending=".png")
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.history import SEASONS, grid_of, history, seasons
 

@@ -19,10 +19,7 @@ EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateOptions:
-    """What is added to a model, and where to.
-
-    :raises ValueError: fewer than no iterations.
-    """
+    """What is added to a model, and where to."""
 
     duels: Path | None = option(
         "New duels: columns winner and loser hold item ids; count and tie too.", default=None
@@ -35,8 +32,8 @@ class UpdateOptions:
     out: Path = option("Folder for the new model: new, empty, or a saved model.")
     noise_by: str | None = same_as(Shared, "noise_by")
     weight: str | None = option("Column of the duels with their weights.", default=None)
-    blocks: str | None = same_as(Shared, "blocks")
-    grade: str | None = same_as(Shared, "grade")
+    blocks: str | None = same_as(Shared, "blocks", needs="duels")
+    grade: str | None = same_as(Shared, "grade", needs="duels")
     person: str | None = option(
         "Column of the duels that says whose preference each is; by default that of the model.",
         default=None,
@@ -45,27 +42,25 @@ class UpdateOptions:
         "Features of new people, a row each, where the model has features of its people.",
         default=None,
     )
-    time: str | None = same_as(Shared, "time")
+    time: str | None = same_as(Shared, "time", needs="duels")
     filter: bool = option(
         "For utilities that move in time: take the new duels up in one pass, slice by slice, and "
         "leave the past as it is; by default inference on all duels follows.",
         default=False,
+        needs="duels",
     )
     slices: str | None = option(
         "Of this pass: year, quarter, month, week or day; by default those of the model.",
         default=None,
+        needs="filter",
     )
     max_iterations: int = option(
-        "Also learn the hyperparameters, in at most this many steps.", default=0
+        "Also learn the hyperparameters, in at most this many steps.",
+        default=0,
+        least=0,
+        excludes="filter",
     )
     overwrite: bool = same_as(Shared, "overwrite")
-
-    def __post_init__(self) -> None:
-        if self.max_iterations < 0:
-            raise ValueError(
-                f"The number of iterations is {self.max_iterations}; give a whole number of at "
-                "least 0."
-            )
 
 
 @command()

@@ -34,7 +34,12 @@ class WorthOptions:
     picture: Path | None = option("Draw it here (.png).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     show: int = option("How many rows to print.", default=30, least=0)
-    level: float = option("Chance that an interval holds the truth, for example 0.95.", default=0.9)
+    level: float = same_as(
+        Shared,
+        "level",
+        help="Chance that an interval holds the truth, for example 0.95.",
+        default=0.9,
+    )
 
     def steps(self) -> dict[str, float]:
         """By feature.

@@ -1,15 +1,24 @@
-"""A field of a settings value that is an option of commands too: default and help, declared once.
+"""A field of a settings value that is an option of commands too: default and help, what values make
+sense and which other options it goes with, declared once.
 
 Nothing here knows what parses a command line; `cli/command.py` makes options of these fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
+from sparse_prefgp.support.checks import is_number
+from sparse_prefgp.support.words import shortened
+
 _KEY = "option"
+# Of a whole number, where nothing else is declared: what all packages below take.
+MOST = 2**31 - 1
 
 
 class Panel:
@@ -43,11 +52,61 @@ class Option:
     argument: bool = False
     """Given by its place, without a flag."""
     least: float | None = None
-    """The parser refuses numbers below it."""
-    needs: str | None = None
-    """The field without which this one means nothing."""
-    excludes: str | None = None
-    """The field that this one cannot be given along with."""
+    """The smallest number that makes sense."""
+    most: float | None = None
+    """The largest one; `MOST` of whole numbers."""
+    above: float | None = None
+    """Numbers are larger than this."""
+    below: float | None = None
+    """Numbers are smaller than this."""
+    may_be_empty: bool = False
+    """Empty text makes sense."""
+    needs: str | tuple[str, ...] = ()
+    """Fields without all of which this one means nothing."""
+    excludes: str | tuple[str, ...] = ()
+    """Fields that this one cannot be given along with."""
+
+    def check(self, called: str, value: Any) -> None:
+        """Refuse a value that makes no sense, also one among several.
+
+        :param called: what the option is called.
+        :raises ValueError: text without a character, or a number that is out of the range.
+        """
+        if isinstance(value, str) and not value.strip() and not self.may_be_empty:
+            raise ValueError(f"{called} is empty; give a value, or leave it out.")
+        if is_number(value):
+            self._check_number(called, value)
+        if not isinstance(value, list | tuple):
+            return
+        for one in value:
+            if isinstance(one, str) and not one.strip() and not self.may_be_empty:
+                raise ValueError(
+                    f"{called} has an empty part among {', '.join(map(repr, value))}; leave it out."
+                )
+            self.check(called, one)
+
+    def _check_number(self, called: str, value: Any) -> None:
+        bounds = [self.least, self.above, self.most, self.below]
+        declared = [bound for bound in bounds if bound is not None]
+        whole = isinstance(([*declared, value])[0], int)
+        most = MOST if whole and self.most is None else self.most
+        fine = math.isfinite(value) and (not whole or float(value).is_integer())
+        said = []
+        for bound, word, holds in (
+            (self.least, "at least", operator.ge),
+            (self.above, "above", operator.gt),
+            (most, "at most", operator.le),
+            (self.below, "below", operator.lt),
+        ):
+            if bound is None:
+                continue
+            fine = fine and holds(value, bound)
+            if word != "at most" or value > bound:  # that asks for more than is needed elsewhere
+                said.append(f"{word} {bound:,}".removesuffix(".0"))
+        if not fine:
+            kind = "a whole number" if whole else "a number"
+            words = ", ".join(filter(None, [f"give {kind}", " and ".join(said)]))
+            raise ValueError(f"{called} is {shortened(value)}; {words}.")
 
 
 def option(help: str | None = None, default: Any = MISSING, **more: Any) -> Any:
@@ -77,6 +136,67 @@ def option_of(one: Field[Any]) -> Option:
     return found
 
 
+def check_given(
+    options: Mapping[str, Option], given: Mapping[str, Any], called: Callable[[str], str]
+) -> None:
+    """Refuse values that make no sense, and options that make none next to each other.
+
+    :param options: by the names of their fields.
+    :param given: values of those that were given.
+    :param called: what an option is called in a sentence.
+    :raises ValueError: see above.
+    """
+    for name, value in given.items():
+        options[name].check(called(name), value)
+    for name in given:
+        for other in several(options[name].excludes):
+            if other in given:
+                raise ValueError(
+                    f"{called(name)} and {called(other)} were both given, but one leaves nothing "
+                    "for the other; leave one of them out."
+                )
+    for name in given:
+        needed = [other for other in several(options[name].needs) if other in options]
+        if needed and not any(other in given for other in needed):
+            *before, last = map(called, needed)
+            others = f"{', '.join(before)} or {last}" if before else last
+            raise ValueError(
+                f"{called(name)} was given without {others}, and says nothing alone; give that "
+                "too, or leave it out."
+            )
+
+
+def check_fields(value: Any) -> None:
+    """The same for a dataclass whose fields are options; one was given if it is not the default."""
+    declared = {one.name: one for one in fields(value) if _KEY in one.metadata}
+    check_given(
+        {name: option_of(one) for name, one in declared.items()},
+        {
+            name: getattr(value, name)
+            for name, one in declared.items()
+            if not is_default(one, getattr(value, name))
+        },
+        lambda name: _by_name(declared[name]),
+    )
+
+
+def is_default(one: Field[Any], value: Any) -> bool:
+    """Whether a field has what it has if nobody says; arrays and tables are never that."""
+    plain = isinstance(value, bool | int | float | str | Path | list | tuple)
+    return value is one.default or (plain and bool(value == one.default))
+
+
 def names(text: str) -> list[str]:
-    """Words separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Words separated by commas; one that is empty is left for the check of the option."""
+    return [name.strip() for name in text.split(",")]
+
+
+def several(names: str | Iterable[str]) -> tuple[str, ...]:
+    """One name, or some."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _by_name(one: Field[Any]) -> str:
+    """What Python calls it."""
+    flag = option_of(one).flag
+    return one.name if flag is None or flag.startswith("-") else flag

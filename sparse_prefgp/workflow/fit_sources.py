@@ -13,8 +13,8 @@ import numpy as np
 from sparse_prefgp import data, io
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
-from sparse_prefgp.support.options import Panel, names, option
-from sparse_prefgp.support.words import dashed, one_of
+from sparse_prefgp.support.options import Panel, check_fields, names, option
+from sparse_prefgp.support.words import one_of
 from sparse_prefgp.workflow.settings import FitSettings
 
 ITEMS = (
@@ -30,7 +30,10 @@ _ANSWERS = ("duels", "choices", "rankings", "best_worst")
 @dataclass(frozen=True, eq=False)
 class Sources:
     """Items, and duels, choices, rankings or best and worst of them: one of the four. Items may be
-    left out."""
+    left out.
+
+    :raises ValueError: an empty name, or what goes with another kind of answer.
+    """
 
     items: Any = option(
         f"{ITEMS} Without it, or without features, each item has an effect of its own "
@@ -81,6 +84,7 @@ class Sources:
         "Read choices or rankings as independent duels, as other tools do. This understates the"
         " uncertainty.",
         default=False,
+        needs=("choices", "rankings", "best_worst"),
         panel=Panel.DATA,
     )
     """For comparison."""
@@ -102,6 +106,7 @@ class Sources:
         'Id that means "none of these" in choices or rankings and is not in the table of items. '
         "It becomes an item of average features, with a feature of its own.",
         default=None,
+        needs=("choices", "rankings", "best_worst"),
         panel=Panel.DATA,
     )
     """Of answers about sets."""
@@ -110,6 +115,7 @@ class Sources:
         "says the same.",
         default=None,
         kind=Path,
+        needs="duels",
         panel=Panel.DATA,
     )
     """Which duels are ties; of duels only."""
@@ -156,6 +162,7 @@ class Sources:
         "Column of the duels with grades, which say how much better the item in the column "
         "winner is. Grades take the place of ties.",
         default=None,
+        needs="duels",
         panel=Panel.COLUMNS,
     )
     """Column of grades."""
@@ -164,6 +171,7 @@ class Sources:
         " them has ties in the middle. By default whole numbers, 0 for a tie.",
         default=None,
         kind=str,
+        needs="grade",
         panel=Panel.COLUMNS,
     )
     """Levels of the grades."""
@@ -222,16 +230,20 @@ class Sources:
         "Column of the duels with their dates, such as 2024-01-31: the utility of each item "
         "moves in time, and the last dates are held out.",
         default=None,
+        needs="duels",
         panel=Panel.COLUMNS,
     )
     """Column of the dates."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def lean(self) -> tuple[str, str] | None:
         """The column of who judged, and the covariate that they lean by; None without leans.
 
-        :raises ValueError: no covariate, none of that name, or several and no name; another column
-            of who judged than that of the noise.
+        :raises ValueError: no covariate of that name, or several and no name; another column of who
+            judged than that of the noise.
         """
         if self.lean_by is None:
             return None
@@ -239,11 +251,6 @@ class Sources:
         column, colon, covariate = self.lean_by.rpartition(":")
         if not colon:
             column, covariate = self.lean_by, known[0] if len(known) == 1 else ""
-        if not known:
-            raise ValueError(
-                f"Leans by {self.lean_by!r} were asked for, but no covariate to lean by; name one "
-                "(--covariate), or leave --lean-by out."
-            )
         if covariate not in known or not column:
             problem = f"{covariate!r} is none of the covariates" if colon else "there are several"
             raise ValueError(
@@ -346,30 +353,6 @@ class Sources:
         given = [name for name in _ANSWERS if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(one_of(_ANSWERS, given))
-        word = dashed(given[0])
-        for problem, there in (
-            ("A table of ties was", self.ties is not None),
-            ("Grades were", self.grade is not None or self.grades is not None),
-            ("Dates (--time, time=) were", self.time is not None),
-        ):
-            if there and given != ["duels"]:
-                raise ValueError(f"{problem} given with {word}; they go with duels alone.")
-        if self.none is not None and given == ["duels"]:
-            raise ValueError(
-                f"{self.none!r} was named for none of these (--none, none=), which duels have not; "
-                "leave it out."
-            )
-        if self.as_duels and given == ["duels"]:
-            raise ValueError(
-                "Duels were to be read as duels (--as-duels, as_duels=), which they are; leave it "
-                "out."
-            )
-        for flag, name in (("at_once", "best_worst"), ("unranked_last", "rankings")):
-            if getattr(self, flag) and given != [name]:
-                raise ValueError(
-                    f"--{dashed(flag)} ({flag}=) was given with {word}; it goes with "
-                    f"--{dashed(name)} alone, so leave it out."
-                )
         assert self.lean is None or self.covariate  # refuses what makes no sense
         return given[0]
 

@@ -187,8 +187,8 @@ def split_outside(text: str, mark: str) -> list[str]:
 
 
 def listed(text: str) -> list[str]:
-    """Kernels, or what begins with one, separated by commas."""
-    return [part for part in split_outside(text, ",") if part]
+    """Kernels, or what begins with one, separated by commas, as `support/options.py: names`."""
+    return split_outside(text, ",")
 
 
 class _Token(NamedTuple):

@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp import data
-from sparse_prefgp.support.checks import (
-    check_least_gain,
-    check_mode,
-    check_noise_variance,
-    is_number,
-    whole_number,
-)
+from sparse_prefgp.support.checks import check_mode, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
-from sparse_prefgp.support.options import Panel, names, option, option_of, same_as
+from sparse_prefgp.support.options import (
+    Panel,
+    check_fields,
+    is_default,
+    names,
+    option,
+    option_of,
+    same_as,
+)
 from sparse_prefgp.support.words import shortened, spelt_like
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
@@ -89,12 +91,16 @@ class FitSettings:
     test_fraction: float = option(
         "Share to hold out; 0 fits to everything and scores nothing.",
         default=DEFAULT_SHARE,
+        least=0.0,
+        below=1.0,
         panel=Panel.HELD_OUT,
     )
     """Share to hold out; 0 fits to everything and scores nothing."""
     seed: int = option(
         "Seed of everything drawn at random: the same seed gives the same numbers.",
         default=0,
+        least=0,
+        most=2**63 - 1,
     )
     """Of everything random."""
     approximation: str | None = option(
@@ -130,6 +136,7 @@ class FitSettings:
         default=None,
         kind=str,
         parse=_number_if_one,
+        least=1,
         panel=Panel.MODEL,
     )
     """m; None is 128, or all distinct training items where they are fewer; `auto`, or `auto:SHARE`,
@@ -141,7 +148,10 @@ class FitSettings:
     )
     """Leave the inducing inputs where k-means puts them."""
     max_iterations: int = option(
-        "Largest number of optimiser steps.", default=DEFAULT_ITERATIONS, panel=Panel.FITTING
+        "Largest number of optimiser steps.",
+        default=DEFAULT_ITERATIONS,
+        least=1,
+        panel=Panel.FITTING,
     )
     least_gain: float | None = option(
         "Stop where ten steps together gain less than this, in nats per duel; 0 continues to the "
@@ -149,6 +159,7 @@ class FitSettings:
         default=LEAST_GAIN,
         kind=float,
         parse=_positive_or_none,
+        above=0.0,
         panel=Panel.FITTING,
     )
     """Of `optimise`."""
@@ -156,12 +167,14 @@ class FitSettings:
         "Use at most this many training duels: the last ones of a time split, else a random "
         "sample.",
         default=None,
+        least=1,
         panel=Panel.FITTING,
     )
     """At most this many training duels."""
     noise_variance: float = option(
         "Variance of the noise of each side of a duel; 0.5 is the standard probit scale.",
         default=0.5,
+        above=0.0,
         panel=Panel.MODEL,
     )
     """sigma² per side of a duel; 0.5 is the standard probit scale."""
@@ -177,6 +190,7 @@ class FitSettings:
     starts: int = option(
         "Fit from this many different starting values and keep the best.",
         default=1,
+        least=1,
         excludes="stream",
         panel=Panel.FITTING,
     )
@@ -185,6 +199,7 @@ class FitSettings:
         "By how much a noisy utility must exceed the other for a win; within it a duel is a tie. "
         "With ties it is learned, from 0.3 by default; without it stays as given.",
         default=None,
+        above=0.0,
         panel=Panel.MODEL,
     )
     """Where learning it starts, for a table with ties by default at 0.3; without ties it stays as
@@ -248,6 +263,7 @@ class FitSettings:
     parts: int = option(
         "With --stream: cut the duels into this many parts.",
         default=1,
+        least=1,
         needs="stream",
         panel=Panel.STREAMS,
     )
@@ -270,6 +286,7 @@ class FitSettings:
     polish: int = option(
         "With --gradients subset: this many exact steps on all duels after it.",
         default=0,
+        least=0,
         needs="stream",
         panel=Panel.STREAMS,
     )
@@ -285,6 +302,7 @@ class FitSettings:
         "With --parts: sweeps of a part over its own duels in a round; 0 until it has settled, at "
         "most 50.",
         default=1,
+        least=0,
         needs="stream",
         panel=Panel.STREAMS,
     )
@@ -292,6 +310,7 @@ class FitSettings:
     chunk: int | None = option(
         "With --stream: duels worked on at a time; by default chosen by sizes and free memory.",
         default=None,
+        least=1,
         needs="stream",
         panel=Panel.STREAMS,
     )
@@ -301,7 +320,8 @@ class FitSettings:
         "another worker; by default ten times what the slowest took in the last round, at least "
         "60.",
         default=None,
-        needs="stream",
+        above=0.0,
+        needs="scheduler",
         panel=Panel.STREAMS,
     )
     """Seconds that a part on a scheduler has for an answer; None goes by the last round."""
@@ -321,34 +341,17 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         self._check_kinds()
+        self._check_memory()
+        check_fields(self)
         given = data.splits.says_itself(self.split)
         engine = EngineChoice.parse(self.engine)
-        if not 0.0 <= self.test_fraction < 1.0:
-            raise ValueError(
-                f"The test fraction is {self.test_fraction}; give a number of at least 0 and "
-                "below 1."
-            )
         if given and self.test_fraction not in (0.0, DEFAULT_SHARE):
             raise ValueError(
                 f"The split {self.split!r} says itself what is held out, but a test fraction of "
                 f"{self.test_fraction} was asked for; leave one of them out."
             )
-        if self.seed < 0:
-            raise ValueError(f"The seed is {self.seed}; give a whole number of at least 0.")
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
         check_mode(self.mode)
-        for label, value in (
-            ("The number of inducing inputs", None if share else self.inducing),
-            ("The number of iterations", self.max_iterations),
-            ("The largest number of training duels", self.max_train),
-            ("The number of starts", self.starts),
-        ):
-            if isinstance(value, int) and value < 1:
-                raise ValueError(f"{label} is {value}; give a whole number of at least 1.")
-        check_noise_variance(self.noise_variance)
-        check_least_gain(self.least_gain)
-        if self.margin is not None and not (self.margin > 0.0 and math.isfinite(self.margin)):
-            raise ValueError(f"The margin is {self.margin}; give a positive number, such as 0.3.")
         if engine.name == "laplace-logit" and self.noise_variance != 0.5:
             raise ValueError(
                 f"The noise variance {self.noise_variance} is ignored by the engine {engine}, "
@@ -362,11 +365,6 @@ class FitSettings:
             raise ValueError(
                 f"tie_model={self.tie_model!r} (--tie-model) finds the margin after the utilities, "
                 "but it was to be held (--fixed-margin); leave one of them out."
-            )
-        if self.shared_cuts and not self.noise_by_group:
-            raise ValueError(
-                "Shared cuts were asked for, but the model has no noise by group, without which "
-                "all share them; leave it out, or name who judged (--noise-by)."
             )
         if engine.name == "laplace-logit" and self.noise_by_group:
             raise ValueError(
@@ -402,11 +400,6 @@ class FitSettings:
         self._check_stream()
 
     def _taste_of(self, kernel: KernelChoice) -> KernelChoice | None:
-        if self.taste is not None and not self.tastes:
-            raise ValueError(
-                f"The kernel {self.taste!r} of tastes was given, but nobody's own; name the column "
-                "that says whose preference each duel is (--person, person=), or leave it out."
-            )
         if not self.tastes:
             return None
         return kernel.taste if self.taste is None else KernelChoice.parse(self.taste)
@@ -488,42 +481,25 @@ class FitSettings:
             if "int" in kinds and isinstance(value, float):
                 object.__setattr__(self, one.name, int(value))
 
-    def _check_stream(self) -> None:
+    def _check_memory(self) -> None:
+        """Refuse what needs all duels at once in a fit that may be in chunks unasked."""
+        if not self.stream:
+            return
         for one in fields(self):
-            about, value = option_of(one), getattr(self, one.name)
-            if value == one.default:
+            about = option_of(one)
+            if about.excludes != "stream":
                 continue
-            name = about.flag or one.name.replace("_", "-")
-            shown = name if value is True else f"{name} {value}"
-            if about.needs == "stream" and not self.stream:
-                raise ValueError(
-                    f"The option {shown} is about a fit in chunks, but stream was not given; give "
-                    f"it, or leave {name} out."
-                )
-            if about.excludes == "stream" and self.stream:
-                raise ValueError(in_chunks_never(shown))
+            value, name = getattr(self, one.name), about.flag or one.name.replace("_", "-")
+            if not is_default(one, value):
+                raise ValueError(in_chunks_never(name if value is True else f"{name} {value}"))
+
+    def _check_stream(self) -> None:
         if not self.stream:
             return
         if self.inducing_share is not None:
             raise ValueError(in_chunks_never(f"inducing {self.inducing}"))
         if self.is_automatic:
             raise ValueError(in_chunks_never(AUTO))
-        if self.parts < 1:
-            raise ValueError(f"The number of parts is {self.parts}; give at least 1.")
-        if self.local_sweeps < 0:
-            raise ValueError(
-                f"The number of local sweeps is {self.local_sweeps}; give at least 1, or 0 to go "
-                "on until a part has settled."
-            )
-        if self.chunk is not None and self.chunk < 1:
-            raise ValueError(f"A chunk of {self.chunk} duels makes no sense; give at least 1.")
-        if self.timeout is not None and self.scheduler is None:
-            raise ValueError(
-                f"The timeout of {self.timeout:g} s is about parts on a scheduler, but there is "
-                "none; give a scheduler, or leave it out."
-            )
-        if self.timeout is not None and not self.timeout > 0.0:
-            raise ValueError(f"A timeout of {self.timeout:g} s makes no sense; give more than 0.")
         approximation = self.approximation_choice
         if approximation.name == "pitc":
             raise ValueError(
@@ -566,7 +542,7 @@ class CompareSettings:
     :raises ValueError: a number that makes no sense.
     """
 
-    folds: int = option("Each part is held out once.", default=DEFAULT_FOLDS)
+    folds: int = option("Each part is held out once.", default=DEFAULT_FOLDS, least=2)
     """In how many parts the duels, items or groups are cut, each held out once. Every fold counts
     the same in the mean. `time` has one fold, the last 1/folds of the duels, and `given` one of
     what is 1 there; their standard errors are over duels (or over the sets that they come from).
@@ -585,13 +561,13 @@ class CompareSettings:
     seed: int = same_as(FitSettings, "seed")
     """Of folds, thinning and first inducing inputs."""
     max_iterations: int = option(
-        "Largest number of optimiser steps of each fit.", default=COMPARE_ITERATIONS
+        "Largest number of optimiser steps of each fit.", default=COMPARE_ITERATIONS, least=1
     )
     """Of the optimiser, for each fit; see `optimise`."""
     least_gain: float | None = same_as(FitSettings, "least_gain")
     """Of the optimiser, for each fit; see `optimise`."""
     max_train: int | None = option(
-        "Use at most this many training duels for each fit.", default=20_000, kind=int
+        "Use at most this many training duels for each fit.", default=20_000, kind=int, least=1
     )
     """The training duels of a fold are thinned to so many at random, the latest ones for `time`;
     the held-out ones are all scored. None fits to all.
@@ -620,36 +596,25 @@ class CompareSettings:
     enough: int | None = option(
         "Stop after the fold with which so many duels were scored; by default all folds are.",
         default=None,
+        least=1,
     )
     """Stop after the fold with which so many duels were scored, as answers to a question that needs
     no more; None takes all folds.
     """
-    time_budget: float | None = option("Start no fit after this many seconds.", default=None)
+    time_budget: float | None = option(
+        "Start no fit after this many seconds.", default=None, above=0.0
+    )
     """Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
     that came from a checkpoint count.
     """
 
     def __post_init__(self) -> None:
-        for label, value, least in (
-            ("The number of folds", self.folds, 2),
-            ("The number of iterations", self.max_iterations, 1),
-            ("The largest number of training duels", self.max_train, 1),
-            ("The number of scored duels that is enough", self.enough, 1),
-        ):
-            if value is not None and value < least:
-                raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
+        check_fields(self)
         given = isinstance(self.by, str) and data.splits.says_itself(self.by)
         if given and self.folds != DEFAULT_FOLDS:
             raise ValueError(
                 f"The split {self.by!r} says itself what is held out, in one fold, but "
                 f"{self.folds} folds were asked for; leave one of them out."
-            )
-        whole_number("seed", self.seed, 0)
-        check_noise_variance(self.noise_variance)
-        check_least_gain(self.least_gain)
-        if self.time_budget is not None and not self.time_budget > 0.0:
-            raise ValueError(
-                f"The time budget is {self.time_budget} s; give a positive number of seconds."
             )
 
     def of(self, candidate: Candidate) -> FitSettings:

@@ -492,19 +492,16 @@ CASES: dict[str, Case] = {
         ("'i99'", "ow 2 of ties.csv"),
         write("ties.csv", "item_a,item_b\ni1,i99\n"),
     ),
-    "ties of choices": Case(CHOICES + " --ties {}/new.csv", ("table of ties", "duels alone")),
     "only ties": Case(
         FIT + " --test-fraction 0",
         ("All training duels are ties",),
         write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\n"),
     ),
-    "margin below zero": Case(FIT + " --margin=-1", ("margin is -1",)),
     "tie model of nobody": Case(FIT + " --tie-model coin", ("'coin'", "box or margin-only")),
     "ties that tell only the margin without any": Case(
         FIT + " --tie-model margin-only", ("about ties", "the duels have none")
     ),
     "grade of no column": Case(FIT + " --grade how", ("duels.csv has no column 'how'",)),
-    "grades without a column": Case(FIT + " --grades -1,0,1", ("no column of them", "--grade")),
     "grade among no levels": Case(
         FIT + " --grade how --grades worse,tie,better",
         ("'best'", "row 3 of duels.csv", "worse, tie, better"),
@@ -529,8 +526,6 @@ CASES: dict[str, Case] = {
         ("'tie'", "'how'", "leave one of them out"),
         write("duels.csv", "winner,loser,how,tie\ni1,i2,1,0\n"),
     ),
-    "grades of choices": Case(CHOICES + " --grade how", ("Grades were given with choices",)),
-    "shared cuts of nobody": Case(FIT + " --shared-cuts", ("no noise by group", "--noise-by")),
     "grades of a model without": Case(EVALUATE + " --grade how", ("has learned from none",)),
     "item column of no table": Case(FIT + " --item player", ("'player'", "items.csv", "--item")),
     "item column with a gap": Case(
@@ -550,7 +545,6 @@ CASES: dict[str, Case] = {
     "explained in a context of a model without": Case(
         EXPLAIN + " --first i0 --second i1 --at surface=clay", ("knows no contexts", "--at")
     ),
-    "a place without a pair": Case(EXPLAIN + " --at surface=clay", ("--at", "--first")),
     "weight of no column": Case(FIT + " --weight worth", ("duels.csv has no column 'worth'",)),
     "weight below zero": Case(
         FIT + " --weight worth",
@@ -575,9 +569,6 @@ CASES: dict[str, Case] = {
         FIT + " --covariate side",
         ("'side'", "row 3 of duels.csv"),
         write("duels.csv", "winner,loser,side\ni1,i2,1\ni2,i3,\n"),
-    ),
-    "lean without a covariate": Case(
-        FIT + " --lean-by judge", ("Leans by 'judge'", "no covariate", "--covariate")
     ),
     "lean by none of the covariates": Case(
         FIT + " --covariate side --lean-by judge:unknown",
@@ -728,13 +719,7 @@ CASES: dict[str, Case] = {
         ("as the best and as the worst",),
         write("choices.csv", "best,worst,option_1,option_2\ni0,i0,i0,i2\n"),
     ),
-    "at once without best and worst": Case(CHOICES + " --at-once", ("--at-once", "--best-worst")),
-    "unranked last without rankings": Case(
-        CHOICES + " --unranked-last", ("--unranked-last", "--rankings")
-    ),
-    "duels as duels": Case(FIT + " --as-duels", ("which they are",)),
     "none of these that is an item": Case(CHOICES + " --none i1", ("'i1'", "has as an item")),
-    "none of these of duels": Case(FIT + " --none nobody", ("'nobody'", "which duels have not")),
     "weights of choices below 1": Case(
         CHOICES + " --weight worth --kernel linear",
         ("counts as 0.5", "whole numbers"),
@@ -781,10 +766,6 @@ CASES: dict[str, Case] = {
         "predict --model {}/fitted --choices {}/choices.csv",
         ("'i99'", "not an item id"),
         replace("choices.csv", "i2", "i99"),
-    ),
-    "grade of scored choices": Case(
-        "evaluate --model {}/fitted --choices {}/choices.csv --grade how",
-        ("grade was given with answers about sets",),
     ),
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
@@ -848,7 +829,6 @@ CASES: dict[str, Case] = {
     "trajectories drawn to another kind of file": Case(
         "trajectories --model {}/fitted --picture {}/who.txt", (".png",)
     ),
-    "dates of choices": Case(CHOICES + " --time day", ("they go with duels alone",)),
     "dates of a stream": Case(PARTS + " --time day", ("option time needs all duels",), parts()),
     "dates with tastes": Case(
         FIT + " --time day --person winner", ("leave out the dates",), dated("2020-01-30")
@@ -901,7 +881,6 @@ CASES: dict[str, Case] = {
         FIT + " --kernel item --inducing 5", ("--approximation exact",)
     ),
     "inducing inputs few": Case(FIT + " --inducing few", ("'few'", "or auto")),
-    "inducing inputs none": Case(FIT + " --inducing 0", ("inducing inputs is 0", "at least 1")),
     "inducing inputs half": Case(FIT + " --inducing 2.5", ("'2.5'", "whole number")),
     "inducing inputs by a wrong share": Case(
         FIT + " --inducing auto:2", ("'auto:2'", "between 0 and 1")
@@ -912,9 +891,6 @@ CASES: dict[str, Case] = {
     ),
     "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "leave the mode out")),
     "mode of earlier versions": Case(FIT + " --mode alternated", ("leave the mode out",)),
-    "starts none": Case(FIT + " --starts 0", ("number of starts is 0",)),
-    "threads zero": Case(FIT + " --threads 0", ("threads is 0",)),
-    "report without out": Case("demo --duels 50 --report", ("A report was asked for", "give out")),
     "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
     "out not ours": Case(FIT, ("did not write",), foreign),
     "out a finished fit": Case(
@@ -932,7 +908,6 @@ CASES: dict[str, Case] = {
     "candidate with too many inputs": Case(
         SELECT + " --candidates se/vfe/500", ("500", "distinct items")
     ),
-    "noise below zero": Case(SELECT + " --noise-variance=-1", ("noise variance is -1",)),
     "somebody's own folder": Case(
         FIT + " --resume",
         ("did not write",),
@@ -949,7 +924,6 @@ CASES: dict[str, Case] = {
         "select --items {}/items.csv --choices {}/choices.csv --out {}/choices.csv",
         ("is an input",),
     ),
-    "select resumes from nowhere": Case(SELECT + " --resume", ("--checkpoint",)),
     "select keeps fits in a file": Case(SELECT + " --checkpoint {}/pairs.csv", ("is a file",)),
     "select keeps fits in somebody's folder": Case(
         SELECT + " --checkpoint {}/fitted", ("not part of a checkpoint",)
@@ -985,9 +959,6 @@ CASES: dict[str, Case] = {
     "model newer": Case(UPDATE, ("format 99", "upgrade"), newer),
     # rank.
     "top above items": Case(RANK + " --top 13", ("13", "only 12 items")),
-    "top zero": Case(RANK + " --top 0", ("top_k is 0",)),
-    "level one": Case(RANK + " --level 1", ("level is 1",)),
-    "samples none": Case(RANK + " --samples 0", ("samples is 0",)),
     "new items lack a feature": Case(
         RANK + " --items {}/few.csv",
         ("'width'", "missing"),
@@ -1022,12 +993,8 @@ CASES: dict[str, Case] = {
         write("new.csv", "winner,loser,judge\ni0,i1,ann\n"),
     ),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
-    "explain half a pair": Case(EXPLAIN + " --first i0", ("--second",)),
     "suggest magic": Case(SUGGEST + " --score hallucination --pairs {}/pairs.csv", ("itself",)),
-    "suggest no batch": Case(SUGGEST + " --batch 0", ("batch is 0",)),
     "suggest too many": Case(SUGGEST + " --batch 67", ("batch is 67", "only 66 pairs")),
-    "suggest nothing to look at": Case(SUGGEST + " --max-pairs 0", ("max_pairs is 0",)),
-    "suggest sets of one": Case(SUGGEST + " --set-size 1", ("set_size is 1",)),
     "suggest sets larger than all": Case(SUGGEST + " --set-size 99", ("set_size is 99", "differ")),
     "suggest sets of the likely best": Case(
         SUGGEST + " --set-size 3 --score eubo", ("--score", "--set-size")
@@ -1035,7 +1002,6 @@ CASES: dict[str, Case] = {
     "suggest sets of a list of pairs": Case(
         SUGGEST + " --set-size 3 --pairs {}/pairs.csv", ("--pairs", "--set-size")
     ),
-    "suggest a bad seed": Case(SUGGEST + " --seed -1", ("seed is -1",)),
     "suggest over the pairs": Case(
         SUGGEST + " --pairs {}/pairs.csv --out {}/pairs.csv --overwrite", ("an input as well",)
     ),
@@ -1066,9 +1032,6 @@ CASES: dict[str, Case] = {
         UPDATE, ("need a margin",), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
     ),
     "rank by the median": Case(RANK + " --order median", ("'median'", "mean or lower")),
-    "rank items with minus one duel": Case(
-        RANK + " --min-comparisons -1", ("min_comparisons is -1",)
-    ),
     "rank items with a million duels": Case(
         RANK + " --min-comparisons 1000000", ("no item has more than", "smaller number")
     ),
@@ -1136,11 +1099,6 @@ CASES: dict[str, Case] = {
         ("did not write",),
         lambda f: (foreign(f), write("study.yaml", STUDY)(f)),
     ),
-    "ablate with workers of nothing": Case(
-        ABLATE + " --workers 3", ("--dask",), write("study.yaml", STUDY)
-    ),
-    "fit that settles at less than nothing": Case(FIT + " --least-gain -1", ("is -1.0",)),
-    "select that settles at no number": Case(SELECT + " --least-gain nan", ("is nan",)),
     # Vectors of items.
     "fewer vectors than items": Case(
         EMBEDDING, ("e.npy has 11 rows", "items.csv has 12 items"), vectors(lambda v: v[:-1])
@@ -1232,11 +1190,6 @@ CASES: dict[str, Case] = {
     "a kernel of a vector": Case(
         EMBEDDING + " --kernel matern52(e)", ("names 'e', which was reduced (vector e (3)", "pc_1")
     ),
-    "features of nobody's": Case(
-        FIT + " --people {}/people.csv",
-        ("no column of the duels says whose preference", "--person"),
-        of_people("ann", "bo", about="ann,30\nbo,40\n"),
-    ),
     "people without features": Case(
         FIT + " --person who --people {}/people.csv",
         ("The person 'bo'", "no row in people.csv", "add one"),
@@ -1276,7 +1229,6 @@ CASES: dict[str, Case] = {
         ("compared items", "GiB", "at most 5,000", "leave the effects out"),
         many_items,
     ),
-    "update by minus one step": Case(UPDATE + " --max-iterations -1", ("iterations is -1",)),
 }
 
 

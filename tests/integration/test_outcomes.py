@@ -479,7 +479,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     assert fit_model(fixed)[0].margin.numpy() == pytest.approx(0.7)
     with pytest.raises(ValueError, match="duels have no groups"):
         prepare(table.saying(judge=None), settings)
-    with pytest.raises(ValueError, match="The margin is -1"):
+    with pytest.raises(ValueError, match="margin is -1; give a number, above 0"):
         FitSettings(margin=-1)
     with pytest.raises(ValueError, match="All training duels are ties"):
         prepare(table.saying(kind=np.full(T, TIE, np.int8)), settings)

@@ -136,7 +136,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
             ["--duels", "{}/wide.parquet", "--noise-by", "who"],
             "no column 'who', where judges were to be",
         ),
-        (["--duels", "{}/wide.parquet", "--checkpoint-every", "-1"], "every -1 steps makes no"),
+        (["--duels", "{}/wide.parquet", "--checkpoint-every", "-1"], "--checkpoint-every is -1"),
         (
             ["--duels", "{}/wide.parquet", "--checkpoint-every", "0", "--resume"],
             "--resume needs checkpoints",
@@ -148,20 +148,12 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
             ["--duels", "{}/wide.parquet", "--split", "items"],
             "The option split items needs all duels",
         ),
-        (["--duels", "{}/wide.parquet", "--engine", "laplace"], "The option engine laplace needs"),
+        (["--duels", "{}/wide.parquet", "--engine", "laplace"], "--engine and --stream were both"),
         (["--duels", "{}/wide.parquet", "--approximation", "exact"], "needs all duels at once"),
         (["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"], "choose from vfe"),
         (["--duels", "{}/wide.parquet", "--gradients", "some"], "are unknown; choose chunks"),
         (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
         (["--duels", "{}/wide.parquet", "--polish", "3"], "The polish of 3 is about steps after"),
-        (["--duels", "{}/wide.parquet", "--parts", "0"], "number of parts is 0"),
-        (["--duels", "{}/wide.parquet", "--local-sweeps", "-1"], "local sweeps is -1"),
-        (["--duels", "{}/wide.parquet", "--chunk", "0"], "chunk of 0 duels"),
-        (["--duels", "{}/wide.parquet", "--timeout", "9"], "about parts on a scheduler"),
-        (
-            ["--duels", "{}/wide.parquet", "--timeout", "0", "--scheduler", "local"],
-            "timeout of 0 s makes no sense",
-        ),
         (["--duels", "{}/wide.parquet", "--parts", "5000"], "a part without duels"),
         (["--duels", "{}/wide.parquet", "--inducing", "5000"], "more than the"),
         (["--duels", "{}/wide.parquet", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler"),
@@ -210,26 +202,6 @@ def test_a_folder_is_streamed_without_being_told(data: Path, tmp_path: Path) -> 
     arguments = ["fit", "--duels", str(data / "ids"), "--out", str(tmp_path / "fitted")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2 and "no items were given" in done.output
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--parts 3",
-        "--gradients subset",
-        "--sites s.npy",
-        "--scheduler local",
-        "--polish 2",
-        "--timeout 30.0",
-        "--local-sweeps 2",
-        "--chunk 100",
-    ],
-)
-def test_options_of_streams_are_refused_without_one(tmp_path: Path, option: str) -> None:
-    tables = ["--items", "items.csv", "--duels", "duels.csv"]
-    arguments = ["fit", *tables, "--out", str(tmp_path / "fitted"), *option.split()]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2 and f"option {option[2:]} is about a fit in chunks" in done.output
 
 
 def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.lab.layout import DONE, FAILED
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
+from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.holdout import Holdout
@@ -162,6 +163,8 @@ def one_sentence(error: BaseException) -> str:
 
 def is_fault(error: BaseException) -> bool:
     """Whether the program is to blame, not data, settings or the machine."""
+    if isinstance(error, ValueError):
+        return not is_mistake(error)
     return not isinstance(error, (*failures(), OSError))
 
 

@@ -30,6 +30,7 @@ from sparse_prefgp.models.streaming.rounds import NOT_HERE, Answer, wire_size
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import usable_cores
+from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.pickled_calls import run_pickled
 from sparse_prefgp.support.workers import LOCAL, connect, dask, local_cluster
 
@@ -427,6 +428,6 @@ class Cluster:
         if isinstance(error, self._dask.scheduler.KilledWorker):
             return f"the worker {self._place[number]} died"
         where = f"Part {number} failed on the worker {self._place[number]}: "
-        if isinstance(error, ValueError | OSError):
+        if is_mistake(error) or isinstance(error, OSError):
             raise ValueError(where + str(error)) from error
         raise RuntimeError(where + repr(error)) from error

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from contextlib import redirect_stderr
+from dataclasses import MISSING, dataclass, fields
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +20,15 @@ from typer.testing import CliRunner
 
 import sparse_prefgp
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.command import called, command
 from sparse_prefgp.cli.console import Output
-from sparse_prefgp.support.options import names, option, option_of, same_as
+from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.options import names, option, option_of, same_as, several
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import CompareSettings, FitSettings, settings_from
 
 MOST_PARAMETERS = 8
+COMMANDS: list[Any] = app.registered_commands
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,10 @@ class Meal:
     cook: str = "nobody"
 
     def __post_init__(self) -> None:
-        if self.dish == "stone":
-            raise ValueError("Stones are not eaten.")
+        if self.dish == "stones":
+            whole_number("stones", self.dish, 0)  # a mistake, which a line of the package finds
+        if self.dish == "sand":
+            int(self.dish)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +56,11 @@ class Guests:
 @dataclass(frozen=True, kw_only=True)
 class Party:
     number: int = same_as(Guests, "number")
+
+
+def options_of(command: Any) -> Any:
+    """Fields and what they declare, by their names."""
+    return command.callback.options
 
 
 def call(function: Any, *words: str) -> Any:
@@ -88,8 +100,10 @@ def test_fields_keep_their_defaults_and_take_what_is_given(served: tuple[Any, li
     ):
         refused = call(serve, *wrong)
         assert refused.exit_code == 2 and text in refused.output
-    told = call(serve, "--number", "1", "--dish", "stone")
-    assert told.exit_code == 2 and told.stderr == "Error: Stones are not eaten.\n"
+    told = call(serve, "--number", "1", "--dish", "stones")
+    assert told.exit_code == 2 and told.stderr.startswith("Error: stones is 'stones'; give a whole")
+    fault = call(serve, "--number", "1", "--dish", "sand")
+    assert fault.exit_code == 1 and type(fault.exception) is ValueError and not fault.stderr
 
 
 def test_help_says_what_the_fields_say(served: tuple[Any, list[Any]]) -> None:
@@ -150,8 +164,58 @@ def test_nothing_is_typed_behind_a_flag(words: list[str]) -> None:
 def test_what_goes_together_names_fields(kind: Any) -> None:
     known = {one.name for one in fields(kind)}
     for one in fields(kind):
-        about = option_of(one)
-        assert {about.needs, about.excludes} - {None} <= known
+        for named in (option_of(one).needs, option_of(one).excludes):
+            assert set([named] if isinstance(named, str) else named) <= known
+
+
+EVERY = [(command, name) for command in COMMANDS for name in options_of(command)]
+
+
+def said_of(command: Any, **given: Any) -> str:
+    """What a command says to these values, and to some for what has to be given."""
+    typed: dict[str, Any] = {}
+    for name, (one, about) in options_of(command).items():
+        typed[name] = False if isinstance(one.default, bool) else None
+        if one.default is MISSING:
+            typed[name] = ["x"] if "list" in str(about.kind or one.type) else "x"
+    errors = StringIO()
+    with pytest.raises(typer.Exit) as stopped, redirect_stderr(errors):
+        command.callback(**typed | given)
+    assert stopped.value.exit_code == 2
+    (line,) = errors.getvalue().splitlines()
+    assert line.startswith("Error: ") and line.endswith("."), line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), EVERY, ids=lambda value: str(getattr(value, "name", value))
+)
+def test_every_option_refuses_what_makes_no_sense(command: Any, name: str) -> None:
+    """Empty text, an empty part of a list, numbers out of range, and what cannot be given
+    together: before anything is read, by what the option declares."""
+    options = options_of(command)
+    one, about = options[name]
+    flag, typed = called(one, about), str(about.kind or one.type)
+    is_flag = isinstance(one.default, bool)
+    wrong: list[Any] = []
+    if "float" in typed:
+        wrong = [math.nan, math.inf, -1.0]
+    elif "int" in typed:
+        wrong = [-1, 10**30]
+    elif "list" in typed or "tuple" in typed:
+        wrong = [["a", ""], [" ", "a"]]
+    elif not is_flag and "Score" not in typed:
+        wrong = ["", " ", *(["a,,b"] if about.parse is names else [])]
+    for value in wrong:
+        assert said_of(command, **{name: value}).startswith(f"Error: {flag} ")
+    good = True if is_flag else 0.5 if "float" in typed else 7 if "int" in typed else "x"
+    needed = [other for other in several(about.needs) if other in options]
+    if needed and all(options[other][0].default is not MISSING for other in needed):
+        assert said_of(command, **{name: good}).startswith(f"Error: {flag} was given without ")
+    for other in several(about.excludes):
+        if other in options:
+            others = {other: True if isinstance(options[other][0].default, bool) else "x"}
+            assert " were both given" in said_of(command, **{name: good}, **others)
 
 
 def test_no_function_of_the_command_line_has_many_parameters() -> None:

@@ -194,7 +194,6 @@ def test_one_set(local):
     ("arguments", "words"),
     [
         (("tenis_atp",), "did you mean 'tennis_atp'?"),
-        (("--refresh",), "--refresh needs the name of a data set"),
         (("boston",), "has no boston/boston.csv"),
         (("boston", "--refresh"), "Nothing is downloaded while"),
     ],

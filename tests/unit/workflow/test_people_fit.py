@@ -81,8 +81,6 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
         assert prepare(both, noisy).settings.tastes
     with pytest.raises(ValueError, match="nobody knows whose preference each duel is"):
         prepare(spg.read_table(items, duels, ignore=["who"]), settings)
-    with pytest.raises(ValueError, match="of tastes was given, but nobody's own"):
-        FitSettings(taste="se")
 
 
 def test_new_people_are_predicted_by_their_features(

@@ -122,25 +122,16 @@ def test_candidates_are_compared_by_choice() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"ties": pd.DataFrame()}, "A table of ties was given with choices"),
-        ({"grade": "worth"}, "Grades were given with choices"),
+        ({"ties": pd.DataFrame()}, "ties was given without duels"),
+        ({"grade": "worth"}, "grade was given without duels"),
         ({"rankings": pd.DataFrame()}, "choices and rankings were given"),
-        (
-            {"at_once": True},
-            r"--at-once \(at_once=\) was given with choices; it goes with --best-worst alone",
-        ),
-        ({"unranked_last": True}, "goes with --rankings alone"),
+        ({"at_once": True}, "at_once was given without best_worst"),
+        ({"unranked_last": True}, "unranked_last was given without rankings"),
     ],
 )
 def test_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         spg.fit(choices=survey(), **options, **FIT)
-
-
-def test_duels_are_duels_already() -> None:
-    duels = pd.DataFrame({"winner": ["a"], "loser": ["b"]})
-    with pytest.raises(ValueError, match="Duels were to be read as duels"):
-        spg.fit(duels=duels, as_duels=True, **FIT)
 
 
 def test_a_ranking_table_of_long_form_is_split_by_whole_sets() -> None:
@@ -204,6 +195,13 @@ def test_predictions_of_named_alternatives() -> None:
         spg.predict(model)
     with pytest.raises(ValueError, match="grade was given with answers about sets"):
         spg.evaluate(model, choices=wide, grade="x")
+    for ask, given in ((spg.predict, "pairs"), (spg.evaluate, "duels"), (spg.update, "duels")):
+        with pytest.raises(ValueError, match=r"at_once was given with .* best_worst alone"):
+            ask(model, **{given: wide}, at_once=True)  # type: ignore[operator]
+        with pytest.raises(ValueError, match=r"unranked_last was given with choices, .* rankings"):
+            ask(model, choices=wide, unranked_last=True)  # type: ignore[operator]
+        with pytest.raises(TypeError, match="no option 'at_onse' of choices"):
+            ask(model, choices=wide, at_onse=True)  # type: ignore[operator]
 
 
 def test_a_fit_in_chunks_is_scored_as_in_memory() -> None:
