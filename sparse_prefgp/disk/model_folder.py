@@ -12,6 +12,7 @@ import json
 import os
 import re
 import zipfile
+from collections import UserDict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,24 @@ FORMAT_VERSION = 3
 DESCRIPTION = "model.json"
 SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
 _ARRAYS = "arrays-"
+_NAMED = re.compile(rf"{_ARRAYS}([0-9a-f]{{12}})\.npz")
+_ARRAY = re.compile("[A-Za-z0-9_]+")
 CHECKPOINT_FORMAT, CHECKPOINT = "sparse_prefgp checkpoint", "checkpoint.json"
+
+
+class Arrays(UserDict[str, np.ndarray]):
+    """The arrays of a saved model.
+
+    :ivar unread: names of those that nobody has asked for.
+    """
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.unread = set(arrays)
+        super().__init__(arrays)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.unread.discard(name)
+        return super().__getitem__(name)
 
 
 def model_files(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
@@ -65,7 +83,7 @@ def find_model(path: str | os.PathLike[str]) -> Path:
     )
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], dict[str, np.ndarray]]:
+def read_model(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], Arrays]:
     """The folder, the description and the arrays of a saved model.
 
     :raises ValueError: no model there, or one that is damaged, was edited, or is of a newer or
@@ -73,9 +91,16 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], dict
     """
     folder = find_model(path)
     description = _read_description(folder)
-    if not (folder / description["arrays"]["file"]).exists():
+    if not (folder / _arrays_of(folder, description)[0]).exists():
         description = _read_description(folder)  # it may just have been replaced
     return folder, description, _read_arrays(folder, description)
+
+
+def damaged(folder: Path, reason: str) -> ValueError:
+    """The sentence on a saved model that is."""
+    return ValueError(
+        f"The model in {str(folder)!r} is damaged ({reason}); copy it again, or save it again."
+    )
 
 
 def check_replaceable(folder: Path) -> None:
@@ -100,10 +125,13 @@ def check_replaceable(folder: Path) -> None:
 
 def foreign_files(folder: Path) -> list[str]:
     """Names in a folder that are not part of a saved model, which may be damaged."""
-    ours = {DESCRIPTION}
+    ours = set() if (folder / DESCRIPTION).is_symlink() else {DESCRIPTION}
     if _is_ours(folder / DESCRIPTION):
         arrays = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")).get("arrays")
-        ours.add(str(arrays.get("file")) if isinstance(arrays, dict) else DESCRIPTION)
+        file = str(arrays.get("file")) if isinstance(arrays, dict) else ""
+        # Of any other name it would be somebody else's, whatever the description says.
+        if _NAMED.fullmatch(file) and not (folder / file).is_symlink():
+            ours.add(file)
     rest = sorted(contents(folder) - ours)
     return [name for name in rest if not is_named_by_contents(folder / name)]
 
@@ -128,7 +156,7 @@ def checkpoint_foreign_files(folder: Path) -> list[str]:
 
 def is_named_by_contents(path: Path) -> bool:
     """Whether a file is named by its contents, as the arrays of a saved model are."""
-    named = re.fullmatch(rf"{_ARRAYS}([0-9a-f]{{12}})\.npz", path.name)
+    named = _NAMED.fullmatch(path.name)
     if named is None or path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -150,13 +178,12 @@ def checksum(description: dict[str, Any]) -> str:
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
-    path = folder / DESCRIPTION
+    data = _bytes(folder, DESCRIPTION)
     try:
-        description = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        description = json.loads(data.decode("utf-8"), parse_constant=_no_number)
+        sum_here = checksum(description) if isinstance(description, dict) else ""
     except (ValueError, RecursionError):
-        raise _damaged(folder, f"{DESCRIPTION} is not readable as JSON") from None
-    except OSError as error:
-        raise _damaged(folder, f"{DESCRIPTION} cannot be read ({error.strerror})") from None
+        raise damaged(folder, f"{DESCRIPTION} is not readable as JSON") from None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         old = isinstance(description, dict) and {"kernel", "approximation"} <= set(description)
         if old:
@@ -170,7 +197,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
         )
     version = description.get("format_version")
     if not isinstance(version, int) or version < 1:
-        raise _damaged(folder, f"its format version is {version!r}")
+        raise damaged(folder, f"its format version is {version!r}")
     if version > FORMAT_VERSION:
         written = description.get("versions", {})
         by = written.get("sparse_prefgp", "?") if isinstance(written, dict) else "?"
@@ -178,8 +205,8 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"The model in {str(folder)!r} has format {version}, written by sparse_prefgp {by}, "
             f"but this version reads formats up to {FORMAT_VERSION}; upgrade sparse_prefgp."
         )
-    if description.get("checksum") != checksum(description):
-        raise _damaged(folder, f"{DESCRIPTION} was changed after it was written")
+    if description.get("checksum") != sum_here:
+        raise damaged(folder, f"{DESCRIPTION} was changed after it was written")
     return description
 
 
@@ -188,23 +215,42 @@ def _no_number(name: str) -> float:
     raise ValueError(name)
 
 
-def _read_arrays(folder: Path, description: dict[str, Any]) -> dict[str, np.ndarray]:
-    entry = description["arrays"]
-    path = folder / entry["file"]
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _damaged(folder, f"{entry['file']} cannot be read ({error.strerror})") from None
-    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise _damaged(folder, f"{entry['file']} is not what was written")
+def _arrays_of(folder: Path, description: dict[str, Any]) -> tuple[str, str]:
+    """The name and the checksum of the file of arrays."""
+    entry = description.get("arrays")
+    file, digest = (
+        str(entry.get(key) if isinstance(entry, dict) else entry) for key in ("file", "sha256")
+    )
+    if not _NAMED.fullmatch(file):
+        raise damaged(folder, f"{DESCRIPTION} names no file of arrays")
+    return file, digest
+
+
+def _read_arrays(folder: Path, description: dict[str, Any]) -> Arrays:
+    name, digest = _arrays_of(folder, description)
+    data = _bytes(folder, name)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise damaged(folder, f"{name} is not what was written")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise _damaged(folder, f"{entry['file']} cannot be read ({error})") from None
+            wrong = [each for each in file.files if not _ARRAY.fullmatch(each)]
+            if wrong:
+                raise ValueError(f"it has an array {wrong[0]!r}")
+            return Arrays({each: file[each] for each in file.files})
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, MemoryError, SyntaxError) as error:
+        raise damaged(folder, f"{name} cannot be read ({error})") from None
 
 
-def _damaged(folder: Path, reason: str) -> ValueError:
-    return ValueError(
-        f"The model in {str(folder)!r} is damaged ({reason}); copy it again, or save it again."
-    )
+def _bytes(folder: Path, name: str) -> bytes:
+    """What a file holds; a link could lead anywhere, and a pipe has no end."""
+    path = folder / name
+    if path.is_symlink():
+        raise ValueError(
+            f"{name} in the model {str(folder)!r} is a link; copy what it leads to (cp -rL)."
+        )
+    if path.exists() and not path.is_file():
+        raise damaged(folder, f"{name} is no file")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise damaged(folder, f"{name} cannot be read ({error.strerror})") from None

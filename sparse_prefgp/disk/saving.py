@@ -22,12 +22,18 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.disk.folders import replaced_folder
-from sparse_prefgp.disk.model_folder import check_replaceable, model_files, read_model
+from sparse_prefgp.disk.model_folder import (
+    Arrays,
+    check_replaceable,
+    damaged,
+    model_files,
+    read_model,
+)
 from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
-from sparse_prefgp.models.codec import Decoder
+from sparse_prefgp.models.codec import Decoder, UnknownClass
 from sparse_prefgp.models.describing import (
     APPROXIMATIONS,
     ENGINES,
@@ -44,6 +50,8 @@ from sparse_prefgp.models.streaming.rebuilding import rebuilt
 
 # Of how many items next to inducing inputs a model knew the effects when files did not say it.
 _EFFECTS_BEFORE = 1000
+_FLOATS = ("float32", "float64")
+_LONGEST = 200  # what is said of the cause of damage
 
 
 def save(model: Saves, path: str | os.PathLike[str]) -> None:
@@ -88,14 +96,38 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         another `gpflow.default_float`.
     """
     folder, description, arrays = read_model(path)
+    if description.get("float") not in _FLOATS:
+        raise damaged(folder, f"its numbers are of the type {description.get('float')!r}")
     if gpflow.default_float().__name__ != description["float"]:
         raise ValueError(
             f"The model in {str(folder)!r} was made with {description['float']} numbers, but "
             f"gpflow.default_float() is {gpflow.default_float().__name__}; call "
             f"gpflow.config.set_default_float(np.{description['float']}) first."
         )
-    if description.get("kind") == STREAMED:
-        return rebuilt(description, arrays)
+    try:
+        streamed = description.get("kind") == STREAMED
+        model = (rebuilt if streamed else _rebuilt)(description, arrays)
+        _check_whole(model, arrays)
+    except UnknownClass:
+        raise
+    except Exception as error:  # whatever can be wrong with what somebody else has written
+        said = f"{type(error).__name__}: " * (not isinstance(error, ValueError))
+        reason = " ".join(f"{said}{error}".split()).rstrip(".")
+        raise damaged(folder, reason[:_LONGEST]) from error
+    return model
+
+
+def _check_whole(model: PreferenceGP | StreamedGP, arrays: Arrays) -> None:
+    """:raises ValueError: something is left over, or is not finite."""
+    if arrays.unread:
+        raise ValueError(f"nothing says what the array {min(arrays.unread)!r} is of")
+    for parameter in model.parameters:
+        if 0 in parameter.shape[:1] or not np.all(np.isfinite(parameter.numpy())):
+            raise ValueError(f"the parameter {parameter.name!r} is empty or not finite")
+
+
+def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
+    """The model that `described` has described."""
     decoder = Decoder(description["parameters"], arrays)
     function, inducing = description["mean_function"], description["inducing_inputs"]
     data = description["duels"]
@@ -104,13 +136,14 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         ids = _from_bytes(arrays[ids])
     named, of_people = data.get("item_rows"), data.get("people_features")
     decoded = decoder.module(description["kernel"])
+    item = arrays.get("item")
     # Before effects were of items, each row had one of its own.
     of_rows = "effects_of" not in data and bool(item_effects(decoded))
     know_effects(decoded, data.get("effects_known", _EFFECTS_BEFORE))
     duels = Duels.from_events(
         arrays["items"],
         events_of_arrays(data, arrays),
-        item=None if of_rows else arrays.get("item"),
+        item=None if of_rows else item,
         item_rows=None if named is None else ItemRows.from_dict(_from_bytes(arrays[named])),
         item_ids=ids,
         feature_names=data["feature_names"],
@@ -181,7 +214,7 @@ def _from_bytes(array: Any) -> Any:
     return json.loads(array.tobytes().decode("utf-8"))
 
 
-def _approximation(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Approximation:
+def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:
     fields = entry["fields"]
     if isinstance(fields.get("blocks"), list):
         labels = [fields["blocks"][number] for number in arrays["blocks"]]

@@ -99,6 +99,10 @@ def register_kernel(kernel: Class) -> Class:
     return kernel
 
 
+class UnknownClass(ValueError):
+    """A saved model names a class of kernels or mean functions that is not registered here."""
+
+
 class Encoder:
     """Collects parameters and arrays while objects become JSON; equal objects stay one.
 
@@ -197,26 +201,28 @@ class Decoder:
     """The inverse of `Encoder`; parameters that were one object are one object again."""
 
     def __init__(self, parameters: list[Json], arrays: Mapping[str, np.ndarray]) -> None:
-        self._arrays = arrays
-        self._parameters = [self._read(i, entry) for i, entry in enumerate(parameters)]
+        self._arrays, self._entries = arrays, parameters
+        self._parameters: dict[int, gpflow.Parameter] = {}
 
     def parameter(self, number: int) -> gpflow.Parameter:
+        if number not in self._parameters:
+            self._parameters[number] = self._read(number, self._entries[number])
         return self._parameters[number]
 
     def module(self, entry: Json) -> Any:
-        """:raises ValueError: a class that this process does not know."""
+        """:raises UnknownClass: one that this process does not know."""
         kernel = "active_dims" in entry
         known = _KERNELS if kernel else _FUNCTIONS
         kind = (_IN_TIME if entry.get("in_time") else known).get(entry["type"])
         if kind is None:
-            raise ValueError(
+            raise UnknownClass(
                 f"The model has a {'kernel' if kernel else 'mean function'} of the class "
                 f"{entry['type']}, which is not known here; "
                 "import that class and call spg.register_kernel with it before loading."
             )
         result = kind(**{name: self._value(a) for name, a in entry["arguments"].items()})
         for name, number in entry["parameters"].items():
-            setattr(result, name, self._parameters[number])
+            setattr(result, name, self.parameter(number))
         if "active_dims" in entry:
             result.active_dims = _decode_dims(entry["active_dims"])
         return result
@@ -224,7 +230,7 @@ class Decoder:
     def _value(self, entry: Json) -> Any:
         ((kind, value),) = entry.items()
         if kind == "parameter":
-            return _for_constructor(self._parameters[value])
+            return _for_constructor(self.parameter(value))
         if kind == "module":
             return self.module(value)
         if kind == "list":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from inspect import isabstract
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -268,7 +269,7 @@ def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
     return {name: values for name, values in columns.items() if values is not None}
 
 
-def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Events:
+def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Events:
     """The table of events of a saved model, of whichever format.
 
     :param data: what its description says of the duels.
@@ -317,4 +318,8 @@ def given_blocks(model: PreferenceGP) -> np.ndarray:
 
 def value_of(entry: dict[str, Any], known: dict[str, type]) -> Any:
     """What `named_value` has described."""
-    return known[entry["type"]](**entry["fields"])
+    kind, fields = known[entry["type"]], entry["fields"]
+    for one in dataclasses.fields(kind):
+        if one.type == "bool" and not isinstance(fields.get(one.name, False), bool):
+            raise ValueError(f"{one.name} of {entry['type']} is {fields[one.name]!r}")
+    return kind(**fields)

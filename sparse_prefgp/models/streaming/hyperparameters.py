@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import gpflow
@@ -139,7 +139,7 @@ class Description(NamedTuple):
     """Hyperparameters on their way to another process."""
 
     names: dict[str, Any]
-    arrays: dict[str, np.ndarray]
+    arrays: Mapping[str, np.ndarray]
 
     def rebuilt(self) -> Hyperparameters:
         decoder = Decoder(self.names["parameters"], self.arrays)

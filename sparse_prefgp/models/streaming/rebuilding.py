@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.describing import APPROXIMATIONS, ENGINES, value_of
-from sparse_prefgp.models.streaming.gaussian import Natural
+from sparse_prefgp.models.streaming.gaussian import Natural, numbers_of
 from sparse_prefgp.models.streaming.hyperparameters import Description
 from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
 from sparse_prefgp.models.streaming.seen import SeenDuels
 
 
-def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> StreamedGP:
+def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> StreamedGP:
     """The model that `describing.described` has described."""
     data, inference = description["duels"], dict(description["inference"])
     inference |= {"status": Status[inference["status"]], "rounds": ()}
@@ -43,14 +45,20 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
         data.get("has_sets", False),
     )
+    parameters = Description(description, arrays).rebuilt()
+    natural = arrays["natural"]
+    prior = between_inducing(parameters.inducing_variable, parameters.kernel)
+    fits = len(natural) == numbers_of(parameters.size)
+    if not (fits and np.all(np.isfinite(natural)) and np.all(np.isfinite(prior))):
+        raise ValueError("what the duels say does not fit the inducing inputs")
     kept = LoadedPosterior(
         seen,
-        Natural.unpacked(arrays["natural"]),
+        Natural.unpacked(natural),
         description["log_evidence"],
         StreamedResult(**inference),
     )
     return StreamedGP.without_duels(
-        Description(description, arrays).rebuilt(),
+        parameters,
         value_of(description["approximation"], APPROXIMATIONS),
         value_of(description["engine"], ENGINES),
         kept,
