@@ -197,6 +197,9 @@ def test_it_needs_no_other_file_and_no_script(render):
     assert page.addresses == [f"data:image/png;base64,{picture}"]
     assert not {"script", "link", "iframe", "object"} & set(page.tags)
     assert not re.search(r"https?:|url\(|@import", text)
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text)
+    assert policy and policy[1].startswith("default-src 'none'; img-src data:;")
+    assert text.index(policy[0]) < text.index("<title>") and "style=" not in text
 
 
 def test_everything_is_escaped(render):
