@@ -132,7 +132,8 @@ def read_sets(
             "sets are not read; give the features of each item in its context "
             "(model.predict_choice)."
         )
-    header = list(load(source, kind.replace("_", "-"), lambda header: ()).frame.columns)
+    loaded = load(source, kind.replace("_", "-"), lambda header: ())
+    header = list(loaded.frame.columns)
     groups = judge_column(model, header, groups)
     made = () if own.transform is None else own.transform.raw_columns
     wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
@@ -158,6 +159,7 @@ def read_sets(
         "the alternatives",
         table.row_names,
         name,
+        found=loaded.found,
     )
     return SetsFound(table, described_items(model, described, none), described=True)
 

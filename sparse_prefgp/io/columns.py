@@ -102,7 +102,7 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
         if name not in known:
             raise ValueError(
                 f"The column {name!r} to ignore is in neither table; correct its name (columns of "
-                f"{items.name}: {listing(items.frame.columns)})."
+                f"{items.name}: {items.columns_found})."
             )
     wanted = others
     if features is not None:

@@ -38,6 +38,13 @@ class Table:
     """Columns that were given next to the table, and so are features whichever of its own are."""
     texts: tuple[str, ...] = ()
     """Columns that were said to hold texts."""
+    found: tuple[str, ...] = ()
+    """The columns as they were read, before any was added or renamed."""
+
+    @property
+    def columns_found(self) -> str:
+        """The columns that were read, for a message."""
+        return listing(self.found or self.frame.columns)
 
     def require(self, *columns: str, remedy: str = "") -> None:
         """Refuse a table without these columns.
@@ -53,7 +60,7 @@ class Table:
             raise ValueError(
                 f"{name} has no column{'s' * several} {and_so(map(repr, missing))}; add or "
                 f"rename {'them' if several else 'one'}{remedy} (columns found: "
-                f"{listing(self.frame.columns)})."
+                f"{self.columns_found})."
             )
 
     def refuse_empty(self, rows: str) -> None:
@@ -185,6 +192,7 @@ def load(
         name,
         RowNames(name, loaded.numbers),
         decimal_commas=loaded.decimal_commas,
+        found=tuple(columns),
     )
 
 

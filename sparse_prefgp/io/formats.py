@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import warnings
+import zipfile
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ OTHER_SHEETS = (".xls", ".xlsb", ".ods")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 # Bytes that are looked at at a time.
 _CHUNK = 1 << 20
+_LONGEST_CELL = 1_000_000
 # Whole numbers too, which a column with decimal commas may hold.
 _COMMA_NUMBER = r"\s*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?\s*"
 
@@ -154,6 +156,7 @@ def _vectors_of_arrow(column: Any) -> Any:
 
 def _read_excel(path: Path, role: str) -> Loaded:
     pd = require_pandas()
+    _refuse_long_cells(path, role)
     # In texts NA, None and null may be names; only empty cells are missing.
     only_empty: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
     try:
@@ -177,6 +180,26 @@ def _read_excel(path: Path, role: str) -> Loaded:
         said = f"Of the {len(sheets)} sheets of {path.name} the first, {sheets[0]!r}, is read."
     blank = np.asarray(frame.isna().all(axis=1), dtype=bool)
     return _without_blank(frame, blank, Loaded(frame, said=said))
+
+
+def _refuse_long_cells(path: Path, role: str) -> None:
+    """Refuse a workbook with a cell above 1 MB, without holding it: packed it may be small."""
+    try:
+        with zipfile.ZipFile(path) as book:
+            for part in (name for name in book.namelist() if name.endswith(".xml")):
+                longest, run = 0, 0  # between two tags
+                with book.open(part) as file:
+                    while longest <= _LONGEST_CELL and (chunk := file.read(_CHUNK)):
+                        first, *others = map(len, chunk.split(b"<"))
+                        longest = max(longest, run + first, *others)
+                        run = others[-1] if others else run + first
+                if longest > _LONGEST_CELL:
+                    raise ValueError(
+                        f"The {role} file {str(path)!r} has a cell of more than 1 MB (in {part}); "
+                        "leave it out, or save the table as CSV or Parquet."
+                    )
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError):
+        return  # which the reader says
 
 
 def _read_csv(

@@ -396,7 +396,7 @@ def item_names(items: Table, column: str) -> tuple[Hashable, ...]:
     if column not in items.frame.columns:
         raise ValueError(
             f"The item column {column!r} is not in {items.name}; choose from "
-            f"{listing(items.frame.columns)} (--item, item=)."
+            f"{items.columns_found} (--item, item=)."
         )
     found = labels_of(items.frame[column], column, items.row, "item")
     return plain_ids([id_text(name) for name in found])

@@ -10,7 +10,7 @@ from typing import Any
 from sparse_prefgp.data.features import FeatureTransform, require_pandas, texts_in
 from sparse_prefgp.data.texts import said_of_texts
 from sparse_prefgp.data.vectors import VectorRows, as_column, checked_matrix
-from sparse_prefgp.io.files import Source, Table, column_names, listing, load_items
+from sparse_prefgp.io.files import Source, Table, column_names, load_items
 from sparse_prefgp.io.vectors import holds_vectors, with_embedding, with_vectors
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import shortened
@@ -82,7 +82,7 @@ def features_like(table: Table, transform: FeatureTransform) -> FloatArray:
         if name not in columns and name not in transform.vectors:
             raise ValueError(
                 f"The feature column {name!r} is missing in {table.name}; add it (columns found: "
-                f"{listing(columns)})."
+                f"{table.columns_found})."
             )
     for name in transform.text_columns:
         if name in columns and name not in table.texts:

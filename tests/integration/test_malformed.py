@@ -10,6 +10,7 @@ import gzip
 import json
 import shutil
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -176,6 +177,21 @@ def sheets(name: str, *rows: list[list[Any]]) -> Callable[[Path], Any]:
             for row in cells:
                 sheet.append(row)
         book.save(folder / name)
+
+    return make
+
+
+def bomb(name: str, size: int) -> Callable[[Path], Any]:
+    """A spreadsheet whose one text is so long, and packed small."""
+
+    def make(folder: Path) -> None:
+        sheets("small.xlsx", [["item_id", "a"], ["i0", 1]])(folder)
+        with zipfile.ZipFile(folder / "small.xlsx") as old:
+            parts = {part: old.read(part) for part in old.namelist()}
+        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as book:
+            for part, content in parts.items():
+                book.writestr(part, content.replace(b">item_id<", b">" + b"x" * size + b"<"))
+        assert (folder / name).stat().st_size < 20_000
 
     return make
 
@@ -354,6 +370,11 @@ CASES: dict[str, Case] = {
         FIT.replace("duels.csv", "duels.xlsx"),
         ("'i99'", "ow 4 of duels.xlsx"),
         sheets("duels.xlsx", [["winner", "loser"], ["i0", "i1"], [], ["i99", "i1"]]),
+    ),
+    "a sheet with a cell above 1 MB": Case(
+        FIT.replace("items.csv", "items.xlsx"),
+        ("items.xlsx", "a cell of more than 1 MB"),
+        bomb("items.xlsx", 3_000_000),
     ),
     "a sheet with a column twice": Case(
         FIT.replace("duels.csv", "duels.xlsx"),

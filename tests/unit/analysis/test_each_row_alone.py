@@ -119,3 +119,22 @@ def test_new_items_next_to_others(named_model: spg.PreferenceGP, tmp_path: Path)
             found.append(spg.predict(named_model, pairs.head(1), table)[columns].to_numpy())
     for other in found:
         np.testing.assert_allclose(other, found[0][: len(other)], atol=1e-12)
+
+
+def test_columns_found_are_those_of_the_table(
+    model: spg.PreferenceGP, named_model: spg.PreferenceGP
+) -> None:
+    """Not those that were added on the way."""
+    table = scenario(np.random.default_rng(5), 0, 3, True).drop(columns=["choice_set", "size"])
+    for ask in (spg.shares, lambda model, table: spg.predict(model, choices=table)):
+        with pytest.raises(ValueError, match="'item_id'") as error:
+            ask(model, table)
+        assert "(columns found: price, brand)" in str(error.value)
+    items = table.assign(item_id=list("abcd"))
+    with pytest.raises(ValueError, match="'size' is missing") as error:
+        spg.predict(named_model, pd.DataFrame({"first": ["a"], "second": ["b"]}), items)
+    assert "(columns found: price, brand, item_id)" in str(error.value)
+    ties = pd.DataFrame({"item_a": ["a"], "item_b": ["b"]})
+    duels = pd.DataFrame({"winner": ["a"], "loser": ["b"]})
+    with pytest.raises(ValueError, match=r"no column 'judge'.*columns found: winner, loser\)"):
+        spg.read_duels(None, duels, ties=ties, groups="judge")
