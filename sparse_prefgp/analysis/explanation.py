@@ -15,7 +15,6 @@ from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, feature_parts, known_items
 from sparse_prefgp.analysis.people import seen_by
-from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -25,10 +24,10 @@ from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.models.time_posterior import TimePosterior
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import agreeing, shortened
 
-EXACT = "exact: the utility is additive over the features"
+EXACT = "exact: what each feature alone changes"
 PATH = "integrated path"
 ITEM_EFFECT, PAIR_EFFECT = "item effect", "pair effect"
 ITEM_AND_PAIR = "item and pair effects"
@@ -43,8 +42,6 @@ SHOWN_AS_0 = 5e-4
 # Of the words behind texts, so many are shown for each direction, and kept in JSON.
 WORDS_SHOWN, WORDS_KEPT = 8, 100
 RAW_DIGITS = 12
-# In place of the number of a raw feature, for what several have made.
-_OF_SEVERAL = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,13 +64,12 @@ class Explanation:
     probability: float
     """Probability that the first beats the second."""
     method: str
-    """`exact: the utility is additive over the features`, or `integrated path`."""
+    """`exact: what each feature alone changes`, or `integrated path`."""
     residual: float
     """The difference less the sum of the contributions."""
-    tolerance: float | None
-    """The largest residual and the largest change by twice the steps that were aimed at; None for
-    the exact method.
-    """
+    tolerance: float
+    """The largest residual, and the largest change by twice the steps of a path, that were aimed
+    at."""
     steps: int | None
     """Points on the path; None for the exact method."""
     converged: bool
@@ -132,13 +128,19 @@ class Explanation:
 
     def _how(self) -> list[str]:
         """The text below the table: how the difference was explained."""
-        lines = [f"Contributions add up to the difference; + speaks for {self.first}."]
+        missed = f"miss the difference by {abs(self.residual):.0e}"
+        adds_up = abs(self.residual) <= RELATIVE_TOLERANCE * abs(self.difference)
+        how = f"add up to the difference; + speaks for {self.first}."
+        if not adds_up:
+            how = f"{missed}; + speaks for {self.first}."
+        lines = [f"Contributions {how}"]
         if self.steps is None:
             lines.append(f"They are {self.method}.")
         else:
+            of_path = f", and {missed}" if adds_up else ""
             lines.append(
                 f"They are those of an {self.method} of {self.steps} points (Sundararajan, Taly & "
-                f"Yan 2017), and miss the difference by {abs(self.residual):.0e}."
+                f"Yan 2017){of_path}."
             )
         if not self.converged:
             lines.append(
@@ -197,9 +199,10 @@ def explain(
 ) -> Explanation:
     """What each feature adds to the expected utility of `first` over that of `second`.
 
-    Where the utility is a sum of functions of one feature each (a linear kernel, kernels that act
-    on one feature through `active_dims`, and sums of them), a contribution is exactly the expected
-    change of utility when this feature of `second` becomes that of `first`. Otherwise it is the
+    Where what each feature changes alone, as this feature of `second` becomes that of `first`, adds
+    up to the difference, these are the contributions: so it is where the utility is a sum of
+    functions of one feature each (a linear kernel, kernels that act on one feature through
+    `active_dims`, and sums of them). Otherwise a contribution is the
     integral of the feature's part of the gradient of E f along the straight line from second to
     first (integrated gradients, Sundararajan, Taly & Yan 2017): contributions still add up to the
     difference, but depend on that path. The levels of a categorical column count together. Of what
@@ -219,7 +222,8 @@ def explain(
         a table of pairs: `surface=clay,first_home=1,second_home=0`. Where utilities move in time,
         also the date, as `date=2014-07-13`; by default that of the last duel.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
-        these people prefer on average; by default what all share.
+        these people prefer on average; by default that of somebody of whom nothing is known, of
+        which what all share is expected.
     :param steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
         there are 4,096.
     :raises ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
@@ -235,7 +239,6 @@ def explain(
     elif at is not None:
         raise ValueError("A context was given with features in place of ids; leave it out (at=).")
     names, inputs = _pair(model, first, second, items)
-    columns = _columns(model.duels)
     d = model.duels.num_features
     sides = inputs[:, :d]
     mean, variance = (np.asarray(x)[0] for x in model.predict_difference(inputs[:1], inputs[1:]))
@@ -245,11 +248,11 @@ def explain(
     taken = [part.taken_over(sides[1], sides[0]) for part in parts]
     points_at = np.array(taken).reshape(len(parts), d)
     means, variances = _one_by_one(model, sides, points_at)
-    method, points, tolerance, converged = EXACT, None, None, True
-    if not _is_additive(model, columns):
+    method, points, converged = EXACT, None, True
+    tolerance = RELATIVE_TOLERANCE * max(abs(mean), math.sqrt(max(variance, 0.0)))
+    target = _differences(model, sides[None])[0][0]
+    if not abs(target - means.sum()) <= tolerance:
         method = PATH
-        tolerance = RELATIVE_TOLERANCE * max(abs(mean), math.sqrt(max(variance, 0.0)))
-        target = _differences(model, sides[None])[0][0]
         means, points, converged = _path(model, sides, points_at, target, steps, tolerance)
         variances = np.full(len(means), np.nan)
     rows = [
@@ -361,12 +364,6 @@ def _in_context(
     return placed.frame["first"].iloc[0], placed.frame["second"].iloc[0], found
 
 
-def _columns(duels: KnownDuels) -> dict[str, IntArray]:
-    """The columns of `duels.items` that each raw feature fills."""
-    names = np.array(feature_columns(duels), dtype=object)
-    return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
-
-
 def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
     """A feature of one item as it was in the raw table, where the transform allows; of what was
     reduced nothing, as the model does not keep it."""
@@ -402,7 +399,11 @@ def _differences(model: Predicts, pairs: FloatArray) -> tuple[FloatArray, FloatA
     With item effects all are of one unknown item, so that its effect cancels.
     """
     stacked = _unknown(model, pairs)
-    found = model.posterior().difference(tf.constant(stacked, gpflow.default_float())).numpy()
+    found = (
+        model.posterior_of_outcomes()
+        .difference(tf.constant(stacked, gpflow.default_float()))
+        .numpy()
+    )
     return found[:, 0], found[:, 1]
 
 
@@ -467,7 +468,9 @@ def _effects(
     alike = np.array_equal(sides[0, context], sides[1, context])
     # In one context the features of one of them serve for both, and cancel.
     pair = np.column_stack([sides[[1, 1]] if alike else sides, apart])[None]
-    found = model.posterior().difference(tf.constant(pair, gpflow.default_float())).numpy()
+    found = (
+        model.posterior_of_outcomes().difference(tf.constant(pair, gpflow.default_float())).numpy()
+    )
     if alike:
         return found[:, 0], found[:, 1]
     return found[:, 0] - _differences(model, sides[None])[0], np.full(1, np.nan)
@@ -504,7 +507,7 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
     step = sides[0] - sides[1]
     points = sides[1] + (0.5 * (node + 1.0))[:, None] * step
     inputs = tf.constant(_unknown(model, points), gpflow.default_float())
-    posterior = model.posterior()
+    posterior = model.posterior_of_outcomes()
     if isinstance(posterior, TimePosterior):  # a sweep in NumPy, but for one date features alone
         inputs, posterior = as_float(model.with_dates(inputs.numpy())), posterior.at_its_date
     with tf.GradientTape() as tape:
@@ -518,53 +521,6 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
             "additive over the features."
         )
     return np.asarray(0.5 * weight @ gradient)
-
-
-# ---- additivity --------------------------------------------------------------------------------
-
-
-def _is_additive(model: Predicts, columns: dict[str, IntArray]) -> bool:
-    """Whether E f is a sum of functions of one raw feature each."""
-    shared = [part for part in feature_parts(model.duels) if part.own is not None]
-    several = len(shared) > 1
-    if len(columns) == 1 and not several:
-        return True
-    feature = np.empty(model.duels.num_features, dtype=np.int64)
-    for k, index in enumerate(columns.values()):
-        feature[index] = k
-    if several:  # each direction is of all blocks
-        feature[shared[0].columns] = _OF_SEVERAL
-    return _additive_kernel(model.kernel, feature) and _additive_mean(model.mean_function)
-
-
-def _additive_kernel(kernel: Any, feature: IntArray) -> bool:
-    kinds = gpflow.kernels
-    if isinstance(kernel, kinds.Sum):
-        return all(_additive_kernel(part, feature) for part in kernel.kernels)
-    if finite_parts(kernel) or isinstance(kernel, kinds.Constant) or type(kernel) is kinds.Linear:
-        return True
-    seen = _features_seen(kernel, feature)
-    return len(seen) <= 1 and _OF_SEVERAL not in seen
-
-
-def _features_seen(kernel: Any, feature: IntArray) -> set[int]:
-    """The raw features that a kernel looks at."""
-    kinds = gpflow.kernels
-    if isinstance(kernel, kinds.Constant):
-        return set()
-    if isinstance(kernel, (kinds.Sum, kinds.Product)):
-        return set().union(*(_features_seen(part, feature) for part in kernel.kernels))
-    if isinstance(kernel, kinds.Combination):  # such as change points, which look elsewhere too
-        return set(feature.tolist())
-    return set(feature[kernel.active_dims].tolist())
-
-
-def _additive_mean(function: Any) -> bool:
-    kinds = gpflow.functions
-    if isinstance(function, kinds.Additive):
-        return _additive_mean(function.add_1) and _additive_mean(function.add_2)
-    plain = (kinds.Zero, kinds.Constant, kinds.Linear, kinds.Identity)
-    return function is None or type(function) in plain
 
 
 # ---- text --------------------------------------------------------------------------------------

@@ -220,12 +220,10 @@ def predicted(
                     np.arange(a.shape[1]) + 1 == a.shape[1]
                 )
                 a, b = (np.where(unknown, 0.0, side) for side in (a, b))
-            leaning = who if model.row_layout.judged else None
-            a, b = model.in_duels(a, b, covariates[part], leaning)
-        whose = None if people is None else people[part]
-        if dates is not None:
-            a, b = model.dated(a, dates[part]), model.dated(b, dates[part])
-        found = model.predict_difference(a, b, people=whose)
+        said, whose, at = (
+            None if values is None else values[part] for values in (covariates, people, dates)
+        )
+        found = model.predict_difference(a, b, said, who, whose, at)
         same &= covariates is None
         mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
         for values, more in zip(result, outcomes_of(model, mean, variance, who), strict=True):

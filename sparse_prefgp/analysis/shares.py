@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.alternatives import Shown, load_sets, shown_sets
 from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.factors.choices import independent_choice_log_probabilities
+from sparse_prefgp.factors.choices import (
+    choice_log_probabilities,
+    independent_choice_log_probabilities,
+)
+from sparse_prefgp.factors.orthants import sobol_points
 from sparse_prefgp.io.answers import numbered
 from sparse_prefgp.io.choices import CHOICE_SET, OPTION
 from sparse_prefgp.io.files import ITEM_ID
+from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
@@ -28,6 +32,9 @@ from sparse_prefgp.support.randomness import generator, takes_seed
 
 DRAWS = 2000
 ADDED = ("share", "lower", "upper", "sd")
+OVER_PEOPLE = ("people_lower", "people_upper")
+# Of the integral over tastes, by separation of variables: within some 0.001.
+_POINTS = 128
 # Sets times draws times alternatives, at a time.
 _AT_ONCE = 200_000
 
@@ -38,7 +45,8 @@ class Shares:
 
     frame: Any
     """Data frame with a row for each alternative: what was given of it, and `share`, `lower`,
-    `upper` (of the interval) and `sd`."""
+    `upper` (of the interval: how sure the share is) and `sd`; with tastes also `people_lower` and
+    `people_upper`, between which the chances of `level` of the people are."""
     level: float
     """What share of the posterior the intervals hold."""
     draws: int
@@ -59,9 +67,19 @@ class Shares:
 
     def __str__(self) -> str:
         text = self.frame.to_string(index=False, float_format=lambda value: f"{value:.4g}")
-        return (
-            f"{text}\nShares with their {100 * self.level:g} % intervals, from {self.draws:,} draws"
-        )
+        return f"{text}\n{self.note}"
+
+    @property
+    def note(self) -> str:
+        """What the numbers are, in words."""
+        what = f"{100 * self.level:g} %"
+        text = f"Shares with their {what} intervals, from {self.draws:,} draws of the utilities."
+        if OVER_PEOPLE[0] in self.frame:
+            text += (
+                f" These say how sure the share among all people is; the chances of {what} of the "
+                f"people are between {OVER_PEOPLE[0]} and {OVER_PEOPLE[1]}."
+            )
+        return text
 
 
 @takes_seed
@@ -81,6 +99,11 @@ def shares(
     by one integral each (Train 2009, section 5.6): their mean is the share, their quantiles are the
     interval. "None of these" is an alternative like others. What the model has learned of noise is
     taken as it is.
+
+    With tastes, and where nobody is named, the utilities that are drawn are those that all share,
+    and a draw's shares are averages over tastes: the interval is that of the mean share. How far
+    the chances of people are apart is another thing: their quantiles, each of a person of whom
+    nothing is known, are columns of their own.
 
     :param model: of choices, or of duels.
     :param alternatives: path or data frame with a row for each alternative: ids (`item_id`) or
@@ -106,10 +129,8 @@ def shares(
     shown = _shown(model, alternatives, items, groups)
     found = shown.found
     who = found.groups_for(model)
-    sets = model.set_posterior(found.items.inputs, found.events, who)
-    each = _drawn(model, sets, who, draws, rng)
-    columns = [shown.in_rows(values) for values in _summed(each, level)]
-    frame = shown.frame.assign(**dict(zip(ADDED, columns, strict=True)))
+    columns = _columns(model, found.items.inputs, found.events, who, level, draws, rng)
+    frame = shown.frame.assign(**{name: shown.in_rows(v) for name, v in columns.items()})
     event = np.repeat(np.arange(len(found.events)), np.diff(found.events.offsets))
     number = np.empty(len(event), np.int64)
     number[shown.place] = event
@@ -125,7 +146,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
     table = load_sets(model, alternatives, "alternatives")
-    taken = next((name for name in ADDED if name in table.frame.columns), None)
+    taken = next((name for name in (*ADDED, *OVER_PEOPLE) if name in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
             f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
@@ -156,44 +177,82 @@ def _of_array(
         np.full(b, CHOICE, np.int8),
         np.ones(b, np.int64),
     )
-    sets = model.set_posterior(x.reshape(b * k, -1), events)
-    found = _summed(_drawn(model, sets, None, draws, rng), level)
+    found = _columns(model, x.reshape(b * k, -1), events, None, level, draws, rng)
     which, number = np.divmod(np.arange(b * k), k)
     frame = require_pandas().DataFrame({"set": which, "alternative": number})
-    frame = frame.assign(**{name: v.reshape(-1) for name, v in zip(ADDED, found, strict=True)})
+    frame = frame.assign(**{name: v.reshape(-1) for name, v in found.items()})
     return Shares(frame, level, draws, tuple(which.tolist()))
 
 
+def _columns(
+    model: Predicts,
+    inputs: FloatArray,
+    events: Events,
+    groups: Any,
+    level: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> dict[str, FloatArray]:
+    """What is added to the alternatives, (b, k) each."""
+    sets = model.set_posterior(inputs, events, groups)
+    noise = model.look_noise(groups, len(events))
+    # The same draws for each set: what else is in the table changes nothing.
+    normal = rng.standard_normal((sets.mean.shape[1], draws)).T
+    each = _drawn(sets, noise, normal)
+    tail = 0.5 * (1.0 - level)
+    ends = np.quantile(each, [tail, 1.0 - tail], axis=0)
+    nobody = np.full(len(events), model.is_of_nobody)
+    if events.person is not None:
+        nobody &= places_of(events.person.labels.tolist(), model.described_people) < 0
+    if not nobody.any():
+        return dict(zip(ADDED, (each.mean(0), *ends, each.std(0, ddof=1)), strict=True))
+    over_people = np.where(nobody[:, None], ends, np.nan)
+    here = np.flatnonzero(nobody)
+    shared = model.consensus().set_posterior(inputs, events, groups).take(here)
+    tastes = sets.covariance[here] - shared.covariance
+    each[:, here] = _drawn(shared, (noise[0][:, here], noise[1][:, here]), normal, tastes)
+    ends = np.quantile(each, [tail, 1.0 - tail], axis=0)
+    found = (each.mean(0), *ends, each.std(0, ddof=1), *over_people)
+    return dict(zip((*ADDED, *OVER_PEOPLE), found, strict=True))
+
+
 def _drawn(
-    model: Predicts, sets: SetPosterior, groups: Any, draws: int, rng: np.random.Generator
+    sets: SetPosterior,
+    noises: tuple[FloatArray, FloatArray],
+    normal: FloatArray,
+    tastes: FloatArray | None = None,
 ) -> FloatArray:
-    """Shares of each alternative by draw, (draws, b, k)."""
+    """Shares of each alternative by draw, (draws, b, k).
+
+    :param noises: variances and their weights, (K, b) each.
+    :param normal: (draws, k), standard ones.
+    :param tastes: (b, k, k), covariances of what each draw's shares are averaged over besides.
+    """
     b, k = sets.mean.shape
-    noise, weights = model.look_noise(groups, b)
     values, vectors = np.linalg.eigh(sets.covariance)
     # What is below 0 is rounding: a covariance of differences has at least one value of 0.
     scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    # The symmetric root and the same draws for each set: what else is in the table changes nothing.
-    root = scaled @ vectors.transpose(0, 2, 1)
-    normal = rng.standard_normal((k, draws)).T
+    root = scaled @ vectors.transpose(0, 2, 1)  # the symmetric one, whatever stands beside it
+    draws = len(normal)
     found = np.empty((draws, b, k))
-    step = max(1, _AT_ONCE // (b * k))
+    points = None
+    if tastes is not None:
+        points = sobol_points(_POINTS, k - 1, np.random.default_rng(0))
+    step = max(1, _AT_ONCE // (b * k * (1 if points is None else len(points))))
     for start in range(0, draws, step):
         number = min(step, draws - start)
         z = normal[start : start + number]
         f = (sets.mean + np.einsum("bij,dj->dbi", root, z)).reshape(-1, k)
         mask = np.broadcast_to(sets.mask, (number, b, k)).reshape(-1, k)
         total = np.zeros((number, b, k))
-        for each, weight in zip(noise, weights, strict=True):
+        for each, weight in zip(*noises, strict=True):
             s = np.broadcast_to(each, (number, b)).reshape(-1)
-            logs = independent_choice_log_probabilities(f, np.zeros_like(f), s, mask)
-            total += weight[:, None] * np.exp(logs).reshape(number, b, k)
+            if tastes is None:
+                shares = np.exp(independent_choice_log_probabilities(f, np.zeros_like(f), s, mask))
+            else:
+                apart = np.broadcast_to(tastes, (number, b, k, k)).reshape(-1, k, k)
+                shares = np.exp(choice_log_probabilities(f, apart, s, mask, points))
+                shares /= shares.sum(1, keepdims=True)  # as `predict_choice` has it
+            total += weight[:, None] * shares.reshape(number, b, k)
         found[start : start + number] = total
     return found
-
-
-def _summed(each: FloatArray, level: float) -> tuple[npt.NDArray[Any], ...]:
-    """Mean, lower and upper quantile and standard deviation over draws, (b, k) each."""
-    tail = 0.5 * (1.0 - level)
-    low, high = np.quantile(each, [tail, 1.0 - tail], axis=0)
-    return each.mean(0), low, high, each.std(0, ddof=1)

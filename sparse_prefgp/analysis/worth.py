@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from scipy import special
 
 from sparse_prefgp.analysis.conditional_logit import ConditionalLogit
 from sparse_prefgp.analysis.items import ItemSet, feature_columns, resolve_items
+from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -133,6 +134,7 @@ def worth(
     by_item: bool = False,
     items: Any = None,
     level: float = 0.9,
+    person: Hashable | list[Hashable] | None = None,
 ) -> Worth:
     """What a step of each attribute is worth in units of another.
 
@@ -152,45 +154,53 @@ def worth(
     :param items: raw items, as `predict` takes them, at or over which slopes are taken; by default
         those of the model that were compared. The plane takes the 2,000 compared most.
     :param level: of the intervals.
+    :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
+        these people prefer on average; by default what all share.
     :return: A row for each attribute (and item).
     :raises ValueError: a model without features, or with one alone; a unit that is none of them, is
         a text, or does not vary; steps of what is no numeric feature; too few items for a plane, or
         features that are sums of multiples of others; a level outside (0, 1); what `resolve_items`
-        raises.
+        and `model.of_person` raise; a person of a conditional logit.
     """
     level = level_of_interval(level)
     if isinstance(model, ConditionalLogit):
+        if person is not None:
+            raise ValueError(
+                f"The person {shortened(person)} was asked for, but a conditional logit has one "
+                "utility for all; leave it out, or give a model with tastes."
+            )
         return _of_logit(model, unit, dict(steps or {}), level)
-    columns = _columns(model.duels)
-    numeric = _checked(model.duels, columns, unit)
-    scale = {name: _scale(model.duels, name) for name in numeric}
+    asked: Predicts = seen_by(model, person)
+    columns = _columns(asked.duels)
+    numeric = _checked(asked.duels, columns, unit)
+    scale = {name: _scale(asked.duels, name) for name in numeric}
     wanted = dict(steps or {})
     _check_steps(wanted, numeric, unit)
-    found, compared = _places(model, items)
-    linear = _is_linear(model)
-    transform = model.duels.transform
+    found, compared = _places(asked, items)
+    linear = _is_linear(asked)
+    transform = asked.duels.transform
     unmeasured = None if transform is None else _without_units(transform)
     if not linear and not by_item and unmeasured is not None:
         raise ValueError(
             f"The model has {unmeasured}, which a plane over the others leaves out; ask by item "
             "(by_item=True, --by-item)."
         )
-    inputs = found.inputs[compared][:, : model.duels.num_features]
+    inputs = found.inputs[compared][:, : asked.duels.num_features]
     if by_item:
         rows = []
         for row, place in zip(compared, inputs, strict=True):
-            changes = _changes(model, place, columns, numeric, unit)
+            changes = _changes(asked, place, columns, numeric, unit)
             for values in _rows(changes, scale, wanted, unit, level):
                 rows.append({"item": found.ids[row], **values})
-        at, here = "each item", _at_average(model, inputs, columns, numeric, unit)
+        at, here = "each item", _at_average(asked, inputs, columns, numeric, unit)
     else:
         if linear:
-            at, here = AVERAGE, _at_average(model, inputs, columns, numeric, unit)
+            at, here = AVERAGE, _at_average(asked, inputs, columns, numeric, unit)
         else:
             weight = np.ones(len(compared))
             if items is None:
                 weight = found.comparisons[compared].astype(np.float64)
-            at, here = PLANE, _plane(model, inputs, weight, columns, numeric, unit)
+            at, here = PLANE, _plane(asked, inputs, weight, columns, numeric, unit)
         rows = _rows(here, scale, wanted, unit, level)
     frame = require_pandas().DataFrame(rows)
     return Worth(frame, unit, level, _slope(here, scale[unit], level), at, linear)
@@ -476,5 +486,5 @@ def _is_linear(model: Predicts) -> bool:
             return all(plain(part) for part in kernel.kernels)
         return type(kernel) is kinds.Linear or isinstance(kernel, kinds.Constant)
 
-    part = feature_part(model.kernel)
-    return part is None or plain(part)
+    parts = map(feature_part, model.kernels_of_utilities)
+    return all(part is None or plain(part) for part in parts)

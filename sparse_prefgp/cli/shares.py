@@ -53,6 +53,7 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
     if options.picture is not None:
         check_file(options.picture, options.overwrite, options.alternatives, ending=".png")
     fitted = open_model(console, saved.model)
+    from sparse_prefgp.analysis.shares import ADDED, OVER_PEOPLE
     from sparse_prefgp.analysis.shares import shares as shares_of
 
     with console.status("Drawing utilities …"):
@@ -74,7 +75,7 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
 
         save(plotting.shares(found).figure, options.picture)
     some, total = frame.head(options.show), len(frame)
-    numbers = ("share", "lower", "upper", "sd")
+    numbers = (*ADDED, *OVER_PEOPLE)
     columns = {
         name: chances(some[name]) if name in numbers else [str(x) for x in some[name]]
         for name in some.columns
@@ -85,12 +86,7 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
         title = f"The first {len(some):,} of {total:,} alternatives"
     left = tuple(name for name in columns if name not in numbers)
     console.print(cells_table(title, columns, left=left, spare=left[::-1]))
-    console.print(
-        Text(
-            f"Shares with their {100 * found.level:g} % intervals, from {found.draws:,} draws of "
-            "the utilities."
-        )
-    )
+    console.print(Text(found.note))
     if options.picture is not None:
         console.print(Text(f"Drawn in {options.picture}."), soft_wrap=True)
     console.finish(found.to_dict(), options.out)

@@ -11,7 +11,7 @@ from rich.text import Text
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, cells_table, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import names, option, same_as
 
@@ -30,6 +30,7 @@ class WorthOptions:
         parse=names,
     )
     by_item: bool = option("At each item, not at the average one.", default=False)
+    person: Sequence[str] = same_as(Shared, "person")
     out: Path | None = option("Write the table here (.csv).", default=None)
     picture: Path | None = option("Draw it here (.png).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
@@ -78,6 +79,7 @@ def worth(console: Output, saved: SavedModel, options: WorthOptions) -> None:
         by_item=options.by_item,
         items=saved.items_of(fitted),
         level=options.level,
+        person=person_of(options.person),
     )
     frame = found.frame
     if options.out is not None:

@@ -40,7 +40,8 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     - `predict_f(items)`: a dictionary of `mean` (N, 1) and `variance` (N, 1) of the utility;
     - `predict_duel(first, second)`: `probability` (N,) that each first item beats the second, and
       for a model with a margin `tie_probability` (N,), for one with grades `grade_probabilities`
-      (N, L), worst first; with noise by group, of an unknown one;
+      (N, L), worst first; with noise by group, of an unknown one; with tastes, for somebody of
+      whom nothing is known, or of a view (`model.of_person`) for its person;
     - `predict_choice(items, mask)` for sets, (N, k, D) and (N, k) of truth values, which of them
       there are, one at least: `probability` (N, k) that each is chosen, 0 for none, by expectation
       propagation as `model.predict_choice` has it, and `change` (N,), by how much its sites still
@@ -88,8 +89,9 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         )
     ratios = new_ratios(model.noise_ratio)
     noises, weights = float(model.noise_variance.numpy()) * ratios.ratios, ratios.weights
-    model, posterior = _constant(model)
-    rows = int(posterior.terms.weights.shape[0])
+    model = _constant(model)
+    utilities, outcomes = map(_held, (model.posterior(), model.posterior_of_outcomes()))
+    rows = int(outcomes.terms.weights.shape[0])
     if rows > _MOST_ROWS:
         raise ValueError(
             f"The posterior has {rows} inducing variables or items, but a SavedModel holds at most "
@@ -98,13 +100,13 @@ def _predictions(model: PreferenceGP) -> tf.Module:
     items = tf.TensorSpec([None, len(_columns(model))], gpflow.default_float())
 
     def predict_f(items: tf.Tensor) -> dict[str, tf.Tensor]:
-        both = _in_chunks(posterior.marginal, model._inputs(items))
+        both = _in_chunks(utilities.marginal, model._inputs(items))
         return {"mean": both[:, :1], "variance": both[:, 1:]}
 
     def predict_duel(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
         ahead = model._inputs(first)
         pairs = tf.stack([ahead, model._inputs(second, before=tf.shape(ahead)[0])], 1)
-        both = _in_chunks(posterior.difference, pairs)
+        both = _in_chunks(outcomes.difference, pairs)
         mean, variance = both[:, 0], both[:, 1]
         found = {"probability": tf.exp(model.log_win(mean, variance))}
         if model.margin is not None:
@@ -121,7 +123,7 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         sets, size = tf.shape(items)[0], tf.shape(items)[1]
         place = tf.reshape(tf.range(sets * size), [sets, size])
         pairs = tf.stack([tf.repeat(place, size, axis=1), tf.tile(place, [1, size])], -1)
-        both = _in_chunks(posterior.difference, tf.gather(rows, tf.reshape(pairs, [-1, 2])))
+        both = _in_chunks(outcomes.difference, tf.gather(rows, tf.reshape(pairs, [-1, 2])))
         both = tf.cast(tf.reshape(both, [sets, size, size, 2]), tf.float64)
         # Utilities less that of the first.
         apart = both[..., 1]
@@ -151,33 +153,29 @@ def _predictions(model: PreferenceGP) -> tf.Module:
     return module
 
 
-def _constant(model: PreferenceGP) -> tuple[PreferenceGP, Posterior]:
-    """The model, as far as probabilities go, and its posterior with tensors for parameters.
+def _constant(model: PreferenceGP) -> PreferenceGP:
+    """The model, as far as probabilities go, with tensors for parameters, at the same sites.
 
     A variable would have to be kept by whoever loads a function that reads it.
     """
     constant = copy.copy(model)
-    for name in ("covariate_variance", "lean_variance", "people_variance"):
+    tensors = ("covariate_variance", "lean_variance", "people_variance", "tie_share", "margin")
+    for name in tensors:
         part = getattr(model, name)
         constant.__dict__[name] = None if part is None else tf.convert_to_tensor(part)
-    for name in ("kernel", "mean_function", "inducing_variable"):
+    for name in ("kernel", "taste", "mean_function", "inducing_variable"):
         part = getattr(model, name)
         constant.__dict__[name] = None if part is None else gpflow.utilities.freeze(part)
+    constant.__dict__["cut_steps"] = tuple(map(tf.convert_to_tensor, model.cut_steps))
     problem = constant.problem()
-    constant.__dict__.update(
-        cut_steps=tuple(tf.convert_to_tensor(step) for step in model.cut_steps),
-        noise_variance=problem.noise_variance,
-        tie_share=None if model.tie_share is None else tf.convert_to_tensor(model.tie_share),
-        margin=None if model.margin is None else tf.convert_to_tensor(model.margin),
-    )
-    prior = model.approximation.prior(problem)
-    return constant, replace(
-        model.posterior(),
-        kernel=problem.kernel,
-        mean_function=problem.mean_function,
-        features=prior.features,
-        beside=prior.beside,
-    )
+    constant.__dict__["noise_variance"] = problem.noise_variance
+    constant.take(problem, model)
+    return constant
+
+
+def _held(posterior: Posterior) -> Posterior:
+    """With constants for what the kernel of a view has besides the model's parameters."""
+    return replace(posterior, kernel=gpflow.utilities.freeze(posterior.kernel))
 
 
 def _of_rows(function: Callable[..., dict[str, tf.Tensor]], **inputs: tf.TensorSpec) -> Any:

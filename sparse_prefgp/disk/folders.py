@@ -42,7 +42,7 @@ def held(path: Path, what: str = "program", seconds: float = 0.0) -> Iterator[No
     The lock is the system's, on a file next to the place: it ends with the process, however that
     ends. Within the block it can be taken again. Nothing is locked where the system cannot.
 
-    :param what: is being done, as others are told.
+    :param what: is being done, in words for whoever is refused.
     :param seconds: to wait for somebody who writes.
     :raises ValueError: somebody else writes there, or nothing can be made there.
     """

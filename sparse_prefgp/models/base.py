@@ -19,16 +19,25 @@ from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import InferenceResult, ParallelEP
+from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.models.choosing import ChoicePredictions
 from sparse_prefgp.models.outcomes import places_of
-from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_method
+from sparse_prefgp.models.posterior import Posterior, each_difference, posterior_method
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.machine import free_memory
 from sparse_prefgp.support.words import shortened
+
+
+# Views, by name: what all share, and somebody of whom nothing is known.
+def _shared(model: DuelGP[Any, Any]) -> Posterior:
+    return model._shared()
+
+
+def _nobody(model: DuelGP[Any, Any]) -> Posterior:
+    return model._nobody()
 
 
 class Solution(Protocol):
@@ -128,17 +137,81 @@ class DuelGP(
         """Log evidence in nats, with the approximation's correction, over all duels."""
         return self._inferred().solution.log_evidence
 
+    # For whom. All that is predicted comes from one of these two posteriors, which differ only
+    # where people have tastes and nobody is named.
+
+    # Whose both are; None where nobody is named.
+    _view: Callable[[Any], Posterior] | None = None
+
     @posterior_method
     def posterior(self) -> Posterior:
-        """q(f) for the parameters as they are now; what is held does not change with them."""
-        if self._view is not None:
-            return self._view(self)
-        return self._inferred().solution.posterior
+        """q(f) of utilities, for the parameters as they are now: with tastes of what all share,
+        unless the model is a view. What is held does not change with the parameters.
+
+        While a `tf.function` is traced, inference becomes part of the graph, so that the compiled
+        prediction follows the parameters.
+
+        :raises ValueError: of one person, or of streamed duels, while a `tf.function` is traced.
+        """
+        return self._of(self._view or _shared)
+
+    def posterior_of_outcomes(self) -> Posterior:
+        """q(f) of whom outcomes are predicted for: `posterior`, but with tastes that of somebody of
+        whom nothing is known, unless the model is a view.
+
+        :raises ValueError: as `posterior`; while a `tf.function` is traced also where people have
+            features.
+        """
+        return self._of(self._view or (_shared if self.taste is None else _nobody))
+
+    @property
+    def is_of_nobody(self) -> bool:
+        """Whether outcomes are those of somebody of whom nothing is known, whose taste may be
+        any."""
+        return self.taste is not None and self._view in (None, _nobody)
+
+    @property
+    def kernels_of_utilities(self) -> tuple[gpflow.kernels.Kernel, ...]:
+        """Whose sum `posterior` has: that of what all share, and in a view of people the taste."""
+        if self.taste is None or self._view in (None, _shared):
+            return (self.kernel,)
+        return self.kernel, self.taste
+
+    def _of(self, view: Callable[[Any], Posterior]) -> Posterior:
+        if not tf.executing_eagerly() and (
+            view not in (_shared, _nobody) or (view is _nobody and self.people_variance is not None)
+        ):
+            raise ValueError(
+                "What is known of people is NumPy, which no compiled function can compute; call "
+                "predictions for people outside of tf.function, or export those of a view "
+                "(export_saved_model)."
+            )
+        return view(self)
+
+    def _solution(self) -> S:
+        """Where inference ended, or ends as part of the graph that is being traced."""
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "Streamed duels are read by Python, which no compiled function can do; call "
+                "predictions outside of tf.function."
+            )
+        return self._inferred().solution
+
+    def _shared(self) -> Posterior:
+        return self._solution().posterior
 
     # People.
 
-    # Whose posterior it is; None for what all share.
-    _view: Callable[[Any], Posterior] | None = None
+    def consensus(self) -> Self:
+        """This model, all that is asked of it being asked of what all people share.
+
+        A view, as of `of_person`. Utilities are those of the model itself, but outcomes are not:
+        those are of somebody, who has a taste besides.
+
+        :raises ValueError: a model without tastes.
+        """
+        self._require_tastes()
+        return self._seen_by(_shared)
 
     def of_person(self, person: Hashable | None) -> Self:
         """This model, its utility being that of one person.
@@ -152,7 +225,7 @@ class DuelGP(
         """
         self._require_tastes()
         if person is None:
-            return self._seen_by(lambda model: model._nobody())
+            return self._seen_by(_nobody)
         (number,) = places_of([person], self.described_people)
         if number >= len(self.people):
             return self._seen_by(lambda model: model._described(int(number)))
@@ -217,16 +290,25 @@ class DuelGP(
                 "The duels have other covariates than those of the model; give the same."
             )
         graph = replace(graph.one_by_one(), people=np.zeros(graph.num_sites, np.int64))
-        strangers = self._inferred().solution.strangers
         tolerance, approximation = self.engine.tolerance, self.approximation
         share = 1.0 if approximation.has_blocks else approximation.residual_share
-        posterior, point = strangers.meet(graph, ParallelEP(tolerance=tolerance), share, own)
+
+        def met(strangers: Strangers) -> tuple[Posterior, FixedPoint]:
+            return strangers.meet(graph, ParallelEP(tolerance=tolerance), share, own)
+
+        strangers = self._solution().strangers
+        posterior, point = met(strangers)
         if not bool(point.found.change <= tolerance):
             warnings.warn(
                 f"Inference for the new person did not converge in {int(point.sweeps)} sweeps.",
                 stacklevel=2,
             )
-        return self._seen_by(lambda model: posterior)
+
+        def view(model: Any) -> Posterior:
+            now = model._solution().strangers
+            return posterior if now is strangers else met(now)[0]
+
+        return self._seen_by(view)
 
     def tastes(self, Xnew: Any = None) -> FloatArray:
         """Expected own utility of each person, beyond what all share: (P, N).
@@ -255,17 +337,17 @@ class DuelGP(
         raise NotImplementedError
 
     def _nobody(self) -> Posterior:
-        solution = self._inferred().solution
+        solution = self._solution()
         return solution.strangers.nobody(solution.posterior)
 
     def _described(self, number: int) -> Posterior:
         """q(f) of a person of whom features alone are known, by the place among all."""
-        by_features = self._inferred().solution.strangers.problem.by_features
+        by_features = self._solution().strangers.problem.by_features
         assert by_features is not None
         return self._of_features(by_features.people[number])
 
     def _of_features(self, features: FloatArray) -> Posterior:
-        solution = self._inferred().solution
+        solution = self._solution()
         return solution.strangers.described(features, solution.posterior)
 
     def _own_features(self, given: Any) -> FloatArray:
@@ -320,10 +402,8 @@ class DuelGP(
             )
 
     def _differences(self, pairs: tf.Tensor, people: IntArray | None = None) -> tf.Tensor:
-        if self.taste is None or self._view is not None or not tf.executing_eagerly():
-            return super()._differences(pairs, people)
-        if people is None:
-            return in_chunks(self._nobody().difference, pairs)
+        if people is None or self._view is not None:
+            return each_difference(self.posterior_of_outcomes(), pairs)
         found = np.empty((len(people), 2))
         known = (people >= 0) & (people < len(self.people))
         if known.any():
@@ -331,12 +411,12 @@ class DuelGP(
             found[known] = self._known_people().differences(some, people[known])
         described = people >= len(self.people)
         if described.any():
-            strangers = self._inferred().solution.strangers
+            strangers = self._solution().strangers
             some = tf.boolean_mask(pairs, described)
             found[described] = strangers.described_differences(some, people[described])
         if (people < 0).any():
             some = tf.boolean_mask(pairs, people < 0)
-            found[people < 0] = in_chunks(self._nobody().difference, some)
+            found[people < 0] = self._differences(some)
         return tf.constant(found)
 
     @property

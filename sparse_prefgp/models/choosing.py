@@ -30,6 +30,8 @@ class ChoicePredictions:
 
     noise_variance: gpflow.Parameter
     noise_ratio: gpflow.Parameter | None
+    # Whose utilities they are, whoever a table names; None for those that it names.
+    _view: Callable[[Any], Posterior] | None
 
     if TYPE_CHECKING:
 
@@ -52,6 +54,8 @@ class ChoicePredictions:
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
         def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor: ...
+
+        def _before_covariates(self, rows: FloatArray) -> FloatArray: ...
 
         def require_no_pair_effects(self, what: str) -> None: ...
 
@@ -201,7 +205,7 @@ class ChoicePredictions:
         self._check_noise()
         at_rows, there = padded(events)
         people = None
-        if self.people and events.person is not None:
+        if self.people and self._view is None and events.person is not None:
             people = self._person_numbers(events.person.labels, len(events))
         return self._known_of(*self._rows_of(inputs, events, at_rows, groups), there, people)
 
@@ -228,6 +232,12 @@ class ChoicePredictions:
     # Inside.
 
     def _check_noise(self) -> None:
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "Probabilities of answers about sets are NumPy, which no compiled function can "
+                "compute; call them outside of tf.function, or export the model "
+                "(export_saved_model)."
+            )
         self.require_no_pair_effects("The probability of an answer about a set")
         if not self.engine.link_function.has_normal_noise:
             raise ValueError(
@@ -276,11 +286,8 @@ class ChoicePredictions:
         self, rows: FloatArray, covariates: FloatArray, groups: Any, set_of_row: IntArray
     ) -> FloatArray:
         """Rows with covariates and, where judges lean, the number of who judges."""
-        layout, columns = self.row_layout, [rows]
-        if layout.numbered and rows.shape[1] == layout.features:
-            columns.append(np.full((len(rows), 1), -1.0))
-        columns.append(covariates)
-        if layout.judged:
+        columns = [self._before_covariates(rows), covariates]
+        if self.row_layout.judged:
             judge = np.full(len(rows), -1.0)
             if groups is not None:
                 sets = int(set_of_row[-1]) + 1

@@ -19,7 +19,7 @@ from sparse_prefgp.data.slices import Dated, date_text, days_of
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbers, new_ratios
-from sparse_prefgp.models.posterior import Posterior, each_difference, predictions
+from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
@@ -95,6 +95,8 @@ class DuelPredictions:
         def row_layout(self) -> RowLayout: ...
 
         def posterior(self) -> Posterior: ...
+
+        def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -349,6 +351,11 @@ class DuelPredictions:
         groups = self._noise_groups(groups)
         if groups is None:
             return None
+        if like.shape[0] is None:
+            raise ValueError(
+                "Groups were given to a prediction that is being compiled for any number of pairs; "
+                "call it outside of tf.function, or compile it for one number."
+            )
         return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
@@ -374,7 +381,15 @@ class DuelPredictions:
             known.
         :param at: the date or (N,) dates of utilities that move in time, in days since 1970, as
             `datetime64` or as text; by default that of the last duel.
+        :raises ValueError: any of these while a `tf.function` is traced, which takes items alone.
         """
+        if not tf.executing_eagerly():
+            said = {"covariates": covariates, "people": people, "dates (at=)": at}
+            for what in (name for name, value in said.items() if value is not None):
+                raise ValueError(
+                    f"{what[0].upper()}{what[1:]} were given to a prediction that is being "
+                    "compiled, which takes items alone; call it outside of tf.function."
+                )
         if at is not None:
             Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
         if covariates is not None:
@@ -400,13 +415,6 @@ class DuelPredictions:
                 "(PreferenceGP(…, taste=kernel), fit --person), or leave them out."
             )
         return person_numbers(people, pairs, self.described_people)
-
-    def _differences(self, pairs: tf.Tensor, people: IntArray | None = None) -> tf.Tensor:
-        """Mean and variance of f(a) - f(b) for stacked pairs (N, 2, D), (N, 2).
-
-        :param people: (N,) numbers of whose utility it is, of a model with tastes.
-        """
-        return each_difference(self.posterior(), pairs)
 
     def scale_is_free(self) -> bool:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""
@@ -492,13 +500,16 @@ class DuelPredictions:
             judge[:, 0] = group_numbers(groups, n, self.duels, layout.judged)
         rows = []
         for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
-            if layout.numbered and side.shape[1] == layout.features:
-                side = np.column_stack([side, np.full(len(side), -1.0)])
-            if layout.dated:
-                side = self._inputs(side).numpy()[:, : layout.first_covariate]
             more = [np.broadcast_to(said, (n, c))] + ([judge] if layout.judged else [])
-            rows.append(np.column_stack([side, *more]))
+            rows.append(np.column_stack([self._before_covariates(side), *more]))
         return rows[0], rows[1]
+
+    def _before_covariates(self, rows: FloatArray) -> FloatArray:
+        """Rows of items with all columns that stand before covariates, dates among them."""
+        layout = self.row_layout
+        if layout.numbered and rows.shape[1] == layout.features:
+            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
+        return self._inputs(rows).numpy()[:, : layout.first_covariate] if layout.dated else rows
 
     def dated(self, rows: Any, at: Any) -> FloatArray:
         """Rows of items (N, D) or (N, D + 1) with their numbers, at a date or (N,) dates.

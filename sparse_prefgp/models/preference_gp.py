@@ -90,7 +90,6 @@ from sparse_prefgp.models.pair_posterior import pair_posterior
 from sparse_prefgp.models.posterior import (
     Posterior,
     in_chunks,
-    posterior_method,
     posteriors_in_blocks,
     predictions,
 )
@@ -749,20 +748,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     # Prediction.
 
-    @posterior_method
-    def posterior(self) -> Posterior:
-        """q(f) for the parameters as they are now; what is held does not change with them.
+    def _shared(self) -> Posterior:
+        return self.posterior_in_time() if self._dated is not None else super()._shared()
 
-        While a `tf.function` is traced, inference becomes part of the graph, so that the compiled
-        prediction follows the parameters.
-        """
-        if self._view is not None:
-            return self._view(self)
-        if self._dated is not None:
-            return self.posterior_in_time()
-        if tf.executing_eagerly():
-            return self._inferred().solution.posterior
-        return self._traced().posterior
+    def _solution(self) -> Solved:
+        return super()._solution() if tf.executing_eagerly() else self._traced()
 
     @property
     def people(self) -> tuple[Hashable, ...]:
@@ -790,7 +780,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return np.asarray(features.of(self.people).mean(0))
 
     def _known_people(self) -> KnownPeople:
-        return self._inferred().solution.people
+        return self._solution().people
 
     def posterior_in_block(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
@@ -808,7 +798,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return self._in_blocks()(number)
 
     def _in_blocks(self) -> Callable[[int], Posterior]:
-        at = self._inferred().solution if tf.executing_eagerly() else self._traced()
+        at = self._solution()
         counted = totals(at.sites, at.prior.factors.counts)
         return posteriors_in_blocks(at.problem, at.prior, *counted)
 
@@ -1023,6 +1013,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         # Predictions need the sites alone; what else is known at them is computed when asked for.
         solved = Solved(problem, prior, self.engine, self._sites_memory.sites())
         self._known = Inferred(Fingerprint.of(self), solved, result)
+
+    def take(self, problem: DuelProblem, other: PreferenceGP) -> None:
+        """Predict by this problem at the sites of another model of the same graph."""
+        known = other._inferred()
+        prior = self.approximation.prior(problem)
+        solved = replace(known.solution, problem=problem, prior=prior)
+        self._known = Inferred(Fingerprint.of(self), solved, known.result)
 
     def silence_scale_warning(self) -> None:
         """Whoever frees the scale on purpose need not be warned."""

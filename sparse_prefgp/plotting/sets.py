@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.shares import ADDED, Shares
+from sparse_prefgp.analysis.shares import ADDED, OVER_PEOPLE, Shares
 from sparse_prefgp.analysis.worth import Worth
 from sparse_prefgp.plotting.canvas import BLUE, GREY, SMALL, axes_or_new, set_rows
 
@@ -88,7 +88,7 @@ def worth(found: Worth, *, ax: Axes | None = None) -> Axes:
 
 def _names(frame: Any) -> list[str]:
     """What tells the alternatives of a set apart: their ids, or the columns that differ."""
-    columns = [name for name in frame.columns if name not in ADDED]
+    columns = [name for name in frame.columns if name not in (*ADDED, *OVER_PEOPLE)]
     if "item_id" in columns:
         columns = ["item_id"]
     differ = [name for name in columns if frame[name].nunique() > 1]

@@ -1,5 +1,6 @@
 """Contributions of features to the utility difference of two items."""
 
+import dataclasses
 import json
 import math
 import re
@@ -81,7 +82,7 @@ def test_linear_utility_has_weights(duels):
     assert found.frame["contribution"].abs().is_monotonic_decreasing
 
 
-def test_both_methods_agree_on_an_additive_utility(additive, monkeypatch):
+def test_both_methods_agree_on_an_additive_utility(additive):
     exact = explain(additive, 0, 5)
     assert exact.method == EXACT
     # Each part depends on its own feature alone.
@@ -89,11 +90,12 @@ def test_both_methods_agree_on_an_additive_utility(additive, monkeypatch):
     hybrid = np.array([[x[0, 0], x[5, 1]]])
     alone = float(additive.predict_difference(hybrid, x[[5]])[0][0])
     assert abs(contributions(exact)["a"] - alone) < IDENTITY
-    monkeypatch.setattr(room, "_is_additive", lambda model, columns: False)
-    path = explain(additive, 0, 5)
-    assert path.method == PATH and path.converged and path.frame["sd"].isna().all()
-    gap = contributions(path) - contributions(exact)
-    assert gap.abs().max() <= path.tolerance
+    changed = np.stack([[x[0, 0], x[5, 1]], [x[5, 0], x[0, 1]]])
+    path, _, converged = room._path(
+        additive, x[[0, 5]], changed, exact.difference, room.STEPS, exact.tolerance
+    )
+    assert converged
+    assert np.abs(path - contributions(exact)[["a", "b"]]).max() <= exact.tolerance
 
 
 def test_integrated_path_is_complete(joint):
@@ -114,6 +116,37 @@ def test_what_is_not_met_is_said(joint, monkeypatch):
     found = explain(joint, 2, 11, steps=1)
     assert not found.converged and found.steps == 2
     assert "tolerance of" in str(found) and "was not met" in str(found)
+    assert "Contributions add up to the difference;" in str(found)
+    # What does not add up is not said to.
+    off = dataclasses.replace(found, residual=2e-6 * found.difference)
+    assert f"Contributions miss the difference by {abs(off.residual):.0e};" in str(off)
+    assert "add up" not in str(off)
+
+
+def test_what_is_explained_is_the_utility_that_is_asked_for():
+    """Of a person whose taste is not additive, where what all share is; and of nobody."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, 2))
+    first = rng.integers(0, 12, 60)
+    second = (first + rng.integers(1, 12, 60)) % 12
+    ahead = x[first].prod(1) > x[second].prod(1)
+    duels = spg.Duels(
+        x,
+        np.where(ahead, first, second),
+        np.where(ahead, second, first),
+        people=[f"p{k}" for k in rng.integers(0, 3, 60)],
+        feature_names=["a", "b"],
+    )
+    model = spg.PreferenceGP(duels, KINDS.Linear([1.0, 1.0]), taste=SE(lengthscales=[1.0, 1.0]))
+    found = explain(model, 0, 5, person="p0")
+    assert found.method == PATH and found.converged
+    assert abs(found.difference - contributions(found).sum()) <= 1e-6 * abs(found.difference)
+    nobody = explain(model, 0, 5)
+    assert nobody.method == EXACT and abs(nobody.residual) < IDENTITY
+    # The sd of a contribution is of whom the probability is: with a taste besides.
+    alone = np.array([[x[0, 0], x[5, 1]]])
+    sd = float(model.predict_difference(alone, x[[5]])[1][0]) ** 0.5
+    assert nobody.frame.set_index("feature")["sd"]["a"] == pytest.approx(sd, abs=IDENTITY)
 
 
 def test_symmetric_features_get_equal_shares():
@@ -152,7 +185,6 @@ def test_symmetric_features_get_equal_shares():
 @pytest.mark.filterwarnings("ignore:.*cancels:UserWarning")
 def test_what_is_additive(duels, kernel, additive):
     model = spg.PreferenceGP(duels, kernel())
-    assert room._is_additive(model, room._columns(duels)) is additive
     found = explain(model, 1, 2)
     assert (found.method == EXACT) is additive
     if additive:
@@ -243,7 +275,9 @@ def test_levels_of_a_column_count_together(cars):
     same = explain(model, "car 0", "car 3")
     assert contributions(same)["fuel"] == 0.0
     assert "\nand 1 that contributes nothing\nContributions add up" in str(same)
-    assert "fuel" not in str(same) and "contribution\n" in str(same)  # and no empty sd
+    assert "fuel" not in str(same)
+    # What one feature changes alone is all, and has an sd; a path has none, and no empty column.
+    assert same.method == EXACT and "contribution\n" in str(found)
     assert str(same).startswith(same.headline) and "price" not in same.headline
     linear = spg.PreferenceGP(
         model.duels,
@@ -260,7 +294,7 @@ def test_new_items_and_json(cars):
     found = explain(model, "new 1", "car 1", new)
     assert contributions(found)["price"] == 0.0
     with pytest.warns(UserWarning, match="not seen in training"):
-        found = explain(model, "new 1", "car 1", new.assign(fuel="steam"))
+        found = explain(model, "new 1", "car 2", new.assign(fuel="steam"))
     assert found.frame.set_index("feature").loc["fuel", "first"] == UNKNOWN_LEVEL
     as_dict = json.loads(json.dumps(found.to_dict()))
     assert as_dict["method"] == PATH and as_dict["contributions"][0]["sd"] is None

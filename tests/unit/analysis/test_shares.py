@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.shares import OVER_PEOPLE as PEOPLE
 from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.factors.choices import independent_choice_log_probabilities
+from tests.tolerances import IDENTITY
 
 DRAWS = 4000
 
@@ -102,6 +105,57 @@ def test_shares_of_known_and_of_unknown_people(items: np.ndarray) -> None:
     nobody = spg.shares(model, table.drop(columns="judge"), draws=2000).frame
     expected = model.predict_choice(pair).numpy()[0]
     assert np.abs(nobody["share"].to_numpy()[:2] - expected).max() < 0.03
+
+
+@pytest.fixture(scope="module")
+def tastes(items: np.ndarray) -> spg.PreferenceGP:
+    rng = np.random.default_rng(1)
+    first = rng.integers(0, 8, 60)
+    second = (first + rng.integers(1, 8, 60)) % 8
+    duels = spg.Duels(items, first, second, people=np.arange(60) % 5, item_ids=list("abcdefgh"))
+    kind = gpflow.kernels.SquaredExponential
+    return spg.PreferenceGP(duels, kind(variance=1.0), taste=kind(variance=3.0))
+
+
+def test_how_sure_the_mean_share_is_and_how_people_differ(
+    tastes: spg.PreferenceGP, items: np.ndarray
+) -> None:
+    found = spg.shares(tastes, items[:3], draws=1500, rng=np.random.default_rng(0))
+    frame = found.frame
+    # Brute force: chances of people, and the mean share over people, given what all share.
+    rng = np.random.default_rng(2)
+    mean, shared = (x.numpy() for x in tastes.consensus().predict_f(items[:3], full_cov=True))
+    g = rng.multivariate_normal(mean[:, 0], shared[0], 3000)
+    h = rng.multivariate_normal(np.zeros(3), tastes.taste(items[:3]).numpy(), 3000)
+
+    def chances(f: np.ndarray) -> np.ndarray:
+        flat, half = f.reshape(-1, 3), np.full(f.size // 3, 0.5)
+        logs = independent_choice_log_probabilities(flat, 0.0 * flat, half, flat == flat)
+        return np.exp(logs).reshape(f.shape)
+
+    of_all = chances(g[:80, None] + h[None, :80]).mean(1)
+    for names, wanted in ((("lower", "upper"), of_all), (PEOPLE, chances(g + h))):
+        ends = np.quantile(wanted, [0.05, 0.95], axis=0)
+        for name, end in zip(names, ends, strict=True):
+            np.testing.assert_allclose(frame[name], end, atol=0.08)
+    by_points = tastes.predict_choice(items[None, :3], method="points", points=4096).numpy()[0]
+    error = 4.0 * frame["sd"] / np.sqrt(1500) + 2e-3
+    assert np.all(np.abs(frame["share"] - by_points) < error)
+    assert np.all(frame["upper"] - frame["lower"] < frame[PEOPLE[1]] - frame[PEOPLE[0]])
+    assert "how sure the share among all people is" in str(found)
+
+
+def test_the_shares_of_one_person_have_one_interval(
+    tastes: spg.PreferenceGP, items: np.ndarray
+) -> None:
+    view = spg.shares(tastes.of_person(1), items[:3], draws=50).frame
+    assert PEOPLE[0] not in view
+    nobody = spg.shares(tastes.of_person(None), items[:3], draws=50).frame
+    alone = spg.shares(tastes, items[:3], draws=50).frame
+    pd.testing.assert_frame_equal(nobody, alone)
+    sets = pd.DataFrame({"choice_set": [1, 1, 1, 2, 2, 2, 2], "item_id": list("abcdefg")})
+    beside = spg.shares(tastes, sets, draws=50).frame[:3]
+    np.testing.assert_allclose(beside[list(alone)[2:]], alone[list(alone)[2:]], rtol=IDENTITY)
 
 
 @pytest.mark.parametrize(

@@ -215,3 +215,43 @@ def test_pictures(linear: spg.PreferenceGP, curved: spg.PreferenceGP) -> None:
     np.testing.assert_array_equal([b.get_width() for b in ax.patches], 100 * found.frame["share"])
     with pytest.raises(ValueError, match="count from 0"):
         spg.plotting.shares(found, which=1)
+
+
+def test_worth_for_one_person() -> None:
+    """Of a linear utility of a person, by the slopes that predictions tell."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(10, 2))
+    first = rng.integers(0, 10, 60)
+    second = (first + rng.integers(1, 10, 60)) % 10
+    who = rng.integers(0, 3, 60)
+    slopes = np.array([[1.0, -1.0], [3.0, -1.0], [1.0, -3.0]])[who]
+    ahead = (x[first] * slopes).sum(1) > (x[second] * slopes).sum(1)
+    duels = spg.Duels(
+        x,
+        np.where(ahead, first, second),
+        np.where(ahead, second, first),
+        people=[f"p{k}" for k in who],
+        feature_names=["speed", "price"],
+    )
+    kinds = gpflow.kernels
+    model = spg.PreferenceGP(duels, kinds.Linear([1.0, 1.0]), taste=kinds.Linear([2.0, 2.0]))
+
+    def expected(view: spg.PreferenceGP) -> float:
+        speed, price = (float(view.predict_f(row[None])[0][0, 0]) for row in np.eye(2))
+        return -speed / price
+
+    found = {person: spg.worth(model, person=person) for person in (None, "p1", "p2")}
+    for person, one in found.items():
+        view = model if person is None else model.of_person(person)
+        np.testing.assert_allclose(one.frame["worth"], [expected(view)], rtol=1e-6)
+        assert one.linear
+    assert found["p1"].frame["worth"][0] > found["p2"].frame["worth"][0]
+    both = spg.worth(model, person=["p1", "p2"])
+    assert both.linear
+    model.taste = kinds.SquaredExponential()
+    assert spg.worth(model).linear and not spg.worth(model, person="p1").linear
+    with pytest.raises(ValueError, match="'p9' is unknown to the model"):
+        spg.worth(model, person="p9")
+    logit = spg.conditional_logit(spg.Duels(x, first, second, feature_names=["speed", "price"]))
+    with pytest.raises(ValueError, match="'p1' was asked for, but a conditional logit has one"):
+        spg.worth(logit, person="p1")
