@@ -24,9 +24,23 @@ from sparse_prefgp.data.graph import DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
+from sparse_prefgp.support.machine import ask
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations.in_time import InTime
+
+
+# Square matrices that meet where sites are found, and with the gradient of the evidence.
+_SQUARES, _SQUARES_OF_GRADIENT = 5, 13
+
+
+def ask_for_squares(size: int, what: str, remedy: str) -> None:
+    """Ask for the memory that inference with matrices of size × size takes.
+
+    :raises NotEnoughMemory: more than is free.
+    """
+    number = _SQUARES if tf.executing_eagerly() else _SQUARES_OF_GRADIENT
+    ask(number * 8 * size**2, what, remedy)
 
 
 class CompiledKernel(NamedTuple):

@@ -13,6 +13,7 @@ from sparse_prefgp.approximations.base import (
     Approximation,
     DuelPrior,
     DuelProblem,
+    ask_for_squares,
     build_factors,
     sample_duels,
 )
@@ -71,6 +72,12 @@ class Exact(Approximation):
         rows = as_float(graph.rows)
         winners, losers = graph.edges
         over_items = apart and is_over_items(self.over, graph)
+        size = graph.num_rows if over_items else max(graph.num_sites, graph.num_rows)
+        ask_for_squares(
+            size,
+            f"Exact covariances of {size:,} {'items' if over_items else 'distinct duels'}",
+            "use an approximation with inducing inputs, such as --approximation vfe (VFE())",
+        )
         covariance: Covariance
         if over_items:
             matrix = DenseOverItems(kernel_matrix(problem.kernel, rows), graph)

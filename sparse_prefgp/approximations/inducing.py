@@ -22,12 +22,13 @@ from sparse_prefgp.approximations.base import (
     Approximation,
     DuelPrior,
     DuelProblem,
+    ask_for_squares,
     build_factors,
     prior_variance,
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.in_time import InTime, over_time
-from sparse_prefgp.approximations.layout import choose_layout
+from sparse_prefgp.approximations.layout import ask_for_features, choose_layout
 from sparse_prefgp.approximations.pair_residual import PairResidual
 from sparse_prefgp.approximations.people import FeaturesOfItems, LeftOfPeople, over_people
 from sparse_prefgp.approximations.set_residual import SetResidual
@@ -166,6 +167,9 @@ class InducingApproximation(SummedApproximation):
             if apart is not None:
                 return self._beside_effects(problem._replace(kernel=apart[0]), apart[1])
         basis = whitened(problem)
+        if effect is not None or graph.noises is not None:
+            n, p = graph.num_rows, basis.size
+            ask_for_features(n, graph.num_sites, p, 3 * n * p * basis.factor.dtype.size)
         if effect is not None:
             return self._over_pairs(problem, basis, tf.convert_to_tensor(effect.variance))
         if graph.noises is not None and self.over == "duels":
@@ -382,7 +386,13 @@ class Whitened(NamedTuple):
 
 
 def factorise(problem: DuelProblem) -> tuple[tf.Tensor, tf.Tensor]:
-    """L with K_uu = L L', (m, m), and the jitter that took."""
+    """L with K_uu = L L', (m, m), and the jitter that took.
+
+    :raises NotEnoughMemory: more inducing inputs than there is memory for.
+    """
+    assert problem.inducing_variable is not None
+    m = problem.inducing_variable.Z.shape[0] or 0
+    ask_for_squares(m, f"Covariances of {m:,} inducing inputs", "take fewer")
     k_uu = between_inducing(problem.inducing_variable, feature_part(problem.kernel))
     return cholesky_with_jitter(k_uu, MAX_CONDITION)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from dataclasses import dataclass
 
 import tensorflow as tf
 
 from sparse_prefgp.approximations.exact import is_over_items
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.support.machine import free_memory, usable_threads
+from sparse_prefgp.support.machine import ask, free_memory, usable_threads
 
 _log = logging.getLogger(__name__)
 # Multiplications of a sweep from which on the forms are compared by cost and not by items alone.
@@ -52,8 +51,8 @@ def choose_layout(over: str | None, graph: DuelGraph, m: int, number_bytes: int)
     memory is taken; small problems go by whether items are fewer than sites.
 
     :param over: "items" or "duels" where the user has decided.
-    :param number_bytes: of one number. Logged at debug level; a warning where not even the leaner
-        form fits.
+    :param number_bytes: of one number. Logged at debug level.
+    :raises NotEnoughMemory: not even the leaner form fits.
     """
     n, t, free = graph.num_rows, graph.num_sites, free_memory()
     needs = {True: 3 * n * m * number_bytes, False: t * m * number_bytes}
@@ -70,7 +69,7 @@ def choose_layout(over: str | None, graph: DuelGraph, m: int, number_bytes: int)
         over_items, max(1, chunk_bytes // (2 * m * number_bytes)), needs[over_items], free
     )
     _tell(layout, n, t, m)
-    _warn_of_too_little(layout, n, t, m)
+    ask_for_features(n, t, m, layout.bytes)
     return layout
 
 
@@ -132,11 +131,14 @@ def _tell(layout: FeatureLayout, n: int | None, t: int, m: int) -> None:
     )
 
 
-def _warn_of_too_little(layout: FeatureLayout, n: int, t: int, m: int) -> None:
-    if layout.free is not None and layout.bytes > layout.free:
-        warnings.warn(
-            f"The features of {t:,} duels between {n:,} items with {m} inducing values take "
-            f"{layout.bytes / 2**30:.1f} GiB, but {layout.free / 2**30:.2f} GiB are free; use "
-            "fewer inducing inputs, or StreamedGP, which reads duels in chunks.",
-            stacklevel=3,
-        )
+def ask_for_features(n: int, t: int, m: int, needed: int) -> None:
+    """Ask for the memory that features take, of n items and t duels by m inducing values.
+
+    :param needed: bytes.
+    :raises NotEnoughMemory: more than is free.
+    """
+    ask(
+        needed,
+        f"The features of {t:,} duels between {n:,} items with {m:,} inducing values",
+        "use fewer inducing inputs, or StreamedGP, which reads duels in chunks",
+    )

@@ -26,6 +26,7 @@ from rich.text import Text
 
 from sparse_prefgp.analysis.metrics import rows_in
 from sparse_prefgp.cli.output_options import OutputOptions
+from sparse_prefgp.support.machine import short_of_memory
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.words import escaped
@@ -95,10 +96,12 @@ def sentences(
         raise
     except OSError as error:
         _stop(f"Error: {_os_sentence(error)}", MISTAKE, error)
-    except (ValueError, ModuleNotFoundError) as error:
-        if not is_mistake(error):
+    except Exception as error:
+        # Memory that did not suffice is the machine's, and not a fault of ours.
+        sentence = str(error) if is_mistake(error) else short_of_memory(error)
+        if not sentence:
             raise
-        _stop(f"Error: {error}", MISTAKE, error)
+        _stop(f"Error: {sentence}", MISTAKE, error)
     except KeyboardInterrupt as error:
         # Whoever raised it on purpose says what was kept.
         text = str(error) or "Stopped before the end; no file was left half written."

@@ -30,9 +30,12 @@ from sparse_prefgp.covariances.residual import Term, summed
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.linalg import constant_matmul
+from sparse_prefgp.support.machine import ask
 
 # One after the other, sites change the covariance of all z, (t, t): 200 MB at so many.
 SEQUENTIAL_UP_TO = 5000
+# Matrices of a block that a sweep has at once.
+_SQUARES = 5
 
 
 class _Part(NamedTuple):
@@ -87,6 +90,7 @@ class LowRankPlusBlocks(LowRank):
     :param terms: whose sum is R~; `clipped` is by how much rounding had made it negative.
     :param buckets: how blocks and sites lie in them.
     :param num_sites: t.
+    :raises NotEnoughMemory: more than is free.
     """
 
     # Whether `told` is of the rows that the sites of a block compare, and not of the sites.
@@ -100,6 +104,12 @@ class LowRankPlusBlocks(LowRank):
         num_sites: int,
     ) -> None:
         self._features, self._terms, self.buckets = tuple(features), tuple(terms), tuple(buckets)
+        squares = sum(bucket.sites.size * bucket.sites.shape[1] for bucket in buckets)
+        ask(
+            _SQUARES * 8 * squares,
+            f"Covariances within the blocks of {num_sites:,} distinct duels",
+            "take smaller blocks",
+        )
         self._residuals, self.clipped = summed(terms, buckets, features)
         self._phi = tuple(map(tf.stop_gradient, features))
         self._r = tuple(map(tf.stop_gradient, self._residuals))

@@ -13,7 +13,7 @@ import numpy as np
 from sparse_prefgp.data.vectors import VectorRows, refuse_not_finite, rows_at_a_time
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
-from sparse_prefgp.support.machine import free_memory
+from sparse_prefgp.support.machine import ask
 
 linalg = late("scipy.linalg")
 
@@ -88,10 +88,10 @@ class Reduction:
         :param where: how a message names row i.
         :param items: how many items the rows are of; by default each is one.
         :raises ValueError: vectors that are not finite; no column that varies; more columns than
-            fit into memory.
+            fit into memory (`NotEnoughMemory`).
         """
         n, width = len(parts[0]), sum(block.width for block in blocks)
-        _say_memory(n, width)
+        _ask_memory(n, width)
         source = _SideBySide(parts, blocks, where)
         mean, sd = source.moments()
         if not sd.any():
@@ -384,21 +384,20 @@ def _leading(matrix: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 
-def _say_memory(n: int, width: int) -> None:
+def _ask_memory(n: int, width: int) -> None:
     """Warn of a reduction that takes much memory, and refuse one that takes more than there is.
 
     :param n: items.
     :param width: columns.
-    :raises ValueError: more than is free.
+    :raises NotEnoughMemory: more than is free.
     """
     # A square matrix, its eigenvectors and what finding them takes; all rows where they are fewer.
     rows = 2 * n * width if n < width else 0
-    needed, free = _BYTES * (4 * min(n, width) ** 2 + rows), free_memory()
-    said = f"The reduction of {width:,} columns takes some {needed / 2**30:.1f} GB of memory"
-    if free is not None and needed > free:
-        raise ValueError(
-            f"{said}, of which {free / 2**30:.1f} GB are free; give shorter vectors, for example "
-            "of another model or some columns of a decomposition."
-        )
+    needed, what = _BYTES * (4 * min(n, width) ** 2 + rows), f"Reductions of {width:,} columns"
+    ask(
+        needed,
+        what,
+        "give shorter vectors, for example of another model or some columns of a decomposition",
+    )
     if needed > _MUCH:
-        warnings.warn(f"{said}.", stacklevel=4)
+        warnings.warn(f"{what} take some {needed / 2**30:.1f} GiB of memory.", stacklevel=4)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.support.extras import needed
+from sparse_prefgp.support.yaml_files import read_yaml
 
 NOT_STARTED = "DNS"
 _COLUMNS = ("position", "driverId", "constructorId", "gridPosition")
@@ -114,11 +114,8 @@ def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _results(path: Path) -> list[dict[str, Any]]:
-    yaml = needed("yaml", "PyYAML", "Reading the results of races")
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path.name} is no YAML; give the public file.") from error
+    text = path.read_text(encoding="utf-8")
+    found = read_yaml(text, path.name, "Reading the results of races")
     if not isinstance(found, list) or not all(isinstance(x, dict) for x in found):
         raise ValueError(f"{path.name} is no list of results; give the public file.")
     for i, result in enumerate(found):

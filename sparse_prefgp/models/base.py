@@ -27,7 +27,7 @@ from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.machine import free_memory
+from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
 
 
@@ -323,13 +323,11 @@ class DuelGP(
         if self.has_item_effect:
             items = np.column_stack([items, self.duels.item])
         inputs = self._inputs(items if Xnew is None else Xnew)
-        needed, free = 8 * len(self.people) * len(inputs), free_memory()
-        if free is not None and needed > free:
-            raise ValueError(
-                f"Tastes of {len(self.people):,} people for {len(inputs):,} items take "
-                f"{needed / 2**30:.1f} GiB, where {free / 2**30:.1f} GiB are free; give fewer "
-                "items."
-            )
+        ask(
+            8 * len(self.people) * len(inputs),
+            f"Tastes of {len(self.people):,} people for {len(inputs):,} items",
+            "give fewer items",
+        )
         return known.tastes(inputs)
 
     def _known_people(self) -> KnownPeople:

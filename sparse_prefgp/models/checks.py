@@ -32,7 +32,7 @@ from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
 from sparse_prefgp.models.inducing_inputs import check_count
-from sparse_prefgp.support.machine import free_memory
+from sparse_prefgp.support.machine import ASKED_ABOVE, ask
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
@@ -135,18 +135,18 @@ def check_time(
     return term
 
 
-# Share of the free memory that the numbers which a sweep keeps may take.
+# By what the numbers that a sweep keeps are multiplied: they may take .8 of what is free.
 _SHARE = 0.8
 
 
 def check_time_memory(graph: DuelGraph, duels: Any, term: ItemInTime) -> None:
     """Refuse, before the first sweep, what it could not keep.
 
-    :raises ValueError: more bytes than are free.
+    :raises NotEnoughMemory: more bytes than are free.
     """
-    free, size = free_memory(), term.kernel.size
-    needed = plan_of(graph).num_bytes(size)
-    if free is None or needed <= _SHARE * free:
+    size = term.kernel.size
+    needed = int(plan_of(graph).num_bytes(size) / _SHARE)
+    if needed <= ASKED_ABOVE:
         return
     told = []
     for name in SLICES:
@@ -154,11 +154,11 @@ def check_time_memory(graph: DuelGraph, duels: Any, term: ItemInTime) -> None:
         n, p = plan.sizes
         gibibytes = plan.num_bytes(size) / 2**30
         told.append(f"by {name} {n.max():,} and {p.mean():.0f}, {gibibytes:.1f} GiB")
-    raise ValueError(
-        f"A sweep over utilities in time keeps {needed / 2**30:.1f} GiB, where "
-        f"{free / 2**30:.1f} GiB are free; take coarser slices, duels from a later date on, or "
-        f"leave out items that duel rarely (most active items and items a slice: "
-        f"{'; '.join(told)})."
+    ask(
+        needed,
+        "Sweeps over utilities in time",
+        "take coarser slices, duels from a later date on, or leave out items that duel rarely "
+        f"(most active items and items a slice: {'; '.join(told)})",
     )
 
 

@@ -18,6 +18,7 @@ from sparse_prefgp.covariances.pic import pic_terms
 from sparse_prefgp.covariances.residual import BLOCKS
 from sparse_prefgp.models.pair_posterior import PairPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.machine import ask
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
 CHUNK = 2048
@@ -159,8 +160,13 @@ def each_difference(posterior: Posterior, pairs: tf.Tensor) -> tf.Tensor:
 def predictions(
     posterior: Posterior, inputs: tf.Tensor, full_cov: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mean (N, 1) and variance (N, 1), or covariance (1, N, N): GPflow's shapes."""
+    """Mean (N, 1) and variance (N, 1), or covariance (1, N, N): GPflow's shapes.
+
+    :raises NotEnoughMemory: a joint covariance of more inputs than there is memory for.
+    """
     if full_cov:
+        n = inputs.shape[0] or 0
+        ask(3 * 8 * n**2, f"Joint covariances of {n:,} inputs", "leave full_cov out, or give fewer")
         mean, covariance = posterior.joint(inputs)
         return mean[:, None], covariance[None]
     both = each_marginal(posterior, inputs)

@@ -25,6 +25,7 @@ from sparse_prefgp.sampling.proposals import independence_metropolis, propose
 from sparse_prefgp.sampling.target import WhitenedPrior, exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.machine import ask
 
 # What Vehtari et al. (2021), section 4, ask for before anything is believed.
 LARGEST_RHAT, ESS_PER_CHAIN = 1.01, 100
@@ -361,3 +362,5 @@ def _check_memory(graph: DuelGraph, draws: int) -> None:
             f"{draws:,} draws of {duels:,} duels take {8e-9 * duels * draws:.1f} GB; ask for at "
             f"most {_LARGEST_DRAWS // duels:,} draws in all chains, warm-up included."
         )
+    # What is proposed, what is kept of it, and a copy of one.
+    ask(3 * 8 * duels * draws, f"{draws:,} draws of {duels:,} duels", "ask for fewer draws")

@@ -1,10 +1,12 @@
-"""What this machine has for the process: memory and cores."""
+"""What this machine has for the process: memory, which is asked for first, and cores."""
 
 from __future__ import annotations
 
 import math
 import os
 import platform
+import sys
+import warnings
 from pathlib import Path
 
 from threadpoolctl import threadpool_info
@@ -14,17 +16,74 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_MEMINFO = Path("/proc/meminfo")
+_MEMINFO, _STATUS = Path("/proc/meminfo"), Path("/proc/self/status")
 _CGROUP = Path("/sys/fs/cgroup")
+# Limit, use and statistics of a container, in the second and the first version of control groups,
+# and what of the use is files that were read, which the system takes back by itself.
+_CONTAINERS = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
+# Smaller arrays are not asked about.
+ASKED_ABOVE = 256 << 20
+MEMORY = "Memory did not suffice; fewer inducing inputs, or an approximation with some, need less."
+
+
+class NotEnoughMemory(MemoryError, ValueError):
+    """What was asked for takes more memory than is free."""
+
+
+def ask(needed: int, what: str, remedy: str) -> None:
+    """Whether there is memory for something, before it is made.
+
+    Where nothing tells what is free, a warning says how much it takes.
+
+    :param needed: bytes; nothing is asked up to 256 MiB.
+    :param what: takes them: a noun in the plural, at the beginning of a sentence.
+    :param remedy: what to do instead, at the end of it.
+    :raises NotEnoughMemory: more than is free.
+    """
+    if needed <= ASKED_ABOVE:
+        return
+    free, said = free_memory(), f"{what} take {needed / 2**30:.1f} GiB of memory"
+    if free is None:
+        warnings.warn(
+            f"{said}, and nothing tells how much is free; {remedy} if that is too much.",
+            stacklevel=3,
+        )
+    elif needed > free:
+        raise NotEnoughMemory(f"{said}, where {free / 2**30:.1f} GiB are free; {remedy}.")
+
+
+def short_of_memory(error: BaseException) -> str:
+    """One sentence where an error is that memory did not suffice; empty for any other."""
+    if isinstance(error, NotEnoughMemory):
+        return str(error)
+    tensorflow = sys.modules.get("tensorflow")
+    kinds = (
+        (MemoryError,)
+        if tensorflow is None
+        else (
+            MemoryError,
+            tensorflow.errors.ResourceExhaustedError,
+        )
+    )
+    return MEMORY if isinstance(error, kinds) else ""
 
 
 def free_memory() -> int | None:
     """Bytes that this process can still take without swapping, None where nothing tells.
 
-    What Linux calls available, or what the limit of the container leaves if that is less.
+    The least of what Linux calls available, what the limit of the container leaves, and what
+    limits of the process (`ulimit -v`, `-d`) leave.
     """
-    known = [x for x in (_available(), _left_in_container()) if x is not None]
-    return min(known, default=None)
+    known = [_available(), *map(_left_in_container, _CONTAINERS), *_left_to_process()]
+    return min((x for x in known if x is not None), default=None)
 
 
 def largest_resident() -> int:
@@ -55,19 +114,39 @@ def usable_threads() -> int:
 
 
 def _available() -> int | None:
-    try:
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return 1024 * int(line.split()[1])
-    return None
+    return _kibibytes(_MEMINFO).get("MemAvailable")
 
 
-def _left_in_container() -> int | None:
+def _left_to_process() -> list[int]:
+    """What the limits of address space and of data leave."""
+    if resource is None:
+        return []
+    used, found = _kibibytes(_STATUS), []
+    for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        most = resource.getrlimit(limit)[0]
+        if most != resource.RLIM_INFINITY and name in used:
+            found.append(max(most - used[name], 0))
+    return found
+
+
+def _kibibytes(path: Path) -> dict[str, int]:
+    """Lines `name: number kB` in bytes; none of what does not read so."""
     try:
-        limit, used = ((_CGROUP / f"memory.{x}").read_text().strip() for x in ("max", "current"))
+        lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return {}
+    return {x[0].rstrip(":"): 1024 * int(x[1]) for x in lines if len(x) == 3 and x[2] == "kB"}
+
+
+def _left_in_container(names: tuple[str, str, str, str]) -> int | None:
+    try:
+        limit, used = ((_CGROUP / name).read_text().strip() for name in names[:2])
     except OSError:
         return None
-    return None if limit == "max" else max(int(limit) - int(used), 0)
+    if limit == "max":
+        return None
+    try:
+        told = dict(line.split() for line in (_CGROUP / names[2]).read_text().splitlines())
+    except (OSError, ValueError):
+        told = {}
+    return max(int(limit) - int(used) + int(told.get(names[3], 0)), 0)

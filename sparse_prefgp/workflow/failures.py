@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from sparse_prefgp.support.lazy import late
+from sparse_prefgp.support.machine import short_of_memory
 
 tf = late("tensorflow")
 
-MEMORY = "Memory did not suffice; fewer inducing inputs, or an approximation with some, need less."
 # What TensorFlow puts around its own words: names of graph nodes and operations, its trace.
 _NODES = re.compile(r"\{\{.*?\}\}|\[\[\{\{.*?\}\}\]\]|\[Op:[^\]]*\].*")
 _TRACE = ("Graph execution error", "Detected at node", "File ", "Stack trace", "[[{{")
@@ -22,8 +22,8 @@ def failures() -> tuple[type[Exception], ...]:
 
 def reason_of(error: Exception) -> str:
     """The first line of what an error says, without what only TensorFlow's authors can read."""
-    if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
-        return MEMORY
+    if sentence := short_of_memory(error):
+        return sentence
     lines = [line.strip() for line in str(error).splitlines()]
     if not isinstance(error, tf.errors.OpError):
         return next(filter(None, lines), type(error).__name__)

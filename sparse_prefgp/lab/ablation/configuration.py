@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 from sparse_prefgp.data.splits import says_itself
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.layout import LAYOUT
-from sparse_prefgp.support.extras import install, needed
+from sparse_prefgp.support.extras import install
 from sparse_prefgp.support.words import spelt_like
+from sparse_prefgp.support.yaml_files import read_yaml
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 from sparse_prefgp.workflow.kernel_names import LEAST_LENGTHSCALE, LEAST_VARIANCE, KernelChoice
 from sparse_prefgp.workflow.model_names import (
@@ -401,11 +402,10 @@ def safe_name(text: str) -> str:
 def read_study(path: str | Path) -> Study:
     """Read a study from a YAML file.
 
-    :raises ValueError: a file that is missing or is not YAML; an unknown key (the message has the
-        nearest known one), one that is missing or twice there, a value that makes no sense.
+    :raises ValueError: a file that is missing or is not YAML; an alias; an unknown key (the message
+        has the nearest known one), one that is missing or twice there, a value that makes no sense.
     :raises ModuleNotFoundError: PyYAML is not installed.
     """
-    yaml = needed("yaml", "PyYAML", "Reading a study", "studies")
     path = Path(path)
     where = f"The configuration {str(path)!r}"
     try:
@@ -414,17 +414,7 @@ def read_study(path: str | Path) -> Study:
         raise ValueError(f"{where} does not exist; give the path of a YAML file.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{where} is not text; give a YAML file.") from None
-    try:
-        values = yaml.load(text, Loader=_loader())
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = "" if mark is None else f" in line {mark.line + 1}"
-        problem = " ".join(str(error.problem).split())
-        raise ValueError(f"{where} is not valid YAML{line}: {problem}; correct it.") from None
-    except yaml.YAMLError:
-        raise ValueError(
-            f"{where} holds characters that YAML does not allow; correct it."
-        ) from None
+    values = read_yaml(text, where, "Reading a study", "studies")
     return study_from(values, where, path.parent)
 
 
@@ -452,30 +442,6 @@ def study_from(values: Any, where: str = "The study", folder: str | Path = ".") 
             raise ValueError(f"{where} names {path!r}, which does not exist; correct the path.")
     data = study.data.model_copy(update={"files": files.model_copy(update=at)})
     return study.model_copy(update={"data": data})
-
-
-def _loader() -> Any:
-    """YAML's safe loader, which also refuses a key that is there twice."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
-            if not isinstance(key, str | int | float):
-                problem = "a key that is not text"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            if key in found:
-                problem = f"the key {key!r} is there twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            found[key] = loader.construct_object(value_node, deep=True)
-        return found
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
-    return Loader
 
 
 @contextmanager

@@ -32,7 +32,8 @@ class Sizes:
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch):
     def say(value: int | None) -> None:
-        monkeypatch.setattr(form_module, "free_memory", lambda: value)
+        for module in (form_module, machine):
+            monkeypatch.setattr(module, "free_memory", lambda: value)
 
     say(64 * GIB)
     return say
@@ -74,7 +75,7 @@ def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
         choose_layout(None, Sizes(10_000, 1_000_000), 256, 8)
     assert "over items: t = 1000000, n = 10000, m = 256, 0.06 GiB of 64.00 GiB" in caplog.text
     free(GIB // 2)
-    with pytest.warns(UserWarning, match=r"take 1.0 GiB, but 0.50 GiB are free.*StreamedGP"):
+    with pytest.raises(MemoryError, match=r"take 1.0 GiB.*0.5 GiB are free.*StreamedGP"):
         choose_layout(None, Sizes(2_000_000, 1_000_000), 128, 8)
 
 
@@ -158,6 +159,7 @@ def test_cores_go_by_the_limit_of_the_container(tmp_path, monkeypatch) -> None:
 def test_free_memory(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr(machine, "_STATUS", tmp_path / "status")
     assert machine.free_memory() is None
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2048 kB\n")
     assert machine.free_memory() == 2 << 20
@@ -166,3 +168,28 @@ def test_free_memory(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.free_memory() == 2 << 20
     (tmp_path / "memory.max").write_text("2097152\n")
     assert machine.free_memory() == 1 << 20
+    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 524288\n")  # is given back
+    assert machine.free_memory() == 3 << 19
+    (tmp_path / "memory").mkdir()  # the first version
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("1310720\n")
+    (tmp_path / "memory" / "memory.usage_in_bytes").write_text("1048576\n")
+    assert machine.free_memory() == 1 << 18
+    (tmp_path / "status").write_text("Name: x\nVmSize:  1000 kB\nVmData:   500 kB\n")
+    limits = {machine.resource.RLIMIT_AS: 1100 << 10, machine.resource.RLIMIT_DATA: 550 << 10}
+    monkeypatch.setattr(machine.resource, "getrlimit", lambda kind: (limits[kind], -1))
+    assert machine.free_memory() == 50 << 10
+
+
+def test_memory_is_asked_for_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(free: int | None, needed: int) -> None:
+        monkeypatch.setattr(machine, "free_memory", lambda: free)
+        machine.ask(needed, "Matrices", "give fewer")
+
+    told(0, machine.ASKED_ABOVE)
+    told(GIB, GIB)
+    with pytest.raises(
+        MemoryError, match=r"^Matrices take 2.0 GiB of memory, where 1.0 GiB are free; give fewer.$"
+    ):
+        told(GIB, 2 * GIB)
+    with pytest.warns(UserWarning, match="Matrices take 2.0 GiB of memory, and nothing tells"):
+        told(None, 2 * GIB)

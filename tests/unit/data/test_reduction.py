@@ -10,6 +10,7 @@ from sparse_prefgp.data import reduction, vectors
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.reduction import Reduction
 from sparse_prefgp.data.vectors import VectorRows
+from sparse_prefgp.support import machine
 from tests.reference.slow_reduction import reduced
 from tests.tolerances import ROUNDING
 
@@ -186,10 +187,11 @@ def test_bad_vectors_of_new_items(new, words):
 
 def test_memory_is_said_before_it_is_taken(monkeypatch):
     monkeypatch.setattr(reduction, "_MUCH", 1000)
-    with pytest.warns(UserWarning, match="reduction of 30 columns takes some"):
+    with pytest.warns(UserWarning, match="Reductions of 30 columns take some"):
         Reduction.fit([VectorRows(made(90, 30))], [reduction.InputBlock("v", "vector", 30)], str)
-    monkeypatch.setattr(reduction, "free_memory", lambda: 1000)
-    with pytest.raises(ValueError, match="are free; give shorter vectors"):
+    monkeypatch.setattr(machine, "ASKED_ABOVE", 0)
+    monkeypatch.setattr(machine, "free_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match="are free; give shorter vectors"):
         FeatureTransform.fit({"v": made(90, 30)}, [], vectors=["v"])
 
 

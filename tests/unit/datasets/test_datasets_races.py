@@ -61,7 +61,7 @@ def test_races_become_rankings(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- position: [", "no YAML"),
+        ("- position: [", "is not valid YAML in line 1"),
         ("position: 1\n", "no list of results"),
         ("- 1\n", "no list of results"),
         ("- position: 1\n  driverId: ann\n", "Result 1 .* no 'constructorId'"),

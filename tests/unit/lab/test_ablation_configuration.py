@@ -189,6 +189,9 @@ def test_mistakes(values: Any, words: list[str]) -> None:
     [
         (None, "does not exist"),
         ("a: [1, 2\n", "not valid YAML in line 2"),
+        ("a: &one [1, 2]\nb: [*one, *one]\n", r"valid YAML in line 2: an alias \(\*\)"),
+        ("a: " + 1000 * "[" + 1000 * "]", "more than 50 levels inside each other"),
+        (1000 * "{a: " + 1000 * "}", "more than 50 levels inside each other"),
         ("seeds: [1]\nname: x\nseeds: [2]\n", "line 3: the key 'seeds' is there twice"),
         ("", "holds no keys"),
         ("? [1, 2]\n: 3\n", "a key that is not text"),

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.models.posterior import predictions
+from sparse_prefgp.support import machine
 from tests.cases import DATA
 from tests.tolerances import FIXED_POINT, GRADIENT_SOLVER, IDENTITY, PARTS, ROUNDING, SOLVER
 
@@ -326,9 +327,11 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         ValueError, match=r"'Ann' has 5,001 distinct duels between 5,002 items.*GiB"
     ):
         spg.PreferenceGP(large[1], se(1.0), taste=se(1.0))
-    monkeypatch.setattr("sparse_prefgp.models.base.free_memory", lambda: 8 * 3 * 8 - 1)
-    with pytest.raises(ValueError, match="Tastes of 3 people for 8 items take "):
-        model.tastes()
+    with monkeypatch.context() as told:
+        told.setattr(machine, "ASKED_ABOVE", 0)
+        told.setattr(machine, "free_memory", lambda: 8 * 3 * 8 - 1)
+        with pytest.raises(MemoryError, match="Tastes of 3 people for 8 items take "):
+            model.tastes()
     assert model.tastes(NEW).shape == (3, 4)
     tight = spg.PreferenceGP(
         duels, se(1.0), taste=se(1.0), margin=0.3, approximation=spg.TightVFE()

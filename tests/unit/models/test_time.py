@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.learning.limits import limits_of
 from sparse_prefgp.models import checks
+from sparse_prefgp.support import machine
 from tests.reference import slow_time
 from tests.slopes import check_slopes
 from tests.tolerances import EVIDENCE, IDENTITY
@@ -448,7 +449,9 @@ def test_what_has_no_form_is_refused(case: str) -> None:
 
 
 def test_a_sweep_that_memory_does_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "free_memory", lambda: 2**8)
+    for module in (checks, machine):
+        monkeypatch.setattr(module, "ASKED_ABOVE", 0)
+    monkeypatch.setattr(machine, "free_memory", lambda: 2**8)
     with pytest.raises(
         ValueError, match=r"(?s)take coarser slices.* by year 6 and .* by day 6 and"
     ):

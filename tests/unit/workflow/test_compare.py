@@ -17,11 +17,12 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable, read_choice_table, read_table
+from sparse_prefgp.support.machine import MEMORY
 from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow import comparison as compare_module
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose
 from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare
-from sparse_prefgp.workflow.failures import MEMORY, reason_of
+from sparse_prefgp.workflow.failures import reason_of
 from sparse_prefgp.workflow.folds import plan_folds
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import Candidate
