@@ -71,6 +71,7 @@ class AblateOptions:
         "Processes of --dask without an address; one per core by default.",
         default=None,
         least=1,
+        most=1024,
         needs="dask",
     )
     retry_failed: bool = option("Run again what failed before.", default=False)

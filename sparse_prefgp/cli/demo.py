@@ -23,7 +23,7 @@ class DemoOptions:
     """What is made and fitted, and where to."""
 
     out: Path | None = option("Also write the files that fit writes.", default=None)
-    duels: int = option("How many duels to make.", default=5000, least=1)
+    duels: int = option("How many duels to make.", default=5000, least=1, most=10_000_000)
     approximation: str = option("As for fit.", default="vfe")
     inducing: int | None = option("As for fit.", default=None, least=1)
     kernel: str = option("As for fit.", default="linear+matern52")

@@ -43,6 +43,7 @@ class ExplainOptions:
         "Without a pair: how many times the votes are drawn again from the model.",
         default=200,
         least=1,
+        most=1_000_000,
         excludes="first",
     )
     seed: int = same_as(FitSettings, "seed", excludes="first")

@@ -73,7 +73,7 @@ class RankOptions:
     candidates: int = option(
         "Largest number of items among which the best are looked for.", default=1000, least=1
     )
-    samples: int = option("How many samples are drawn.", default=10_000, least=1)
+    samples: int = option("How many samples are drawn.", default=10_000, least=1, most=10_000_000)
     seed: int = same_as(FitSettings, "seed")
 
 

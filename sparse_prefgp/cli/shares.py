@@ -39,7 +39,7 @@ class SharesOptions:
         help="Chance that an interval holds the truth, for example 0.95.",
         default=0.9,
     )
-    draws: int = option("How many draws of the utilities.", default=2000, least=1)
+    draws: int = option("How many draws of the utilities.", default=2000, least=1, most=10_000_000)
     noise_by: str | None = option(
         "Column that says who chooses, if the model was fitted with --noise-by.", default=None
     )

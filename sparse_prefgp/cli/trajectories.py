@@ -30,7 +30,7 @@ class TrajectoriesOptions:
     )
     since: str | None = option("The first date; by default that of the first duel.", default=None)
     until: str | None = option("The last date; by default that of the last duel.", default=None)
-    dates: int = option("How many dates at equal distances.", default=60, least=2)
+    dates: int = option("How many dates at equal distances.", default=60, least=2, most=10_000)
     at: Sequence[str] = option(
         "Where items stand in contexts, in which: surface=clay, repeatable. By default the average "
         "over those of the training duels.",

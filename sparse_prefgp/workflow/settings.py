@@ -191,6 +191,7 @@ class FitSettings:
         "Fit from this many different starting values and keep the best.",
         default=1,
         least=1,
+        most=10_000,
         excludes="stream",
         panel=Panel.FITTING,
     )
@@ -264,6 +265,7 @@ class FitSettings:
         "With --stream: cut the duels into this many parts.",
         default=1,
         least=1,
+        most=100_000,
         needs="stream",
         panel=Panel.STREAMS,
     )
@@ -287,7 +289,7 @@ class FitSettings:
         "With --gradients subset: this many exact steps on all duels after it.",
         default=0,
         least=0,
-        needs="stream",
+        needs="gradients",
         panel=Panel.STREAMS,
     )
     """Exact steps after those on a subset."""
@@ -303,7 +305,7 @@ class FitSettings:
         "most 50.",
         default=1,
         least=0,
-        needs="stream",
+        needs="parts",
         panel=Panel.STREAMS,
     )
     """Sweeps of a part in a round; 0 until it has settled."""
@@ -527,11 +529,6 @@ class FitSettings:
             raise ValueError(
                 f"The gradients {self.gradients} are those of a subset, which may lack some who "
                 "judge; leave them out, or the noise by group (--noise-by)."
-            )
-        if self.polish and self.gradients_kind != SUBSET:
-            raise ValueError(
-                f"The polish of {self.polish} is about steps after those on a subset, but the "
-                f"gradients are {self.gradients}; give the gradients subset, or leave it out."
             )
 
 

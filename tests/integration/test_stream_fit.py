@@ -153,7 +153,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"], "choose from vfe"),
         (["--duels", "{}/wide.parquet", "--gradients", "some"], "are unknown; choose chunks"),
         (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
-        (["--duels", "{}/wide.parquet", "--polish", "3"], "The polish of 3 is about steps after"),
+        (["--duels", "{}/wide.parquet", "--polish", "3"], "--polish was given without --gradients"),
         (["--duels", "{}/wide.parquet", "--parts", "5000"], "a part without duels"),
         (["--duels", "{}/wide.parquet", "--inducing", "5000"], "more than the"),
         (["--duels", "{}/wide.parquet", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler"),

@@ -50,6 +50,9 @@ def test_unknown_name_and_budget():
         benchmarks.run("fast")
     with pytest.raises(ValueError, match="budget must be a positive"):
         benchmarks.run("svgp", budget=0.0)
+    with pytest.raises(ValueError, match="only svgp is stopped by time"):
+        benchmarks.run("exact", budget=3.0)
+    benchmarks.check_budget(3.0, benchmarks.chosen("all"))
 
 
 def _command(*arguments):
