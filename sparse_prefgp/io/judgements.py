@@ -179,9 +179,10 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         weights = each[which] * counts
     if roles.groups is not None:
         judge = Codes.of(labels_in(table, roles.groups)[which].tolist(), roles.groups)
+        _warn_of_labels(judge, counts, "judges")
     if roles.person is not None:
         person = Codes.of(labels_in(table, roles.person, "person")[which].tolist(), roles.person)
-        warn_of_spellings(person.names, f"people (column {person.column!r})")
+        _warn_of_labels(person, counts, "people")
     if roles.time is not None:
         time = dates_of(table.frame[roles.time], roles.time, table.row, done=True)[which]
     said = replace(events, counts=counts, weights=weights, judge=judge, person=person, time=time)
@@ -189,6 +190,13 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         return said
     values = covariates_in(table, roles.covariates)[which]
     return said.with_differences(values, roles.covariates)
+
+
+def _warn_of_labels(labels: Codes, counts: IntArray, what: str) -> None:
+    """Say of names of whoever answered, (e,) and so often, that they look alike."""
+    often = np.bincount(labels.numbers, counts, minlength=len(labels.names)).astype(int).tolist()
+    how_often = dict(zip(labels.names, often, strict=True))
+    warn_of_spellings(labels.names, f"{what} (column {labels.column!r})", how_often)
 
 
 def covariates_in(
@@ -306,7 +314,9 @@ def warn_of_spellings(
     first = several[0]
     case = len({str(name).casefold() for name in first}) == 1
     show = repr if case else ascii  # by which they can be told apart
-    shown = [show(str(x)) + ("" if often is None else f" ({often[x]:,} times)") for x in first]
+    shown = [
+        show(str(x)) + ("" if often is None else f" ({counted(often[x], 'time')})") for x in first
+    ]
     where = "case" if case else "case, blanks, Unicode form or characters of no width"
     more = f", as do {counted(len(several) - 1, 'other set')} of names" if several[1:] else ""
     warnings.warn(

@@ -64,7 +64,7 @@ def named_model() -> spg.PreferenceGP:
 
 @pytest.mark.parametrize("which", ["model", "named_model"])
 def test_sets_next_to_others(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Alone and beside others, in frames and in files, whose columns of words are numbers alone in
+    """Alone and beside others, in a frame and in files, whose columns of words are numbers alone in
     some of them."""
     model, rng = request.getfixturevalue(which), np.random.default_rng(2)
     sets = [
@@ -84,12 +84,23 @@ def test_sets_next_to_others(which: str, request: pytest.FixtureRequest, tmp_pat
 
     expected = answers(one)
     assert len(expected) == 4  # the blank row is none, and there
-    for table in (tmp_path / "one.csv", beside, tmp_path / "all.csv"):
+    for table in (tmp_path / "one.csv", tmp_path / "all.csv"):
         found = answers(table)
         if "choice_set" in found:
             found = found[found["choice_set"].astype(str) == "0"]
         for column in ("share", "lower", "upper", "sd", "probability"):
             np.testing.assert_allclose(found[column], expected[column], atol=1e-12)
+
+
+def test_rankings_next_to_longer_ones(named_model: spg.PreferenceGP) -> None:
+    rng = np.random.default_rng(6)
+    rows = pd.DataFrame([rng.permutation(30)[:4] for _ in range(4)]).astype(object)
+    rows = rows.set_axis([f"rank_{k}" for k in (1, 2, 3, 4)], axis=1)
+    rows.loc[:1, "rank_4"] = None
+    columns = ["probability", "log_probability"]
+    beside = spg.predict(named_model, rankings=rows.iloc[::-1])[columns].to_numpy()
+    alone = spg.predict(named_model, rankings=rows.head(1))[columns].to_numpy()
+    np.testing.assert_allclose(beside[-1:], alone, atol=1e-12)
 
 
 def test_none_is_what_the_model_has_learned(model: spg.PreferenceGP) -> None:

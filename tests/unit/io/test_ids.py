@@ -101,18 +101,27 @@ def test_what_we_write_is_no_formula_and_is_read_again(tmp_path: Path) -> None:
 )
 def test_ids_that_look_alike_are_named_with_how_often(other: str, where: str) -> None:
     rows = pd.DataFrame({"winner": ["plum", other, "fig"], "loser": ["fig", "fig", "plum"]})
-    said = rf"items 'plum' \(2 times\) and .* \(1 times\) differ in .*{where}"
+    said = rf"items 'plum' \(2 times\) and .* \(1 time\) differ in .*{where}"
     with pytest.warns(UserWarning, match=said) as notes:
         table = read_table(None, rows)
     assert table.num_items == 3
     if where != "case alone":
         assert ascii(other) in str(notes[0].message)
     long = pd.DataFrame({"choice_set": 1, "item_id": ["plum", other, "fig"], "chosen": [1, 0, 0]})
-    with pytest.warns(UserWarning, match=r"'plum' \(1 times\)"):
+    with pytest.warns(UserWarning, match=r"'plum' \(1 time\)"):
         read_choice_table(None, long)
     items = pd.DataFrame({"item_id": ["plum", other, "fig"], "x": [1.0, 2.0, 4.0]})
     with pytest.warns(UserWarning, match=r"'plum' \(2 times\)"):
         read_table(items, rows)
+
+
+def test_judges_and_people_who_look_alike() -> None:
+    rows = DUELS.assign(judge=["ann", "Ann"], who=["bo ", "b o"], count=[3, 1])
+    with pytest.warns(UserWarning) as notes:
+        read_table(None, rows, groups="judge", person="who")
+    said = [str(note.message) for note in notes]
+    assert any("judges (column 'judge') 'ann' (3 times) and 'Ann' (1 time)" in x for x in said)
+    assert any("people (column 'who') 'bo' (3 times) and 'b o' (1 time)" in x for x in said)
 
 
 def test_what_is_shown_steers_no_terminal() -> None:
