@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sparse_prefgp.cli.console import sentences
+from sparse_prefgp.cli.console import INTERRUPTED, STOPPED, sentences
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.support.options import Option, check_given, is_default, option_of
 
@@ -34,6 +35,14 @@ class PlainCommand(_PlainFlags, TyperCommand):
 
 class PlainGroup(_PlainFlags, TyperGroup):
     """The commands together."""
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Run the command line; also where a mistake is being told Ctrl-C leaves no traceback."""
+        try:
+            return super().main(*args, **more)
+        except KeyboardInterrupt:
+            typer.echo(STOPPED, err=True)
+            sys.exit(INTERRUPTED)
 
 
 def command(*, threads: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
 MISTAKE = 2
-INTERRUPTED = 130
+INTERRUPTED, STOPPED = 130, "Stopped before the end; no file was left half written."
 # Characters that names in a table have at least, and more than any table takes.
 _LEAST_WIDTH, _UNBOUNDED = 12, 100_000
 # Which Keras TensorFlow imports; read once.
@@ -104,8 +104,7 @@ def sentences(
         _stop(f"Error: {sentence}", MISTAKE, error)
     except KeyboardInterrupt as error:
         # Whoever raised it on purpose says what was kept.
-        text = str(error) or "Stopped before the end; no file was left half written."
-        _stop(text, INTERRUPTED, error)
+        _stop(str(error) or STOPPED, INTERRUPTED, error)
 
 
 class PlainConsole(Console):

@@ -51,6 +51,9 @@ def held(path: Path, what: str = "program", seconds: float = 0.0) -> Iterator[No
         yield
         return
     place = _beside(target)
+    if target.is_symlink():
+        raise ValueError(f"The output {str(path)!r} is a link that leads to itself; remove it.")
+    check_place(target if target.is_dir() else place, path)
     check_place(place, path)
     missing = [folder for folder in (place, *place.parents) if not folder.exists()]
     lock = place / f".{target.name}{_LOCK}"

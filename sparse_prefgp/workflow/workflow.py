@@ -273,7 +273,14 @@ def run_fit(
     with _alone(place), work.checkpoints.reporting():
         if place is not None:  # before a large table is read in vain
             check_folder(place, overwrite or work.checkpoints.resumes)
-        return _fitted(sources, settings, work, html)
+        try:
+            return _fitted(sources, settings, work, html)
+        except KeyboardInterrupt as error:
+            if not work.kept or str(error):
+                raise
+            raise KeyboardInterrupt(
+                f"Stopped before the end; model and metrics are in {str(place)!r}."
+            ) from error
 
 
 def _alone(place: Path | None) -> AbstractContextManager[None]:
@@ -321,6 +328,8 @@ class _OneFit:
     place: Path | None
     warned: list[str] = field(default_factory=list)
     """All warnings so far."""
+    kept: list[str] = field(default_factory=list)
+    """Which models are on the disk."""
     began: float = field(default_factory=time.perf_counter)
 
     def chosen(self, duels: Any, settings: FitSettings) -> Automatic | None:
@@ -383,6 +392,7 @@ class _OneFit:
         figures["notes"] = self.notes(figures)
         if self.place is not None:
             write_model(self.place, model, figures)
+            self.kept.append(name)
         self.reporter.done(FITTING, FitResult(found, report))
         for note in notes_of(found):
             self.reporter.note(note)

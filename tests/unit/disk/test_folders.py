@@ -234,6 +234,40 @@ def test_a_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert texts(tmp_path) == {"out/first": "1"}
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may do whatever permissions say, so that the system is a pretended one."""
+    (tmp_path / "out").mkdir()
+    make = folders.tempfile.mkdtemp
+
+    def made(*args: Any, dir: Any, **more: Any) -> str:
+        if Path(dir).name == "out":
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return make(*args, dir=dir, **more)
+
+    monkeypatch.setattr(folders.tempfile, "mkdtemp", made)
+    with pytest.raises(ValueError, match=r"not writable \(Read-only file system\)"):
+        held(tmp_path / "out", "fit").__enter__()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_links_stay_and_those_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+    loop, link = tmp_path / "loop", tmp_path / "link"
+    loop.symlink_to("loop")
+    with pytest.raises(ValueError, match="is a link that leads to itself"):
+        held(loop, "fit").__enter__()
+    link.symlink_to("file")
+    for text in "12":
+        write_file(link, text)
+        assert link.is_symlink() and (tmp_path / "file").read_text() == text
+    with (
+        writing_elsewhere(tmp_path / "file", "fit"),
+        pytest.raises(ValueError, match="Another fit"),
+    ):
+        held(link, "fit").__enter__()
+
+
 def test_files_are_on_the_disk_before_they_are_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
