@@ -14,6 +14,7 @@ section 5.6.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ REACH = 8.5
 # the integrand is nowhere narrower: the rule errs by exp(-2 pi² / step²), 6e-16.
 _STEP = 0.75
 _MODE_STEPS = 30
+# Numbers of all covariances of differences at once: some ten arrays of 64 MB.
+_AT_ONCE = 2**23
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -59,13 +62,17 @@ def choice_log_probabilities(
     """
     size = mean.shape[1]
     noise = _noise(noise_variance, len(mean))
-    observed = covariance + noise[:, None, None] * np.eye(size)
     # Of each alternative: all others less itself.
     others = np.eye(size)[None, :, :] - np.eye(size)[:, None, :]
-    counted = mask[:, :, None] & mask[:, None, :] & ~np.eye(size, dtype=bool)
-    # Of s² (I + 11') the first part is each row's own.
-    found = _of_rows(mean, observed, _Rows(others, counted, noise), points)
-    found = np.where(mask, found, -np.inf)
+
+    def of(some: slice) -> FloatArray:
+        observed = covariance[some] + noise[some, None, None] * np.eye(size)
+        there = mask[some]
+        counted = there[:, :, None] & there[:, None, :] & ~np.eye(size, dtype=bool)
+        # Of s² (I + 11') the first part is each row's own.
+        return _of_rows(mean[some], observed, _Rows(others, counted, noise[some]), points)
+
+    found = np.where(mask, _in_parts(of, len(mean), size**3), -np.inf)
     return found if points is not None else found - logsumexp(found, axis=1, keepdims=True)
 
 
@@ -121,11 +128,16 @@ def ranking_log_probability(
     if size < 2:
         return np.zeros(len(mean))
     noise = _noise(noise_variance, len(mean))
-    observed = covariance + noise[:, None, None] * np.eye(size)
     steps = np.eye(size)[1:] - np.eye(size)[:-1]
     # The smallest eigenvalue of s² tridiag(-1, 2, -1).
     own = noise * (2.0 - 2.0 * np.cos(np.pi / size))
-    return _of_rows(mean, observed, _Rows(steps[None], mask[:, None, 1:], own), points)[:, 0]
+
+    def of(some: slice) -> FloatArray:
+        observed = covariance[some] + noise[some, None, None] * np.eye(size)
+        said = _Rows(steps[None], mask[some, None, 1:], own[some])
+        return _of_rows(mean[some], observed, said, points)[:, 0]
+
+    return _in_parts(of, len(mean), size**2)
 
 
 def answer_log_probability(
@@ -150,14 +162,27 @@ def answer_log_probability(
     worse_less_better = np.zeros((rows, size))
     worse_less_better[np.arange(rows), form.places[:, 1]] = 1.0
     worse_less_better[np.arange(rows), form.places[:, 0]] -= 1.0
-    lead = mean @ worse_less_better.T
-    spread = worse_less_better @ covariance @ worse_less_better.T
-    spread = spread + noise[:, None, None] * shared_noise(form.draws)
-    every = np.ones(lead.shape, bool)
-    if points is not None:
-        return log_orthants(lead, spread, every, points)
-    # Of rows of several looks the smallest share serves all.
-    return log_orthants_by_ep(lead, spread, every, noise * form.own.min())
+
+    def of(some: slice) -> FloatArray:
+        lead = mean[some] @ worse_less_better.T
+        spread = worse_less_better @ covariance[some] @ worse_less_better.T
+        spread = spread + noise[some, None, None] * shared_noise(form.draws)
+        every = np.ones(lead.shape, bool)
+        if points is not None:
+            return log_orthants(lead, spread, every, points)
+        # Of rows of several looks the smallest share serves all.
+        return log_orthants_by_ep(lead, spread, every, noise[some] * form.own.min())
+
+    return _in_parts(of, len(mean), rows**2)
+
+
+def _in_parts(of: Callable[[slice], FloatArray], sets: int, numbers: int) -> FloatArray:
+    """What `of` gives of sets, so many at a time that memory is bounded.
+
+    :param numbers: of the covariances that one set takes.
+    """
+    step = max(1, _AT_ONCE // max(1, numbers))
+    return np.concatenate([of(slice(i, i + step)) for i in range(0, max(sets, 1), step)])
 
 
 def _noise(noise_variance: npt.ArrayLike, sets: int) -> FloatArray:

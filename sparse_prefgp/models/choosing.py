@@ -17,12 +17,14 @@ from sparse_prefgp.factors.choices import answer_log_probability, choice_log_pro
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
-from sparse_prefgp.models.posterior import Posterior, SetPosterior
+from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
 EP, BY_POINTS = "ep", "points"
 METHODS = (EP, BY_POINTS)
+# Numbers of pairs of rows at once: 64 MB, of which a handful of copies are made.
+_AT_ONCE = 2**23
 
 
 class ChoicePredictions:
@@ -331,10 +333,13 @@ class ChoicePredictions:
         if people is not None:
             keys = np.column_stack([keys, np.repeat(people, len(first))])
         each, number = np.unique(keys, axis=0, return_inverse=True)
-        found = np.zeros((0, 2))
-        if len(each):
-            whose = None if people is None else each[:, 2]
-            found = self._differences(tf.gather(rows, each[:, :2]), whose).numpy()
+        found = np.zeros((len(each), 2))
+        step = CHUNK * max(1, _AT_ONCE // (2 * rows.shape[1] * CHUNK))
+        for start in range(0, len(each), step):
+            some = each[start : start + step]
+            whose = None if people is None else some[:, 2]
+            ends = tf.gather(rows, some[:, :2])
+            found[start : start + step] = self._differences(ends, whose).numpy()
         lead = np.where(turned, -1.0, 1.0) * found[number.reshape(-1), 0]
         spread = found[number.reshape(-1), 1]
         mean, apart = np.zeros((b, k)), np.zeros((b, k, k))

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+from sparse_prefgp.data.sets import best_worst, set_form
+from sparse_prefgp.factors import choices
 from sparse_prefgp.factors.choices import (
+    answer_log_probability,
     choice_log_probabilities,
     independent_choice_log_probabilities,
     independent_ranking_log_probability,
@@ -245,3 +248,28 @@ def test_points_refuse_what_has_no_probability() -> None:
         )
     with pytest.raises(ValueError, match="points is 100; give a power of two"):
         sobol_points(100, 3, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("points", [None, 64])
+def test_sets_in_parts_are_those_of_the_whole(
+    points: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mean, covariance = problems(7, 4, 5)
+    noise, there = np.linspace(0.5, 1.0, 7), everywhere(mean)
+    form = set_form(best_worst, 4, 0)
+
+    def every() -> list[np.ndarray]:
+        sobol = [
+            None if points is None else sobol_points(points, size, np.random.default_rng(0))
+            for size in (3, 2, len(form.own) - 1)
+        ]
+        return [
+            choice_log_probabilities(mean, covariance, noise, there, sobol[0]),
+            ranking_log_probability(mean, covariance, noise, there, sobol[1]),
+            answer_log_probability(mean, covariance, noise, form, sobol[2]),
+        ]
+
+    whole = every()
+    monkeypatch.setattr(choices, "_AT_ONCE", 2 * 4**3)
+    for found, expected in zip(every(), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=IDENTITY, atol=IDENTITY)
