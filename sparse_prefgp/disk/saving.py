@@ -47,6 +47,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
+from sparse_prefgp.support.machine import NotEnoughMemory
 
 # Of how many items next to inducing inputs a model knew the effects when files did not say it.
 _EFFECTS_BEFORE = 1000
@@ -108,7 +109,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         streamed = description.get("kind") == STREAMED
         model = (rebuilt if streamed else _rebuilt)(description, arrays)
         _check_whole(model, arrays)
-    except UnknownClass:
+    except (UnknownClass, NotEnoughMemory):  # no damage
         raise
     except Exception as error:  # whatever can be wrong with what somebody else has written
         said = f"{type(error).__name__}: " * (not isinstance(error, ValueError))

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.disk import saving
+from sparse_prefgp.support.machine import NotEnoughMemory
 from tests.damaging import Damaged, damages
 from tests.saved_models import KINDS, NEW, OTHERS, SAVED
 from tests.tolerances import ROUNDING
@@ -58,3 +60,12 @@ def test_all_damage(kind: str, tmp_path: Path) -> None:
     every = [*damages(SAVED / kind / "model")]
     some = np.random.default_rng(2).permutation(len(every))[:MANY]
     check(kind, [every[i] for i in some], tmp_path)
+
+
+def test_too_little_memory_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rebuilt(*_: Any) -> Any:
+        raise NotEnoughMemory("The model needs more memory than there is.")
+
+    monkeypatch.setattr(saving, "_rebuilt", rebuilt)
+    with pytest.raises(NotEnoughMemory, match=r"^The model needs"):
+        spg.load(SAVED / "vfe")
