@@ -35,7 +35,7 @@ from sparse_prefgp.cli.command import called
 from tests.cases import DATA
 
 SAVED = DATA / "saved"
-# Seconds that a call of so little data may take.
+# Seconds of the processor that a call of so little data may take.
 TOO_LONG = 120
 # Calls of a process: what TensorFlow compiles is kept as long as that lives.
 EACH = 250
@@ -301,13 +301,13 @@ def within(seconds: int) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TookTooLong(f"more than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class World:
