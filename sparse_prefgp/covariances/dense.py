@@ -71,8 +71,7 @@ class DenseOverDuels(SequentialCovariance):
         if self._noise_free:
             return self._marginals_left_out(factor, root, precision, shift, half_log_det)
         half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
-        explained = tf.linalg.matvec(self._constant, shift)
-        mean = explained - tf.linalg.matvec(half, tf.linalg.matvec(half, shift), transpose_a=True)
+        mean = tf.linalg.matvec(self._constant, self._weights(factor, root, shift))
         variance = tf.linalg.diag_part(self._constant) - tf.reduce_sum(half * half, 0)
         return Marginals(mean, variance, half_log_det, kept=_Factor(factor))
 
@@ -114,16 +113,29 @@ class DenseOverDuels(SequentialCovariance):
         return self._terms(precision, shift, self._factor(tf.sqrt(precision)))
 
     def _terms(self, precision: tf.Tensor, shift: tf.Tensor, factor: tf.Tensor) -> PosteriorTerms:
-        inverse = inverse_lower(factor) * tf.sqrt(precision)[None, :]
+        root = tf.sqrt(precision)
+        inverse = inverse_lower(factor) * root[None, :]
         reduction = constant_matmul(inverse, inverse, transpose_a=True)
-        # s - T mean = s - M K s, for the mean is K (s - M K s)
-        weights = shift - tf.linalg.matvec(reduction, tf.linalg.matvec(self._constant, shift))
-        return PosteriorTerms(weights, reduction)
+        return PosteriorTerms(self._weights(factor, root, shift), reduction)
+
+    def _weights(self, factor: tf.Tensor, root: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+        """a = s - T mean, for which the mean is K a, as `T^½ B⁻¹ T^-½ s`.
+
+        Sites that contradict each other at low noise cancel there; K s alone, from which as much
+        would be taken off, is larger than the mean by K T.
+        """
+        zero = tf.zeros_like(shift)
+        rest = tf.where(
+            root > 0.0, zero, shift
+        )  # of sites without precision, to which T^-½ is none
+        said = tf.math.divide_no_nan(shift, root) - root * tf.linalg.matvec(self._constant, rest)
+        return rest + root * tf.linalg.cholesky_solve(factor, said[:, None])[:, 0]
 
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
         root = tf.sqrt(precision)
-        covariance = self._covariance(self._factor(root), root)
-        return SequentialState(covariance, tf.linalg.matvec(covariance, shift))
+        factor = self._factor(root)
+        mean = tf.linalg.matvec(self._constant, self._weights(factor, root, shift))
+        return SequentialState(self._covariance(factor, root), mean)
 
     def column(self, state: SequentialState, site: tf.Tensor) -> Column:
         column = state.covariance[:, site]

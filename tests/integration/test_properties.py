@@ -145,6 +145,14 @@ def test_swapping_winners_and_losers_flips_the_mean(d: Data) -> None:
     check_swap(d)
 
 
+@pytest.mark.parametrize("seed", [16, 17, 26])
+def test_thirteen_against_seven_at_low_noise(seed: int) -> None:
+    """Over duels, of which there are as many distinct ones as items."""
+    items = np.random.default_rng(seed).normal(size=(2, 1)) * (1e-3, 1.0, 10.0)[seed % 3]
+    winners = np.array([0] * 13 + [1] * 7)
+    check_swap(Data(items, winners, 1 - winners, 1e-4, "Exact", "duels", seed))
+
+
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
 def test_three_hundred_duels_at_low_noise(name: str) -> None:
     rng = np.random.default_rng(1)
