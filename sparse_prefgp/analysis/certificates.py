@@ -344,7 +344,7 @@ def _run(model: PreferenceGP, prior: DuelPrior, graph: DuelGraph) -> tuple[Fixed
     if graph is model.graph and np.all(np.isfinite(nu)) and np.all(np.isfinite(tau)):
         sites = Sites(tf.constant(nu), tf.constant(tau))
     point = model.engine.run(prior.covariance, prior.factors, sites)
-    return point, describe(point, model.engine.tolerance).converged
+    return point, describe(point, model.engine.tolerance, prior.correction).converged
 
 
 def ep_error(model: PreferenceGP) -> float:

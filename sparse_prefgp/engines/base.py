@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -169,12 +168,17 @@ class Engine(Protocol):
         return type(self).__name__
 
 
-def describe(point: FixedPoint, tolerance: float, **extra: float) -> InferenceResult:
-    """The result of an eager run."""
+def describe(
+    point: FixedPoint, tolerance: float, correction: tf.Tensor | float = 0.0, **extra: float
+) -> InferenceResult:
+    """The result of an eager run.
+
+    :param correction: of the approximation, added to the log evidence.
+    """
     found = point.found
     change = float(found.change)
-    finite = math.isfinite(change) and math.isfinite(float(point.log_z))
-    finite = finite and all(np.all(np.isfinite(x)) for x in (*found.cavity, *found.sites))
+    numbers = (change, point.log_evidence(correction), found.mean, found.variance)
+    finite = all(np.all(np.isfinite(x)) for x in (*numbers, *found.cavity, *found.sites))
     converged = finite and change <= tolerance
     status = Status.CONVERGED if converged else Status.MAX_SWEEPS
     if not finite:

@@ -214,8 +214,13 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         """How the one pass went; there is nothing to restart."""
         del restart
         _, prior, point = self._inferred()
-        jitter, clipped = float(prior.jitter), float(prior.clipped)
-        return describe(point, self.engine.tolerance, jitter=jitter, clipped=clipped)
+        return describe(
+            point,
+            self.engine.tolerance,
+            prior.correction,
+            jitter=float(prior.jitter),
+            clipped=float(prior.clipped),
+        )
 
     @posterior_method
     def posterior(self) -> Posterior:

@@ -217,8 +217,8 @@ class _WithinSlices:
         self.precision[at] = given[0] * tau
         self.shift[at] = given[0] * (nu + tau * mean)
         self.log_predictive += float(log_z)
-        self.unsettled += not change <= self._tolerance
-        self.change = max(self.change, float(change))
+        self.unsettled += not (change <= self._tolerance and np.isfinite(log_z))
+        self.change = float(np.maximum(self.change, change))  # a NaN in either shows
         return self.precision[at], self.shift[at]
 
 

@@ -10,8 +10,10 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import gpflow
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
@@ -168,3 +170,50 @@ def test_greedy_choice_grows_the_evidence(engine: str) -> None:
     # Only of a bound it is promised.
     assert report.monotone == (engine == "Variational")
     assert not report.monotone or report.largest_fall < IDENTITY
+
+
+class _Poisoned(gpflow.kernels.SquaredExponential):
+    """Not a number for the last item: in all that inference sees, or only in what corrects it."""
+
+    everywhere = True
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        rows, columns = (
+            tf.where((self.everywhere or x.shape.rank == 3) & (x[..., 0] > 7.0), np.nan, 0.0)
+            for x in (X, X if X2 is None else X2)
+        )
+        poison = tf.cast(rows[..., :, None] + columns[..., None, :], X.dtype)
+        return super().K(X, X2) + poison
+
+
+QUICK = (
+    ("VFE", "ParallelEP", False),
+    ("PriorPower-0.5", "Laplace", False),
+    ("Exact", "ParallelEP", True),
+)
+POISONED = [
+    pytest.param(*each, marks=[] if each in QUICK else [pytest.mark.slow])
+    for each in product([*APPROXIMATIONS, "Exact"], ENGINES, (False, True))
+]
+
+
+@pytest.mark.parametrize(("name", "engine", "everywhere"), POISONED)
+def test_what_is_not_finite_has_not_converged(name: str, engine: str, everywhere: bool) -> None:
+    items = np.arange(9.0)[:, None]
+    duels = spg.Duels(items, [0, 1, 2, 8], [1, 2, 3, 0])
+    approximation = (APPROXIMATIONS | {"Exact": spg.Exact})[name]()
+    more = {"inducing_variable": items[:3]} if approximation.needs_inducing else {}
+    kernel = _Poisoned()
+    kernel.everywhere = everywhere
+    model = spg.PreferenceGP(
+        duels,
+        kernel,
+        approximation=approximation,
+        engine=ENGINES[engine](max_sweeps=20),
+        **more,
+    )
+    result = model.infer()
+    finite = bool(np.isfinite(model.log_evidence()))
+    assert finite or result.status is spg.results.Status.NOT_FINITE
+    if everywhere or approximation.penalises_residual:
+        assert not finite

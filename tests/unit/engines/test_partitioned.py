@@ -171,3 +171,26 @@ def test_what_cannot_be_parted_is_told_in_one_sentence(make_it, words: str) -> N
     with pytest.raises(ValueError, match=words) as error:
         make_it()
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
+
+
+@spg.register_kernel
+class _NotANumber(gpflow.functions.MeanFunction):
+    def __call__(self, X: tf.Tensor) -> tf.Tensor:
+        return tf.where(X[:, :1] > 7.0, np.nan, tf.zeros_like(X[:, :1]))
+
+
+@pytest.mark.parametrize("approximation", [spg.VFE()], ids=repr)
+def test_what_is_not_finite_in_chunks_has_not_converged(approximation: Any) -> None:
+    """Of one chunk alone, the last, where the prior mean is not a number."""
+    items = np.arange(9.0)[:, None]
+    duels = spg.Duels(items, [0, 1, 2, 3, 8], [1, 2, 3, 4, 7])
+    model = spg.StreamedGP(
+        spg.stream_duels(duels),
+        gpflow.kernels.SquaredExponential(),
+        approximation=approximation,
+        inducing_variable=items[:3],
+        mean_function=_NotANumber(),
+        engine=spg.PartitionedEP(parts=2, max_sweeps=20),
+        chunk=2,
+    )
+    assert model.infer().status is spg.results.Status.NOT_FINITE
