@@ -18,16 +18,19 @@ from sparse_prefgp.covariances import (
     LowRankPlusTastes,
 )
 from sparse_prefgp.covariances.by_features import ByFeatures
+from sparse_prefgp.covariances.centred import centred
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.graph import DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import ask
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations.in_time import InTime
+    from sparse_prefgp.approximations.people import FeaturesOfItems
 
 
 # Square matrices that meet where sites are found, and with the gradient of the evidence.
@@ -76,12 +79,25 @@ class DuelProblem(NamedTuple):
     """Of what each person prefers besides what all do; None where all are one."""
     by_features: ByFeatures | None = None
     """What features of people say of that; None where they have none."""
+    centre: FloatArray | None = None
+    """(D,) about which linear terms are; None for the origin."""
 
     @property
     def num_features(self) -> int:
         """D, of the inducing inputs, or of what they are projected from."""
         assert self.inducing_variable is not None
         return num_features_of(self.inducing_variable)
+
+    @property
+    def of_rows(self) -> gpflow.kernels.Kernel:
+        """The kernel between rows of duels and inducing inputs, of which differences alone count:
+        its linear terms are about the centre."""
+        return centred(self.kernel, self.centre)
+
+    @property
+    def taste_of_rows(self) -> gpflow.kernels.Kernel:
+        """The same of tastes."""
+        return centred(self.taste, self.centre)
 
     @property
     def noise(self) -> tf.Tensor:
@@ -123,6 +139,8 @@ class DuelPrior:
     """The covariance, where it has residuals in blocks besides the inducing values; else None."""
     people: LowRankPlusBlocks | LowRankPlusTastes | None = None
     """The covariance, where people have tastes of their own; else None."""
+    shared: FeaturesOfItems | None = None
+    """What all share, where people have tastes of their own."""
     beside: FeaturesBesideEffects | None = None
     """`features` without their zeros, where effects of items are integrated out; else None."""
     in_time: InTime | None = None

@@ -28,7 +28,7 @@ from sparse_prefgp.covariances import (
 from sparse_prefgp.covariances.coefficients import TermOfDuels, widened
 from sparse_prefgp.covariances.finite import finite_parts, parts_of
 from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, with_rows
 from sparse_prefgp.covariances.pair_effect import between_duels, pair_effect
 from sparse_prefgp.covariances.residual import SharedNoise, summed
 from sparse_prefgp.data.graph import DuelGraph, Noises
@@ -69,7 +69,7 @@ class Exact(Approximation):
         apart = graph.noises is None and effect is None
         if self.over is None and apart and _has_fewer_columns(problem):
             return _over_columns(problem)
-        rows = as_float(graph.rows)
+        rows, kernel = as_float(graph.rows), problem.of_rows
         winners, losers = graph.edges
         over_items = apart and is_over_items(self.over, graph)
         size = graph.num_rows if over_items else max(graph.num_sites, graph.num_rows)
@@ -80,10 +80,10 @@ class Exact(Approximation):
         )
         covariance: Covariance
         if over_items:
-            matrix = DenseOverItems(kernel_matrix(problem.kernel, rows), graph)
+            matrix = DenseOverItems(kernel_matrix(kernel, rows), graph)
             covariance, jitter = matrix, matrix.jitter
         else:
-            between = _between_duels(kernel_matrix(problem.kernel, rows), graph)
+            between = _between_duels(kernel_matrix(kernel, rows), graph)
             if graph.noises is not None:
                 between += _shared_noise(problem, graph.noises)
             if effect is not None:
@@ -94,10 +94,9 @@ class Exact(Approximation):
         def features(inputs: tf.Tensor) -> tf.Tensor:
             inputs = widened(inputs, graph.layout)
             if over_items:
-                return kernel_matrix(problem.kernel, inputs, rows)
+                return with_rows(kernel, inputs, rows)
             ahead, behind = (
-                kernel_matrix(problem.kernel, inputs, tf.gather(rows, ends))
-                for ends in (losers, winners)
+                with_rows(kernel, inputs, tf.gather(rows, ends)) for ends in (losers, winners)
             )
             return ahead - behind
 
@@ -181,7 +180,7 @@ def _over_columns(problem: DuelProblem) -> DuelPrior:
     """Over items and coefficients."""
     graph, own = problem.graph, _terms_of_duels(problem)
     items = widened(as_float(graph.items[0]), graph.layout)
-    plain = [part for part in parts_of(problem.kernel) if not isinstance(part, TermOfDuels)]
+    plain = [part for part in parts_of(problem.of_rows) if not isinstance(part, TermOfDuels)]
     kernel = plain[0] if len(plain) == 1 else gpflow.kernels.Sum(plain)
     lean = next((term.lean for term in own if term.lean is not None), None)
     variances = [term.variances(graph) for term in own]
@@ -195,7 +194,7 @@ def _over_columns(problem: DuelProblem) -> DuelPrior:
             term.columns_of(graph, inputs) * variance
             for term, variance in zip(own, variances, strict=True)
         ]
-        return tf.concat([kernel_matrix(kernel, inputs, items), *said], -1)
+        return tf.concat([with_rows(kernel, inputs, items), *said], -1)
 
     factors, offset = build_factors(problem, problem.noise)
     zero = tf.zeros([], items.dtype)

@@ -30,7 +30,12 @@ from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.in_time import InTime, over_time
 from sparse_prefgp.approximations.layout import ask_for_features, choose_layout
 from sparse_prefgp.approximations.pair_residual import PairResidual
-from sparse_prefgp.approximations.people import FeaturesOfItems, LeftOfPeople, over_people
+from sparse_prefgp.approximations.people import (
+    FeaturesOfItems,
+    LeftOfPeople,
+    over_people,
+    shift_of,
+)
 from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances import (
     Covariance,
@@ -189,7 +194,7 @@ class InducingApproximation(SummedApproximation):
 
     def _over_people(self, problem: DuelProblem, basis: Whitened, look: bool) -> DuelPrior:
         """The prior of duels of people with tastes; `look`: whether a correction is wanted."""
-        shared = FeaturesOfItems(basis.features, basis.jitter)
+        shared = basis.of_items
         added = self.correction_of_people if look and self.penalises_residual else None
         return over_people(problem, shared, self.residual_share, added)
 
@@ -206,7 +211,7 @@ class InducingApproximation(SummedApproximation):
         columns = tf.concat(features_of_duels(basis, problem.graph, layout.chunk), 0)
         covariance = over_time(problem, term, columns)
         prior = self._complete(rest, basis, covariance, own_squared_lengths(columns))
-        return replace(prior, in_time=InTime(term, others, basis.features, columns))
+        return replace(prior, in_time=InTime(term, others, basis.of_items.of_inputs, columns))
 
     def _beside_effects(self, problem: DuelProblem, effect: ItemEffect) -> DuelPrior:
         """The prior of duels whose items have effects, which are integrated out.
@@ -221,7 +226,10 @@ class InducingApproximation(SummedApproximation):
         prior = self._complete(problem, basis, covariance, explained)
 
         beside = FeaturesBesideEffects(
-            basis.features, ItemsOfRows.of_graph(graph), graph.layout.number, tf.sqrt(variance)
+            basis.of_items.of_inputs,
+            ItemsOfRows.of_graph(graph),
+            graph.layout.number,
+            tf.sqrt(variance),
         )
         return replace(prior, features=beside.whole, beside=beside)
 
@@ -243,7 +251,13 @@ class InducingApproximation(SummedApproximation):
         factors, offset = build_factors(problem, problem.noise)
         correction = self.correction_of_sets(left)
         return DuelPrior(
-            covariance, factors, offset, correction, basis.features, basis.jitter, left.clipped
+            covariance,
+            factors,
+            offset,
+            correction,
+            basis.of_items.of_inputs,
+            basis.jitter,
+            left.clipped,
         )
 
     def _over_blocks(self, problem: DuelProblem, basis: Whitened, noises: Noises) -> DuelPrior:
@@ -255,7 +269,7 @@ class InducingApproximation(SummedApproximation):
         parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
         terms: list[Term] = [shared]
         if share > 0.0:
-            terms.append(Unexplained(problem.kernel, graph, noises.look, SETS, share))
+            terms.append(Unexplained(problem.of_rows, graph, noises.look, SETS, share))
         covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.own_noise)
         correction = self.correction_of_sets(SetResidual.of(problem, basis.factor, items))
@@ -264,7 +278,7 @@ class InducingApproximation(SummedApproximation):
             factors,
             offset,
             correction,
-            basis.features,
+            basis.of_items.of_inputs,
             basis.jitter,
             covariance.clipped,
         )
@@ -297,7 +311,7 @@ class InducingApproximation(SummedApproximation):
             features, looks, residuals, graph.counts, self.single_precision
         )
         return DuelPrior(
-            covariance, factors, offset, correction, basis.features, basis.jitter, clipped
+            covariance, factors, offset, correction, basis.of_items.of_inputs, basis.jitter, clipped
         )
 
     def over_items(
@@ -353,7 +367,9 @@ class InducingApproximation(SummedApproximation):
         zero = tf.zeros([], whole.noise.dtype)
         if explained is None:
             assert self.residual_share == 0.0
-            return DuelPrior(covariance, whole, offset, zero, basis.features, basis.jitter, zero)
+            return DuelPrior(
+                covariance, whole, offset, zero, basis.of_items.of_inputs, basis.jitter, zero
+            )
         raw = prior_variance(problem) - explained
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
@@ -363,7 +379,7 @@ class InducingApproximation(SummedApproximation):
         )
         correction = self.correction(Residual(diagonal, whole, problem, basis.factor))
         return DuelPrior(
-            covariance, factors, offset, correction, basis.features, basis.jitter, clipped
+            covariance, factors, offset, correction, basis.of_items.of_inputs, basis.jitter, clipped
         )
 
 
@@ -378,11 +394,18 @@ class Whitened(NamedTuple):
     size: int
     """p, how many inducing values there are, item effects among them."""
     features: Callable[[tf.Tensor], tf.Tensor]
-    """Maps inputs (N, D) to B = K_xu L⁻ᵀ, (N, p)."""
+    """Maps inputs (N, D) to B = K_xu L⁻ᵀ, (N, p), of which differences alone count."""
     pairs: Pairs
     """Maps rows of losers and of winners, (t, D) each, to Phi, (t, p), the difference of their
     features.
     """
+    shift: tf.Tensor | None
+    """(p,) what features of single utilities have besides (`shift_of`); None for nothing."""
+
+    @property
+    def of_items(self) -> FeaturesOfItems:
+        """The features apart from all else."""
+        return FeaturesOfItems(self.features, self.jitter, self.shift)
 
 
 def factorise(problem: DuelProblem) -> tuple[tf.Tensor, tf.Tensor]:
@@ -393,7 +416,7 @@ def factorise(problem: DuelProblem) -> tuple[tf.Tensor, tf.Tensor]:
     assert problem.inducing_variable is not None
     m = problem.inducing_variable.Z.shape[0] or 0
     ask_for_squares(m, f"Covariances of {m:,} inducing inputs", "take fewer")
-    k_uu = between_inducing(problem.inducing_variable, feature_part(problem.kernel))
+    k_uu = between_inducing(problem.inducing_variable, feature_part(problem.of_rows))
     return cholesky_with_jitter(k_uu, MAX_CONDITION)
 
 
@@ -406,7 +429,7 @@ def whitened(
     """
     factor, jitter = factorise(problem) if factorised is None else factorised
     graph, inducing = problem.graph, problem.inducing_variable
-    part, own, size = feature_part(problem.kernel), finite_parts(problem.kernel), factor.shape[0]
+    part, own, size = feature_part(problem.of_rows), finite_parts(problem.kernel), factor.shape[0]
     if graph is not None:
         size += sum(kernel.num_own(graph) for kernel in own)
 
@@ -422,7 +445,12 @@ def whitened(
         each = zip(own_features(losers), own_features(winners), strict=True)
         return tf.concat([found, *(a - b for a, b in each)], 1) if own else found
 
-    return Whitened(factor, jitter, size, features, pairs)
+    shift = None
+    if part is not None and inducing is not None:
+        shift = shift_of(part, factor, inducing.Z)
+    if shift is not None and own:
+        shift = tf.pad(shift, [[0, size - shift.shape[0]]])
+    return Whitened(factor, jitter, size, features, pairs, shift)
 
 
 def _seen(problem: DuelProblem, rows: tf.Tensor) -> tf.Tensor:
@@ -437,7 +465,7 @@ def related_to_pairs(problem: DuelProblem, losers: tf.Tensor, winners: tf.Tensor
     """K_uz, (m, t), for the rows (t, D) of both ends of each duel."""
     if problem.compiled is not None:
         return problem.compiled.related(losers, winners)
-    inducing, kernel = problem.inducing_variable, problem.kernel
+    inducing, kernel = problem.inducing_variable, problem.of_rows
     part = feature_part(kernel)
     losers, winners = (_seen(problem, rows) for rows in (losers, winners))
     return with_inducing(inducing, part, losers) - with_inducing(inducing, part, winners)

@@ -7,14 +7,17 @@ approximation treats as without tastes, but that their own tastes are noise to g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors, prior_variance
+from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
+from sparse_prefgp.covariances.centred import of_the_centre
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
@@ -31,6 +34,7 @@ from sparse_prefgp.covariances.residual import (
 )
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
+from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, solved_rows
 
 Features: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
@@ -43,6 +47,13 @@ class FeaturesOfItems(NamedTuple):
     """Maps inputs (N, D) to features (N, p)."""
     jitter: tf.Tensor
     """What was added to a diagonal to have them."""
+    shift: tf.Tensor | None = None
+    """(p,) what those of single utilities have besides (`shift_of`); None for nothing."""
+
+    def of_inputs(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The same of single utilities; those of which differences alone count are `of`."""
+        found = self.of(inputs)
+        return found if self.shift is None else found + self.shift
 
 
 class LeftOfPeople(NamedTuple):
@@ -51,8 +62,8 @@ class LeftOfPeople(NamedTuple):
     left: tuple[tf.Tensor, ...]
     """(g, b, b) `A_u (K_0 - Q_0) A_u'`; or of the rows, (g, p, p) `K_0 - Q_0`."""
     known: tuple[tf.Tensor, ...]
-    """(g, b, b) `N_u = (R_u + D / c)⁻¹`, of all of v that is not g; or of the rows, (g, p, p)
-    `A_u' N_u A_u`.
+    """(g, b, b) N_u, the inverse of the covariance of all of v that is not g; or of the rows,
+    (g, p, p) `A_u' N_u A_u`.
     """
 
     def trace(self) -> tf.Tensor:
@@ -62,17 +73,29 @@ class LeftOfPeople(NamedTuple):
         )
 
 
+def shift_of(
+    kernel: gpflow.kernels.Kernel, factor: tf.Tensor, points: tf.Tensor
+) -> tf.Tensor | None:
+    """(m,) what whitened features of single utilities have besides those of `DuelProblem.of_rows`,
+    the same for all: those of f(centre); None where nothing is centred.
+
+    :param factor: L with K_uu = L L' at the points (m, D).
+    """
+    found = of_the_centre(kernel, points)
+    return None if found is None else solved_rows(factor, found[:, None])[0]
+
+
 def features_of_rows(problem: DuelProblem) -> FeaturesOfItems:
     """Of g itself, exact at all rows of the graph: `K_0 = L L'`, features `k_0 L⁻ᵀ`."""
     graph = problem.graph
-    rows = as_float(graph.rows)
-    factor, jitter = cholesky_with_jitter(kernel_matrix(problem.kernel, rows), MAX_CONDITION)
+    rows, kernel = as_float(graph.rows), problem.of_rows
+    factor, jitter = cholesky_with_jitter(kernel_matrix(kernel, rows), MAX_CONDITION)
 
     def features(inputs: tf.Tensor) -> tf.Tensor:
-        related = kernel_matrix(problem.kernel, rows, widened(inputs, graph.layout))
+        related = kernel_matrix(kernel, rows, widened(inputs, graph.layout))
         return solved_rows(factor, related)
 
-    return FeaturesOfItems(features, jitter)
+    return FeaturesOfItems(features, jitter, shift_of(kernel, factor, rows))
 
 
 def over_people(
@@ -90,7 +113,7 @@ def over_people(
     """
     graph, by_features = problem.graph, problem.by_features
     assert problem.taste is not None and graph.people is not None
-    terms: list[Term] = [Tastes(problem.taste, graph, graph.people)]
+    terms: list[Term] = [Tastes(problem.taste_of_rows, graph, graph.people)]
     noise = problem.own_noise
     items = basis.of(as_float(graph.rows))
     clipped = tf.zeros([], items.dtype)
@@ -98,21 +121,21 @@ def over_people(
         terms.append(SharedNoise(graph.noises, 0.5 * problem.noise))
         if share > 0.0:
             size = items.shape[1]
-            terms.append(Unexplained(problem.kernel, graph, graph.noises.look, SETS, share, size))
+            terms.append(Unexplained(problem.of_rows, graph, graph.noises.look, SETS, share, size))
     elif share > 0.0:
         raw = prior_variance(problem) - squared_distances(graph, items)
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
         noise += share * diagonal
     factors, offset = build_factors(problem, noise)
-    counted = as_float(graph.counts) / noise
+    counted = as_float(graph.counts) / problem.noise
     covariance: LowRankPlusBlocks | LowRankPlusTastes
     buckets = graph.buckets(np.unique(graph.people, return_inverse=True)[1].reshape(-1))
     if graph.noises is None and _fewer_rows(buckets, items.shape[1]):
         check_rows(buckets)
         parts = [tf.gather(items, bucket.rows) for bucket in buckets]
         inputs = [tf.gather(as_float(graph.rows), bucket.rows) for bucket in buckets]
-        kernels = [stacked_covariance(problem.taste, each) for each in inputs]
+        kernels = [stacked_covariance(problem.taste_of_rows, each) for each in inputs]
         whole = parts
         if by_features is not None:
             # A block is one person's, whom its first site names.
@@ -122,22 +145,28 @@ def over_people(
             ]
         covariance = LowRankPlusTastes(whole, kernels, buckets, graph.num_sites)
         left = (
-            stacked_covariance(problem.kernel, each) - tf.matmul(part, part, transpose_b=True)
+            stacked_covariance(problem.of_rows, each) - tf.matmul(part, part, transpose_b=True)
             for each, part in zip(inputs, parts, strict=True)
         )
         known = (
-            _known_of_rows(*each)
-            for each in zip(kernels, _spread(counted, buckets), buckets, strict=True)
+            _known(kernel, _told_of_rows(each, bucket))
+            for kernel, each, bucket in zip(
+                kernels, _spread(counted, buckets), buckets, strict=True
+            )
         )
     else:
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
         parts = [features_of_sites(problem, bucket, items) for bucket in buckets]
         covariance = blocks = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         clipped = tf.maximum(clipped, blocks.clipped)
-        shared = Unexplained(problem.kernel, graph, graph.people, PEOPLE, columns=items.shape[1])
+        shared = Unexplained(problem.of_rows, graph, graph.people, PEOPLE, columns=items.shape[1])
         left = (shared.within(*each) for each in zip(buckets, parts, strict=True))
+        told: Iterable[tf.Tensor] = map(tf.linalg.diag, _spread(counted, buckets))
+        if graph.noises is not None:
+            told = _told_of_looks(problem, buckets)
         known = (
-            _known(*each) for each in zip(blocks.residuals, _spread(counted, buckets), strict=True)
+            _known(terms[0].within(bucket, part), each)
+            for bucket, part, each in zip(buckets, parts, told, strict=True)
         )
     added = tf.zeros([], items.dtype)
     if correction is not None:
@@ -147,10 +176,11 @@ def over_people(
         factors,
         offset,
         added,
-        padded_for(problem, basis.of),
+        padded_for(problem, basis.of_inputs),
         basis.jitter,
         clipped,
         people=covariance,
+        shared=basis,
     )
 
 
@@ -209,19 +239,34 @@ def _spread(values: tf.Tensor, buckets: Sequence[Bucket]) -> list[tf.Tensor]:
     return [tf.gather(padded, bucket.sites) for bucket in buckets]
 
 
-def _known(residual: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
-    """(R + D / c)⁻¹ of blocks (g, b, b), of c / D (g, b): by its root, as padding counts 0."""
-    root = tf.sqrt(counted)[..., None]
-    scaled = root * residual * tf.linalg.matrix_transpose(root)
-    one = tf.ones([], scaled.dtype)
-    factor = tf.linalg.cholesky(tf.linalg.set_diag(scaled, tf.linalg.diag_part(scaled) + one))
-    half = tf.linalg.triangular_solve(factor, tf.linalg.diag(root[..., 0]))
-    return tf.matmul(half, half, transpose_a=True)
+def _told_of_rows(counted: tf.Tensor, bucket: Bucket) -> tf.Tensor:
+    """W = A'(c / D) A, (g, p, p), of c / D (g, b)."""
+    apart = ends_of_rows(bucket, counted.dtype)
+    return tf.matmul(apart, counted[..., None] * apart, transpose_a=True)
 
 
-def _known_of_rows(kernel: tf.Tensor, counted: tf.Tensor, bucket: Bucket) -> tf.Tensor:
-    """A'(A K_1 A' + D / c)⁻¹ A = W (I + K_1 W)⁻¹ with W = A'(c / D) A, (g, p, p)."""
-    apart = ends_of_rows(bucket, kernel.dtype)
-    told = tf.matmul(apart, counted[..., None] * apart, transpose_a=True)
+def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[tf.Tensor]:
+    """W, (g, b, b), of answers about sets: the inverse of all their noise, whatever is a row's own.
+
+    It is the inverse among the contrasts of a look, of which best and worst at once have fewer
+    than rows.
+    """
+    graph = problem.graph
+    forms = Looks.of_graph(graph).forms
+    counted = 2.0 * as_float(graph.counts) / problem.noise  # c / sigma²
+    for bucket, each in zip(buckets, _spread(counted, buckets), strict=True):
+        g, b = bucket.sites.shape
+        place = np.full(graph.num_sites + 1, -1)
+        place[bucket.sites] = np.arange(g * b).reshape(g, b)
+        told = np.zeros((g * b, b))
+        for form in forms:
+            at, root = place[form.bucket.sites], pseudo_root(form.noise)
+            at = at[at[:, 0] >= 0]
+            told[at[:, :, None], at[:, None, :] % b] = root @ root
+        yield each[..., None] * as_float(told.reshape(g, b, b))
+
+
+def _known(kernel: tf.Tensor, told: tf.Tensor) -> tf.Tensor:
+    """N = W (I + K_1 W)⁻¹ of blocks, for the covariance K_1 of tastes and what sites tell, W."""
     found = tf.linalg.solve(undone(kernel, told), told, adjoint=True)
     return tf.linalg.matrix_transpose(found)

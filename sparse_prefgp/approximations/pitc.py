@@ -150,20 +150,21 @@ class PITC(SummedApproximation):
             factors,
             offset,
             tf.zeros([], features.dtype),
-            padded_for(problem, basis.features),
+            padded_for(problem, basis.of_items.of_inputs),
             basis.jitter,
             covariance.clipped,
             blocks=covariance,
             people=None if problem.taste is None else covariance,
+            shared=basis.of_items,
         )
 
     def residual_terms(self, problem: DuelProblem, columns: int) -> tuple[Term, ...]:
         """What duels share besides the inducing values, of which so many are of the kernel."""
         graph = problem.graph
         assert graph.blocks is not None
-        terms: list[Term] = [Unexplained(problem.kernel, graph, graph.blocks, columns=columns)]
+        terms: list[Term] = [Unexplained(problem.of_rows, graph, graph.blocks, columns=columns)]
         if problem.taste is not None and graph.people is not None:
-            terms.append(Tastes(problem.taste, graph, graph.people))
+            terms.append(Tastes(problem.taste_of_rows, graph, graph.people))
         if graph.noises is not None:
             terms.append(SharedNoise(graph.noises, 0.5 * problem.noise))
         return tuple(terms)

@@ -78,7 +78,7 @@ def _over_items(problem: DuelProblem, factor: tf.Tensor, laplacian: tf.Tensor) -
     rows = as_float(graph.rows)
     known = factor, tf.zeros([], rows.dtype)
     features = whitened(problem, known).features(rows)
-    unexplained = kernel_matrix(problem.kernel, rows)
+    unexplained = kernel_matrix(problem.of_rows, rows)
     unexplained -= tf.matmul(features, features, transpose_b=True)
     identity = tf.eye(graph.num_rows, dtype=rows.dtype)
     inner = identity + tf.matmul(unexplained, laplacian)

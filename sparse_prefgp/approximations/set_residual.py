@@ -105,7 +105,7 @@ class SetResidual(NamedTuple):
         """For each form C, (g, r, r) with zeros about it."""
         found = []
         for form, variance in zip(self.looks.forms, self.variances(), strict=True):
-            root = as_float(_pseudo_root(form.noise))
+            root = as_float(pseudo_root(form.noise))
             half = tf.tensordot(root, self._within(form) / variance, 1)
             found.append(tf.einsum("ijg,jk->gik", half, root))
         return found
@@ -143,7 +143,7 @@ class SetResidual(NamedTuple):
         return total
 
 
-def _pseudo_root(noise: FloatArray) -> FloatArray:
+def pseudo_root(noise: FloatArray) -> FloatArray:
     """The square root of the pseudo-inverse of (r, r)."""
     values, vectors = np.linalg.eigh(noise)
     # Integer matrices of paths, stars and their like: the smallest is 2 - 2 cos(pi / k) > 9 / k².

@@ -10,6 +10,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.centred import of_the_centre
 from sparse_prefgp.covariances.distances import scaled_squared_distances
 from sparse_prefgp.covariances.finite import FiniteKernel
 from sparse_prefgp.covariances.projected import Projected, ProjectedPoints
@@ -49,6 +50,13 @@ def kernel_matrix(
     shape = tf.concat([tf.shape(x)[:-1], tf.shape(z)[:-1]], 0)
     x, z = (tf.reshape(side, [-1, side.shape[-1]]) for side in (x, z))
     return kernel.K_r2(tf.reshape(scaled_squared_distances(x, z, inverse), shape))
+
+
+def with_rows(kernel: gpflow.kernels.Kernel, inputs: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Covariances (N, n) of single utilities at inputs (N, D) with those of rows (n, D), which a
+    `centred` kernel has about its centre."""
+    found, more = kernel_matrix(kernel, inputs, rows), of_the_centre(kernel, rows)
+    return found if more is None else found + more
 
 
 def between_inducing(

@@ -16,7 +16,7 @@ import tensorflow as tf
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
+from sparse_prefgp.covariances.kernels import as_float, stacked_covariance, with_rows
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.data.looks import Looks
@@ -90,8 +90,8 @@ class Unexplained(NamedTuple):
     ) -> tf.Tensor:
         graph = self.graph
         winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
-        related = kernel_matrix(self.kernel, inputs, losers)
-        related -= kernel_matrix(self.kernel, inputs, winners)
+        related = with_rows(self.kernel, inputs, losers)
+        related -= with_rows(self.kernel, inputs, winners)
         own = (values[:, : self.columns] for values in (features, theirs))
         left = related - tf.matmul(*own, transpose_b=True)
         return left if self.share == 1.0 else self.share * left
@@ -116,9 +116,7 @@ class Tastes(NamedTuple):
     ) -> tf.Tensor:
         graph = self.graph
         winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
-        return kernel_matrix(self.kernel, inputs, losers) - kernel_matrix(
-            self.kernel, inputs, winners
-        )
+        return with_rows(self.kernel, inputs, losers) - with_rows(self.kernel, inputs, winners)
 
 
 class SharedNoise(NamedTuple):

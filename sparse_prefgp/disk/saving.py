@@ -189,6 +189,9 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
         model = build(PITC(arrays["blocks"]))
     model.noise_variance, model.margin, model.cut_steps = noise, margin, steps
     model.tie_share = share
+    # Models of before are about the origin.
+    centre = description.get("centre")
+    model.centre = None if centre is None else np.array(centre)
     for name in ("covariate_variance", "lean_variance", "people_variance"):
         if description.get(name) is not None:
             setattr(model, name, decoder.parameter(description[name]))

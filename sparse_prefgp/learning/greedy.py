@@ -162,7 +162,7 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
         )
     model.infer()
     problem, graph = model.problem(), model.graph
-    part = feature_part(problem.kernel)
+    part = feature_part(problem.of_rows)
     assert part is not None  # the model has refused an effect alone
     factor, _ = cholesky_with_jitter(between_inducing(inducing, part), MAX_CONDITION)
     rows, candidates = as_float(graph.rows), as_float(inputs)

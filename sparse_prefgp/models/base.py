@@ -20,6 +20,7 @@ from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
+from sparse_prefgp.engines.base import describe
 from sparse_prefgp.models.choosing import ChoicePredictions
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior, each_difference, posterior_method
@@ -110,6 +111,9 @@ class DuelGP(
     """
 
     mean_function: Any
+    centre: FloatArray | None
+    """(D,) the mean of the items of the first duels, about which linear terms of the kernels are
+    computed; None in models saved before, which have them about the origin."""
     people_variance: gpflow.Parameter | None = None
     # Of the last inference. Neither tf.Module nor GPflow looks for parameters in a dataclass.
     _known: Inferred[S, R] | None = None
@@ -289,7 +293,8 @@ class DuelGP(
             raise ValueError(
                 "The duels have other covariates than those of the model; give the same."
             )
-        graph = replace(graph.one_by_one(), people=np.zeros(graph.num_sites, np.int64))
+        graph = graph.one_by_one()
+        graph = replace(graph, people=np.zeros(graph.num_sites, np.int64))
         tolerance, approximation = self.engine.tolerance, self.approximation
         share = 1.0 if approximation.has_blocks else approximation.residual_share
 
@@ -298,9 +303,10 @@ class DuelGP(
 
         strangers = self._solution().strangers
         posterior, point = met(strangers)
-        if not bool(point.found.change <= tolerance):
+        result = describe(point, tolerance)
+        if not result.converged:
             warnings.warn(
-                f"Inference for the new person did not converge in {int(point.sweeps)} sweeps.",
+                f"Inference for the new person did not converge: {result}.",
                 stacklevel=2,
             )
 

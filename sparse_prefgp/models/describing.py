@@ -118,6 +118,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "lean_by_group": model.lean_by_group,
         "people_variance": by_features,
         "inducing_inputs": inducing,
+        "centre": None if model.centre is None else model.centre.tolist(),
         "parameters": encoder.parameters,
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",

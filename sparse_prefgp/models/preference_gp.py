@@ -293,6 +293,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._engine = engine or ParallelEP()
         self._sites_memory = SitesMemory(graph.num_sites)
         self._warned_about_scale = False
+        self.centre = np.mean(duels.items, 0, dtype=np.float64)
 
     # What the model was made of.
 
@@ -691,6 +692,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
             taste=None if self.taste is None else on_rows(self.taste, self.row_layout),
             by_features=self._by_features(),
+            centre=self.centre,
         )
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
@@ -959,6 +961,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         result = describe(
             point,
             self.engine.tolerance,
+            prior.correction,
             jitter=float(prior.jitter),
             clipped=float(prior.clipped),
         )
@@ -988,6 +991,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 None if self.taste is None else on_rows(self.taste, self.row_layout)
             ),
             by_features=self._by_features(frozen=True),
+            centre=self.centre,
         )
 
     def _by_features(self, frozen: bool = False) -> ByFeatures | None:
@@ -1124,7 +1128,7 @@ def on_other_duels(
         made.covariate_variance, made.lean_variance = covariate, lean
     if made.people_variance is not None and people is not None:
         made.people_variance = people
-    made.tie_share = copy.deepcopy(model.tie_share)
+    made.tie_share, made.centre = copy.deepcopy(model.tie_share), model.centre
     return made
 
 

@@ -40,9 +40,7 @@ class Strangers:
     def of(cls, people: KnownPeople) -> Strangers:
         """Strangers to a model with these people."""
         sums = people.covariance.sums(people.precision, people.shift, people.kept.own)
-        return cls(
-            people.problem, FeaturesOfItems(people.shared_features, people.prior.jitter), sums
-        )
+        return cls(people.problem, people.shared, sums)
 
     def nobody(self, consensus: Posterior) -> Posterior:
         """q(f) of a person of whom nothing is known.
@@ -63,7 +61,7 @@ class Strangers:
 
         def of(inputs: tf.Tensor) -> tf.Tensor:
             own = by_features.with_features(features, inputs)
-            return tf.concat([self.basis.of(inputs), own], 1)
+            return tf.concat([self.basis.of_inputs(inputs), own], 1)
 
         kernel = gpflow.kernels.Sum([problem.kernel, problem.taste, *by_features.prior(features)])
         return Posterior(kernel, consensus.mean_function, of, consensus.terms)

@@ -24,13 +24,14 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations.people import FeaturesOfItems
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import (
     as_float,
-    kernel_matrix,
     pair_difference_variance,
     stacked_covariance,
+    with_rows,
 )
 from sparse_prefgp.covariances.low_rank_base import (
     LowRankIntermediates,
@@ -81,10 +82,11 @@ class KnownPeople:
         """Inducing values and blocks under the sites."""
         return self.covariance.conditioned(self.precision, self.shift)
 
-    def shared_features(self, inputs: tf.Tensor) -> tf.Tensor:
-        """(N, m) features of what all share."""
-        by_features, found = self.problem.by_features, self.prior.features(inputs)
-        return found if by_features is None else found[:, : -by_features.columns]
+    @property
+    def shared(self) -> FeaturesOfItems:
+        """Features (N, m) of what all share."""
+        assert self.prior.shared is not None
+        return self.prior.shared
 
     def group(self, numbers: IntArray) -> Posterior:
         """q of the average utility of some people, by their numbers in the graph.
@@ -122,10 +124,10 @@ class KnownPeople:
             more = by_features.prior(average)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
-            found = [self.shared_features(inputs)]
+            found = [self.shared.of_inputs(inputs)]
             if by_features is not None:
                 found.append(by_features.with_features(average, inputs))
-            return tf.concat([*found, kernel_matrix(self.taste, inputs, own)], 1)
+            return tf.concat([*found, with_rows(self.problem.taste_of_rows, inputs, own)], 1)
 
         kernel = self.kernel if count == 1 else _average(self.problem.kernel, self.taste, count)
         if more:
@@ -233,7 +235,7 @@ class KnownPeople:
         for start in range(0, len(numbers), CHUNK):
             some = slice(start, start + CHUNK)
             first, second = ends[some, 0], ends[some, 1]
-            a = shared = self.shared_features(first) - self.shared_features(second)
+            a = shared = self.shared.of(first) - self.shared.of(second)
             if problem.by_features is not None:  # of which the features leave nothing
                 a = tf.concat([a, problem.by_features.of(numbers[some], first - second)], -1)
             mean = tf.linalg.matvec(a, self.kept.u.mean[:, 0])
@@ -249,11 +251,15 @@ class KnownPeople:
         rows = tf.gather(as_float(self.problem.graph.rows), told.rows)
         if len(told.rows) == 1:  # of one person, whose pairs all are
             ends = tf.reshape(pairs.ends, [-1, pairs.ends.shape[-1]])
-            both = tf.reshape(kernel_matrix(self.taste, ends, rows[0]), [-1, 2, rows.shape[1]])
+            both = tf.reshape(
+                with_rows(self.problem.taste_of_rows, ends, rows[0]), [-1, 2, rows.shape[1]]
+            )
             r = both[:, 0] - both[:, 1]
             known, of_u = r @ told.told[0], r @ told.scaled[0]
         else:
-            between = stacked_covariance(self.taste, tf.concat([pairs.ends, rows], 1))
+            between = stacked_covariance(
+                self.problem.taste_of_rows, tf.concat([pairs.ends, rows], 1)
+            )
             r = between[:, 0, 2:] - between[:, 1, 2:]
             known = tf.linalg.matvec(told.told, r)
             of_u = tf.linalg.matvec(told.scaled, r, transpose_a=True)
@@ -268,7 +274,7 @@ class KnownPeople:
         graph = self.problem.graph
         assert graph.people is not None
         numbers = np.arange(int(graph.people.max()) + 1)
-        related = kernel_matrix(self.taste, inputs, as_float(graph.rows)).numpy()
+        related = with_rows(self.problem.taste_of_rows, inputs, as_float(graph.rows)).numpy()
         found = np.empty((len(numbers), len(inputs)))
         for i, here in self._by_bucket(numbers):
             slot = self._block_of[1][numbers[here]]

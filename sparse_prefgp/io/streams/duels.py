@@ -18,7 +18,7 @@ from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regula
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import Labels, parsed
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
-from sparse_prefgp.support.arrays import IntArray, runs
+from sparse_prefgp.support.arrays import FloatArray, IntArray, runs
 
 # Parts are whole files where the largest is no more than so many times the average.
 _UNEVEN = 1.25
@@ -108,6 +108,17 @@ class StreamedDuels:
             numbers = scan.sites, scan.duels, scan.ties
             return Totals(*numbers, scan.comparisons, low, high, scan.grades, scan.judged)
         return totals_of(self.items, self.chunks(READ_ROWS), scan.sets.any)
+
+    @cached_property
+    def centre(self) -> FloatArray:
+        """The mean of the items, or of the sides of duels that have features of their own, (D,)."""
+        if self.items is not None:
+            return np.mean(self.items.features, 0, dtype=np.float64)
+        mean = self.scan.mean
+        assert mean is not None
+        if self.transform is not None:
+            mean = (mean - np.array(self.transform.mean)) / np.array(self.transform.scale)
+        return mean
 
     @property
     def num_features(self) -> int:

@@ -219,6 +219,7 @@ class Algebra:
             cut_scale=None if p.cut_scale is None else tf.convert_to_tensor(p.cut_scale),
             compiled=self._compiled,
             taste=p.taste_on_rows(),
+            centre=p.centre,
         )
 
     def use(self, values: FloatArray) -> None:

@@ -34,9 +34,10 @@ class Hyperparameters(gpflow.Module):
         noise_ratio: gpflow.Parameter | None = None,
         cut_scale: gpflow.Parameter | None = None,
         taste: gpflow.kernels.Kernel | None = None,
+        centre: FloatArray | None = None,
     ) -> None:
         super().__init__()
-        self.kernel, self.taste = kernel, taste
+        self.kernel, self.taste, self.centre = kernel, taste, centre
         self.mean_function = mean_function
         self.noise_variance = noise_variance
         self.inducing_variable = inducing_variable
@@ -131,6 +132,7 @@ class Hyperparameters(gpflow.Module):
             if self.cut_scale is None
             else encoder.parameter(self.cut_scale, "the scales of the cuts"),
             "parameters": encoder.parameters,
+            "centre": None if self.centre is None else self.centre.tolist(),
         }
         return Description(names, encoder.arrays)
 
@@ -171,6 +173,8 @@ class Description(NamedTuple):
             noise_ratio=None if ratio is None else GroupRatios.like(ratio),
             cut_scale=None if scale is None else GroupRatios.like(scale),
             taste=None if self.names.get("taste") is None else decoder.module(self.names["taste"]),
+            # Files of before are about the origin.
+            centre=None if self.names.get("centre") is None else np.array(self.names["centre"]),
         )
 
 

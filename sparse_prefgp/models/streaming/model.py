@@ -16,7 +16,6 @@ from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
 from sparse_prefgp.approximations.inducing import whitened
-from sparse_prefgp.approximations.people import FeaturesOfItems
 from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.item_in_time import time_term
@@ -127,10 +126,15 @@ class SolvedParts:
         noise = tf.convert_to_tensor(parameters.noise_variance)
         # Features of inputs are made of no duel.
         problem = DuelProblem(
-            cast(Any, None), kernel, mean_function, noise, parameters.inducing_variable
+            cast(Any, None),
+            kernel,
+            mean_function,
+            noise,
+            parameters.inducing_variable,
+            centre=parameters.centre,
         )
         terms = terms_of(self.total.posterior())
-        return Posterior(kernel, mean_function, whitened(problem).features, terms)
+        return Posterior(kernel, mean_function, whitened(problem).of_items.of_inputs, terms)
 
     @cached_property
     def strangers(self) -> Strangers:
@@ -145,12 +149,13 @@ class SolvedParts:
             p.inducing_variable,
             cuts=cuts_of(p.margin, p.cut_steps),
             taste=p.taste_on_rows(),
+            centre=p.centre,
         )
         basis = whitened(problem)
         # Of the sites alone, without the prior of u.
         told = self.total.minus(Natural.prior(len(self.total.shift)))
         known = Sums(as_float(told.precision), as_float(told.shift[:, None]))
-        return Strangers(problem, FeaturesOfItems(basis.features, basis.jitter), known)
+        return Strangers(problem, basis.of_items, known)
 
 
 @dataclass(frozen=True)
@@ -269,7 +274,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             )
         warn_of_cancelling(kernel)
         self.kernel, self.taste = kernel, taste
-        self.mean_function = mean_function
+        self.mean_function, self.centre = mean_function, duels.centre
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, seen)
         self.cut_steps = step_parameters(cut_steps, seen)
@@ -302,7 +307,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         model = cls.__new__(cls)
         BayesianModel.__init__(model)
         model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
-        model.taste = parameters.taste
+        model.taste, model.centre = parameters.taste, parameters.centre
         model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
         model.cut_steps = parameters.cut_steps
         model.covariate_variance = parameters.covariate_variance
@@ -434,6 +439,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             noise_ratio=self.noise_ratio,
             cut_scale=self.cut_scale,
             taste=self.taste,
+            centre=self.centre,
         )
 
     def _known_people(self) -> KnownPeople:

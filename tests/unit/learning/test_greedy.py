@@ -13,6 +13,7 @@ from tensorflow_probability import distributions as tfd
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.covariances.centred import centred
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.learning.greedy import GreedyStep, addition_gains, greedy_em
 from sparse_prefgp.learning.initial import initial_inputs
@@ -56,7 +57,8 @@ def build(
 def test_gains_at_held_sites(kernel: gpflow.kernels.Kernel, size: tuple[int, int]) -> None:
     duels = learnable(1, *size)
     graph = DuelGraph.from_duels(duels)
-    covariance, a = kernel(graph.rows).numpy(), incidence(graph)
+    about = centred(kernel, duels.items.mean(0))  # as linear terms are in a model
+    covariance, a = about(graph.rows).numpy(), incidence(graph)
     order = np.random.default_rng(0).permutation(graph.num_rows)[:12]
     chosen, candidates = list(order[:4]), order[4:]
     model = build(duels, graph.rows[chosen], kernel, noise_variance=0.2)

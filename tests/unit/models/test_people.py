@@ -12,7 +12,15 @@ import sparse_prefgp as spg
 from sparse_prefgp.models.posterior import predictions
 from sparse_prefgp.support import machine
 from tests.cases import DATA
-from tests.tolerances import FIXED_POINT, GRADIENT_SOLVER, IDENTITY, PARTS, ROUNDING, SOLVER
+from tests.tolerances import (
+    EVIDENCE,
+    FIXED_POINT,
+    GRADIENT_SOLVER,
+    IDENTITY,
+    PARTS,
+    ROUNDING,
+    SOLVER,
+)
 
 CASES = json.loads((DATA / "people_cases.json").read_text())["cases"]
 ENGINE = spg.ParallelEP(tolerance=GRADIENT_SOLVER)
@@ -338,3 +346,41 @@ def test_what_makes_no_sense_of_people(monkeypatch):
     )
     with pytest.raises(ValueError, match=r"TightVFE\(\) has no form for tastes of people"):
         tight.infer()
+
+
+@pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC()], ids=repr)
+def test_rows_without_noise_of_their_own(approximation):
+    """Best and worst of four at one look, whose rows share all their noise."""
+    rng = np.random.default_rng(4)
+    shown = rng.permuted(np.tile(np.arange(8), (9, 1)), axis=1)[:, :4]
+    frame = pd.DataFrame(shown, columns=[f"option_{j}" for j in range(1, 5)])
+    frame = frame.assign(best=shown[:, 0], worst=shown[:, 3], who=np.arange(9) // 3)
+    items = pd.DataFrame(ITEMS, columns=["x", "y"]).assign(item_id=np.arange(8))
+    duels = spg.read_best_worst(items, frame, at_once=True, person="who")
+
+    def model(approximation, **more):
+        found = spg.PreferenceGP(
+            duels, se(1.0), taste=se(0.5), engine=ENGINE, approximation=approximation, **more
+        )
+        assert found.infer().converged
+        return found
+
+    exact = model(spg.Exact()).log_evidence()
+    every = model(approximation, inducing_variable=duels.items)
+    assert every.log_evidence() == pytest.approx(exact, abs=EVIDENCE)
+    few = model(approximation, inducing_variable=duels.items[:3])
+    with tf.GradientTape() as tape:
+        value = few.maximum_log_likelihood_objective()
+    slopes = tape.gradient(value, few.trainable_variables)
+    assert all(np.all(np.isfinite(x)) for x in (value, *slopes))
+    if approximation.is_bound:
+        assert few.log_evidence() < exact + IDENTITY
+    stream = spg.StreamedGP(
+        spg.stream_duels(duels),
+        se(1.0),
+        taste=se(0.5),
+        approximation=approximation,
+        inducing_variable=duels.items[:3],
+        engine=spg.PartitionedEP(parts=1, tolerance=GRADIENT_SOLVER),
+    )
+    assert stream.log_evidence() == pytest.approx(few.log_evidence(), abs=EVIDENCE)
