@@ -13,6 +13,8 @@ def main() -> None:
     """Run the command line; exit code 2 where GPflow is missing."""
     try:
         from sparse_prefgp.cli import main as run
+
+        run()
     except ModuleNotFoundError as error:
         if error.name != "gpflow":
             raise
@@ -21,4 +23,3 @@ def main() -> None:
     except KeyboardInterrupt:  # what is imported takes its time
         print("Stopped before the end; no file was left half written.", file=sys.stderr)
         sys.exit(130)
-    run()
