@@ -129,7 +129,16 @@ def test_from_a_terminal(command: str, seconds: float, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=600)[1]
     print(f"{command} after {seconds} s: {process.returncode}, {said.strip()}")
-    if process.returncode != 0:
+    # What TensorFlow says on its first use is none of ours.
+    lines = [
+        line for line in said.splitlines() if not line.startswith(("WARNING: All log", "I0000"))
+    ]
+    lines = [
+        line for line in lines if "tensorflow/" not in line and "rebuild TensorFlow" not in line
+    ]
+    if process.returncode == -signal.SIGINT:  # all was done, and Python was ending
+        assert not lines
+    elif process.returncode != 0:
         assert process.returncode == 130, said
-        assert len(said.splitlines()) <= 1
+        assert len(lines) <= 1
     assert not [path for path in tmp_path.rglob(".*") if "sparse-prefgp" in path.name]
