@@ -25,7 +25,7 @@ from sparse_prefgp.analysis.metrics import (
     verdicts_on_sets,
     with_errors,
 )
-from sparse_prefgp.analysis.scoring import MODEL, ROWS_AT_ONCE, Scores
+from sparse_prefgp.analysis.scoring import MODEL, ROWS_AT_ONCE, Scores, rows_at_once
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.io.streams import StreamedDuels
@@ -149,8 +149,10 @@ def score_sets(
         if judged and events.judge is not None:
             groups = known_labels(model, events.judge.labels)
     rows = features if inputs is None else inputs
-    for start in range(0, len(events), ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
+    sides = int(np.diff(events.offsets).max(initial=1))
+    step = rows_at_once(sides * (features.shape[1] + len(events.covariate_names)))
+    for start in range(0, len(events), step):
+        part = slice(start, start + step)
         some = events.take(part)
         choices, others = (np.flatnonzero(is_choice[part] == flag) for flag in (True, False))
         chosen = some.take(choices)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sparse_prefgp.analysis.linear_losses import LinearLoss, cross_validate, newton
+from sparse_prefgp.analysis.linear_losses import LinearLoss, ask_for_rows, cross_validate, newton
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -110,6 +110,7 @@ class LinearProbit:
         _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
         counts = np.bincount(row.reshape(-1), weights)
         order = np.argsort(first)  # that of first appearance
+        ask_for_rows(len(order), duels.num_features)
         won, lost = duels.items[sides[first[order]].T]
         if said is None:
             return cls.fit(won - lost, counts[order], rng=rng)

@@ -18,6 +18,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.judgements import load_pairs, names_covariates
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.machine import ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def random_pairs(items: ItemSet, limit: int, rng: np.random.Generator) -> Candid
     u = len(items)
     possible = u * (u - 1) // 2
     if possible <= limit:
-        first, second = np.triu_indices(u, 1)
+        first, second = _all_pairs(u)
         return CandidatePairs(items, first, second, possible, "all")
     # Of two numbers i < j, k = j (j - 1) / 2 + i is the place in a list by j and then by i.
     drawn = np.sort(rng.choice(possible, limit, replace=False))
@@ -170,7 +171,7 @@ def pairs_in_contexts(
         )
     u, c = len(kept), len(contexts)
     rows = in_rows(model, bases, np.repeat(base[kept], c), np.tile(contexts.values, (u, 1)))
-    lower, upper = np.triu_indices(u, 1)
+    lower, upper = _all_pairs(u)
     possible = len(lower) * len(together)
     drawn, chosen = np.arange(possible), "all that can occur"
     if possible > limit:
@@ -209,8 +210,18 @@ def pairs_of_the_likely_best(
     if u > most:
         items = items.select(np.sort(likely_best(model, items)[:most]))
         chosen = f"all of the {most:,} items most likely to beat the best"
-    first, second = np.triu_indices(len(items), 1)
+    first, second = _all_pairs(len(items))
     return CandidatePairs(items, first, second, possible, chosen)
+
+
+def _all_pairs(items: int) -> tuple[IntArray, IntArray]:
+    """Both sides of all pairs of so many items, (pairs,) each.
+
+    :raises NotEnoughMemory: more than is free.
+    """
+    # With what is computed of each: probabilities, scores.
+    ask(6 * 8 * items**2, f"All pairs of {items:,} items", "give fewer candidates")
+    return np.triu_indices(items, 1)
 
 
 def likely_best(model: Predicts, items: ItemSet) -> IntArray:

@@ -14,7 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from sparse_prefgp.analysis.linear_losses import LinearLoss, cross_validate, newton
+from sparse_prefgp.analysis.linear_losses import (
+    LinearLoss,
+    ask_for_rows,
+    cross_validate,
+    newton,
+)
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import (
     BEST_WORST,
@@ -163,6 +168,7 @@ def stages_of(events: Events, features: FloatArray) -> Stages:
             lengths.append(np.full(len(here), len(places)))
             event.append(here)
     rows, of, sides = np.concatenate(at), np.concatenate(event), events.sides
+    ask_for_rows(len(rows), features.shape[1])
     x = features[sides[rows]]
     if events.covariates is not None:
         x = np.column_stack([x, events.covariates[rows]])

@@ -13,8 +13,11 @@ import numpy as np
 from scipy import linalg
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.machine import ask
 
 MAX_NEWTON_STEPS = 100
+# Of the features, a fold's and those times a weight among them; and of the size of the Hessian.
+_COPIES, _SQUARES = 6, 4
 
 
 class LinearLoss(ABC):
@@ -44,6 +47,18 @@ class LinearLoss(ABC):
     @abstractmethod
     def part(self, units: BoolArray) -> LinearLoss:
         """That of some of the units, a mask of them."""
+
+
+def ask_for_rows(rows: int, columns: int) -> None:
+    """Ask for the memory that a fit to features (rows, columns) takes, before they are made.
+
+    :raises NotEnoughMemory: more than is free.
+    """
+    ask(
+        8 * columns * (_COPIES * rows + _SQUARES * columns),
+        f"Linear predictors of {rows:,} rows with {columns:,} features",
+        "give fewer features, or hold nothing out (--test-fraction 0), which fits none",
+    )
 
 
 def newton(loss: LinearLoss, precision: float, start: FloatArray) -> FloatArray:

@@ -33,6 +33,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.linalg import factorised
+from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import agreeing, counted
 
@@ -356,6 +357,11 @@ def rank(
     sd = np.sqrt(np.where(negative, 0.0, variance))
 
     inside = likely_rows(mean, sd, k, int(candidates))
+    ask(
+        6 * 8 * len(inside) ** 2,
+        f"Joint covariances of {len(inside):,} candidates",
+        "take fewer (--candidates)",
+    )
     joint, jitter = factorised(*centred.covariance(rows, inside))
     chances = sample_places(
         mean[inside],

@@ -43,6 +43,8 @@ _MOST_LEARNED, _MOST_GIVEN, _OFTEN = 0.9, 0.5, 2.0
 _LEAST_AGAIN = 10
 # Rows predicted at a time.
 ROWS_AT_ONCE = 50_000
+# Numbers of these: 64 MB, of which a handful of copies are made.
+_NUMBERS_AT_ONCE = 2**23
 
 
 class ScoredRows(NamedTuple):
@@ -75,6 +77,11 @@ class ScoredRows(NamedTuple):
     """(k,) in days since 1970; None where they are not known."""
 
 
+def rows_at_once(columns: int) -> int:
+    """How many rows of so many columns are scored at a time."""
+    return max(1, min(ROWS_AT_ONCE, _NUMBERS_AT_ONCE // max(1, columns)))
+
+
 def rows_between(
     inputs: FloatArray,
     events: Events,
@@ -83,8 +90,9 @@ def rows_between(
     people: npt.NDArray[np.object_] | None = None,
 ) -> Iterator[ScoredRows]:
     """Events in memory, between rows of `inputs` (n, D), in bounded chunks."""
-    for start in range(0, len(events), ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
+    step = rows_at_once(inputs.shape[1])
+    for start in range(0, len(events), step):
+        part = slice(start, start + step)
         labels = (None if x is None else x[part] for x in (groups, blocks, people))
         yield _behind_doors(events.take(part), inputs, *labels)
 

@@ -26,8 +26,9 @@ from sparse_prefgp.io.files import ITEM_ID
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.randomness import generator, takes_seed
 
 DRAWS = 2000
@@ -37,6 +38,8 @@ OVER_PEOPLE = ("people_lower", "people_upper")
 _POINTS = 128
 # Sets times draws times alternatives, at a time.
 _AT_ONCE = 200_000
+# The same, of draws that are kept at a time, and how many arrays of them there are.
+_NUMBERS_AT_ONCE, _ARRAYS_OF_DRAWS = 2**23, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,24 +199,39 @@ def _columns(
     """What is added to the alternatives, (b, k) each."""
     sets = model.set_posterior(inputs, events, groups)
     noise = model.look_noise(groups, len(events))
+    k = sets.mean.shape[1]
+    ask(
+        _ARRAYS_OF_DRAWS * 8 * draws * k,
+        f"{draws:,} draws of {k:,} alternatives",
+        "ask for fewer draws (--draws)",
+    )
     # The same draws for each set: what else is in the table changes nothing.
-    normal = rng.standard_normal((sets.mean.shape[1], draws)).T
-    each = _drawn(sets, noise, normal)
-    tail = 0.5 * (1.0 - level)
-    ends = np.quantile(each, [tail, 1.0 - tail], axis=0)
+    normal = rng.standard_normal((k, draws)).T
+    tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
     nobody = np.full(len(events), model.is_of_nobody)
     if events.person is not None:
         nobody &= places_of(events.person.labels.tolist(), model.described_people) < 0
-    if not nobody.any():
-        return dict(zip(ADDED, (each.mean(0), *ends, each.std(0, ddof=1)), strict=True))
-    over_people = np.where(nobody[:, None], ends, np.nan)
-    here = np.flatnonzero(nobody)
-    shared = model.consensus().set_posterior(inputs, events, groups).take(here)
-    tastes = sets.covariance[here] - shared.covariance
-    each[:, here] = _drawn(shared, (noise[0][:, here], noise[1][:, here]), normal, tastes)
-    ends = np.quantile(each, [tail, 1.0 - tail], axis=0)
-    found = (each.mean(0), *ends, each.std(0, ddof=1), *over_people)
-    return dict(zip((*ADDED, *OVER_PEOPLE), found, strict=True))
+    shared, names = sets, [*ADDED]
+    if nobody.any():
+        shared = model.consensus().set_posterior(inputs, events, groups)
+        names += [*OVER_PEOPLE]
+
+    def of(some: IntArray) -> FloatArray:
+        each = _drawn(sets.take(some), (noise[0][:, some], noise[1][:, some]), normal)
+        ends = np.quantile(each, tails, axis=0)
+        over_people = np.where(nobody[some, None], ends, np.nan)
+        here = some[nobody[some]]
+        if len(here):
+            tastes = sets.covariance[here] - shared.covariance[here]
+            whose = (noise[0][:, here], noise[1][:, here])
+            each[:, nobody[some]] = _drawn(shared.take(here), whose, normal, tastes)
+            ends = np.quantile(each, tails, axis=0)
+        return np.stack([each.mean(0), *ends, each.std(0, ddof=1), *over_people])
+
+    step = max(1, _NUMBERS_AT_ONCE // (draws * k))
+    every = np.arange(len(events))
+    found = np.concatenate([of(every[i : i + step]) for i in range(0, len(every), step)], 1)
+    return dict(zip(names, found[: len(names)], strict=True))
 
 
 def _drawn(

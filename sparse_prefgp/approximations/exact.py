@@ -55,6 +55,7 @@ class Exact(Approximation):
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph = problem.graph
         if problem.taste is not None:
+            _ask(graph.num_rows, "items")
             return over_people(problem, features_of_rows(problem))
         if (apart_from_time := beside_time(problem.kernel)) is not None:
             return _over_time(problem, *apart_from_time)
@@ -73,11 +74,7 @@ class Exact(Approximation):
         winners, losers = graph.edges
         over_items = apart and is_over_items(self.over, graph)
         size = graph.num_rows if over_items else max(graph.num_sites, graph.num_rows)
-        ask_for_squares(
-            size,
-            f"Exact covariances of {size:,} {'items' if over_items else 'distinct duels'}",
-            "use an approximation with inducing inputs, such as --approximation vfe (VFE())",
-        )
+        _ask(size, "items" if over_items else "distinct duels")
         covariance: Covariance
         if over_items:
             matrix = DenseOverItems(kernel_matrix(kernel, rows), graph)
@@ -163,6 +160,18 @@ def is_over_items(over: str | None, graph: DuelGraph) -> bool:
     return graph.num_rows < graph.num_sites if over is None else over == "items"
 
 
+def _ask(size: int, of: str) -> None:
+    """Ask for the memory of exact inference with matrices of size × size.
+
+    :raises NotEnoughMemory: more than is free.
+    """
+    ask_for_squares(
+        size,
+        f"Exact covariances of {size:,} {of}",
+        "use an approximation with inducing inputs, such as --approximation vfe (VFE())",
+    )
+
+
 def _terms_of_duels(problem: DuelProblem) -> list[TermOfDuels]:
     return [part for part in finite_parts(problem.kernel) if isinstance(part, TermOfDuels)]
 
@@ -184,6 +193,7 @@ def _over_columns(problem: DuelProblem) -> DuelPrior:
     kernel = plain[0] if len(plain) == 1 else gpflow.kernels.Sum(plain)
     lean = next((term.lean for term in own if term.lean is not None), None)
     variances = [term.variances(graph) for term in own]
+    _ask(items.shape[0] + sum(each.shape[0] for each in variances), "items and coefficients")
     covariance = DenseOverColumns(
         kernel_matrix(kernel, items), tf.concat(variances, 0), graph.columns(lean)
     )

@@ -35,8 +35,12 @@ from sparse_prefgp.covariances.residual import (
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
 from sparse_prefgp.data.looks import Looks
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, solved_rows
+from sparse_prefgp.support.machine import ask
 
+# Arrays of features, and of covariances, that meet in one sweep.
+_FEATURES, _KERNELS = 6, 8
 Features: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 
 
@@ -110,6 +114,7 @@ def over_people(
     :param correction: what is added to the log evidence; None for nothing.
     :raises ValueError: a person with more than 5,000 rows of duels, or of items, whichever are
         fewer.
+    :raises NotEnoughMemory: more than is free.
     """
     graph, by_features = problem.graph, problem.by_features
     assert problem.taste is not None and graph.people is not None
@@ -133,6 +138,7 @@ def over_people(
     buckets = graph.buckets(np.unique(graph.people, return_inverse=True)[1].reshape(-1))
     if graph.noises is None and _fewer_rows(buckets, items.shape[1]):
         check_rows(buckets)
+        _ask([bucket.rows for bucket in buckets], items.shape[1])
         parts = [tf.gather(items, bucket.rows) for bucket in buckets]
         inputs = [tf.gather(as_float(graph.rows), bucket.rows) for bucket in buckets]
         kernels = [stacked_covariance(problem.taste_of_rows, each) for each in inputs]
@@ -156,6 +162,7 @@ def over_people(
         )
     else:
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
+        _ask([bucket.sites for bucket in buckets], items.shape[1])
         parts = [features_of_sites(problem, bucket, items) for bucket in buckets]
         covariance = blocks = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         clipped = tf.maximum(clipped, blocks.clipped)
@@ -181,6 +188,21 @@ def over_people(
         clipped,
         people=covariance,
         shared=basis,
+    )
+
+
+def _ask(blocks: Sequence[IntArray], width: int) -> None:
+    """Ask for the memory of what each person has of rows or of sites (g, p), and of `width`
+    features of these.
+
+    :raises NotEnoughMemory: more than is free.
+    """
+    numbers = sum(each.size * (_FEATURES * width + _KERNELS * each.shape[1]) for each in blocks)
+    people = sum(len(each) for each in blocks)
+    ask(
+        8 * numbers,
+        f"Tastes of {people:,} people",
+        "use fewer inducing inputs, or duels of fewer people",
     )
 
 

@@ -26,6 +26,7 @@ from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.extras import install
 from sparse_prefgp.support.lazy import late
+from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import counted, id_text, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
@@ -277,7 +278,14 @@ class FeatureTransform:
 
         :raises ValueError: a missing feature column, or a value that is missing, not finite or not
             a number.
+        :raises NotEnoughMemory: more than is free.
         """
+        width = len(self.columns_made_of)
+        ask(
+            2 * 8 * len(frame) * width,
+            f"{width:,} features of {len(frame):,} items",
+            "give fewer features (--features), or fewer items at a time",
+        )
         columns = [
             (numeric_column(frame, name, where, name in self.dates, "")[:, None] - mean) / scale
             for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)

@@ -246,10 +246,10 @@ def _log_largest(mean: FloatArray, sd: FloatArray, others: BoolArray, j: int) ->
     """Log integral of the density of y_j times the others' masses below it, (b,)."""
     centre, own = mean[:, j, None], sd[:, j, None]
 
-    def limits(y: FloatArray) -> FloatArray:
-        """(b, points, k), inf for what does not count."""
-        b = (y[:, :, None] - mean[:, None, :]) / sd[:, None, :]
-        return np.where(others[:, None, :], b, np.inf)
+    def limits(y: FloatArray, some: slice = slice(None)) -> FloatArray:
+        """(b, points, k) of some sets, inf for what does not count."""
+        b = (y[:, :, None] - mean[some, None, :]) / sd[some, None, :]
+        return np.where(others[some, None, :], b, np.inf)
 
     # The slope of the log integrand falls and is convex: Newton from the mean, where it is
     # positive, climbs to the mode without passing it.
@@ -264,9 +264,14 @@ def _log_largest(mean: FloatArray, sd: FloatArray, others: BoolArray, j: int) ->
     precision = own[:, 0] ** -2 + np.where(others, sd**-2, 0.0).sum(1)
     half = int(np.ceil((REACH / _STEP * own[:, 0] * np.sqrt(precision)).max()))
     z = np.linspace(-REACH, REACH, 2 * half + 1)
-    y = y + own * z
-    height = -0.5 * ((y - centre) / own) ** 2 - _LOG_SQRT_2PI + log_ndtr(limits(y)).sum(2)
-    return np.asarray(logsumexp(height, axis=1) + np.log(z[1] - z[0]))
+
+    def of(some: slice) -> FloatArray:
+        at = y[some] + own[some] * z
+        density = -0.5 * ((at - centre[some]) / own[some]) ** 2 - _LOG_SQRT_2PI
+        height = density + log_ndtr(limits(at, some)).sum(2)
+        return np.asarray(logsumexp(height, axis=1) + np.log(z[1] - z[0]))
+
+    return _in_parts(of, len(mean), len(z) * mean.shape[1])
 
 
 def choices_of_known(utilities: FloatArray, noise_variance: float) -> FloatArray:

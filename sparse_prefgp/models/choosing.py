@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -19,12 +20,15 @@ from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
 
 EP, BY_POINTS = "ep", "points"
 METHODS = (EP, BY_POINTS)
 # Numbers of pairs of rows at once: 64 MB, of which a handful of copies are made.
 _AT_ONCE = 2**23
+# Of the size of the covariances of sets: these, their pairs, which of them are equal.
+_ARRAYS_OF_SETS = 10
 
 
 class ChoicePredictions:
@@ -153,13 +157,17 @@ class ChoicePredictions:
         :param events: e sets, whatever was answered about them; -inf beyond the sides of each.
         :param groups: as for `predict_choice`.
         """
-        sets = self.set_posterior(inputs, events, groups)
 
-        def at(noise: FloatArray, which: IntArray) -> FloatArray:
-            some = sets.take(which)
-            return choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
+        def of(events: Events, groups: Any) -> FloatArray:
+            sets = self.set_posterior(inputs, events, groups)
 
-        return self._over_noises(at, groups, len(events))
+            def at(noise: FloatArray, which: IntArray) -> FloatArray:
+                some = sets.take(which)
+                return choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
+
+            return self._over_noises(at, groups, len(events))
+
+        return _in_parts(of, events, groups)
 
     def log_answers(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray:
         """Log probability of each answer about a set, (e,) in nats, by expectation propagation.
@@ -169,6 +177,9 @@ class ChoicePredictions:
         :param inputs: (n, D) rows as the kernel takes them.
         :param groups: as for `predict_choice`.
         """
+        return _in_parts(partial(self._log_answers, inputs), events, groups)
+
+    def _log_answers(self, inputs: FloatArray, events: Events, groups: Any) -> FloatArray:
         sets, found = self.set_posterior(inputs, events, groups), np.empty(len(events))
         chosen = np.isin(events.kind, (CHOICE, WIN))
         parts: list[tuple[Any, IntArray]] = [(None, np.flatnonzero(chosen))]
@@ -324,8 +335,14 @@ class ChoicePredictions:
         """What is known of sets of rows (b, k): from differences of two alone, each pair once.
 
         :param people: (b,) whose utilities they are, of a model with tastes.
+        :raises NotEnoughMemory: more than is free.
         """
         b, k = places.shape
+        ask(
+            _ARRAYS_OF_SETS * 8 * b * k**2,
+            f"Covariances of {b:,} sets of {k:,} alternatives",
+            "ask about fewer sets at a time",
+        )
         first, second = np.triu_indices(k, 1)
         pairs = np.stack([places[:, first], places[:, second]], -1).reshape(-1, 2)
         turned = pairs[:, 0] > pairs[:, 1]
@@ -390,6 +407,25 @@ class ChoicePredictions:
         for which, values in parts:
             found[which] = values
         return found
+
+
+def _in_parts(of: Callable[[Events, Any], FloatArray], events: Events, groups: Any) -> FloatArray:
+    """What `of` gives of events and who answered, so many at a time that memory is bounded."""
+    widest = int(np.diff(events.offsets).max(initial=1))
+    step = max(1, _AT_ONCE // (2 * widest**2))
+    if len(events) <= step:
+        return of(events, groups)
+    found = []
+    for start in range(0, len(events), step):
+        part = slice(start, start + step)
+        found.append(of(events.take(part), groups if np.ndim(groups) == 0 else groups[part]))
+    if found[0].ndim == 2:  # of each alternative: none beyond the sides
+        widths = (widest - one.shape[1] for one in found)
+        found = [
+            np.pad(one, ((0, 0), (0, more)), constant_values=-np.inf)
+            for one, more in zip(found, widths, strict=True)
+        ]
+    return np.concatenate(found)
 
 
 def padded(events: Events) -> tuple[IntArray, BoolArray]:

@@ -59,7 +59,11 @@ class Posterior:
         return self._mean(self.features(inputs), inputs)
 
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean (N,) and covariance (N, N) for inputs (N, D)."""
+        """Mean (N,) and covariance (N, N) for inputs (N, D).
+
+        :raises NotEnoughMemory: more of them than there is memory for.
+        """
+        ask_for_joint(inputs)
         a = self.features(inputs)
         explained = tf.matmul(tf.matmul(a, self.terms.reduction), a, transpose_b=True)
         return self._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
@@ -136,6 +140,17 @@ def posteriors_in_blocks(
     return posterior
 
 
+def ask_for_joint(inputs: tf.Tensor) -> None:
+    """Ask for the memory that a joint covariance of inputs (N, D) takes.
+
+    :raises NotEnoughMemory: more than is free.
+    """
+    n = inputs.shape[0] or 0
+    ask(
+        3 * 8 * n**2, f"Joint covariances of {n:,} inputs", "ask about fewer, or leave full_cov out"
+    )
+
+
 def in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
     """`function` over rows of `inputs`, `CHUNK` at a time, concatenated."""
     count = inputs.shape[0]
@@ -165,8 +180,6 @@ def predictions(
     :raises NotEnoughMemory: a joint covariance of more inputs than there is memory for.
     """
     if full_cov:
-        n = inputs.shape[0] or 0
-        ask(3 * 8 * n**2, f"Joint covariances of {n:,} inputs", "leave full_cov out, or give fewer")
         mean, covariance = posterior.joint(inputs)
         return mean[:, None], covariance[None]
     both = each_marginal(posterior, inputs)

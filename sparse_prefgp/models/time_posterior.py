@@ -25,7 +25,7 @@ from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import DAYS_A_YEAR
-from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.posterior import Posterior, ask_for_joint
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # So many items all stay in the frontier at the end; of more, those that dueled in the last years.
@@ -184,7 +184,11 @@ class TimePosterior(Posterior):
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean (N,) and covariance (N, N) for rows (N, D)."""
+        """Mean (N,) and covariance (N, N) for rows (N, D).
+
+        :raises NotEnoughMemory: more of them than there is memory for.
+        """
+        ask_for_joint(inputs)
         inputs = self._with_dates(inputs)
         items, times = self._where(inputs)
         columns = self._own(inputs)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
+from sparse_prefgp.support.machine import ask
 
 cluster = late("sklearn.cluster")
 exceptions = late("sklearn.exceptions")
@@ -28,7 +29,14 @@ def kmeans_labels(rows: FloatArray, count: int, rng: np.random.Generator) -> Int
     """The cluster of each row, (n,), of columns of unit spread; some clusters may be empty.
 
     scikit-learn's `KMeans`, `MiniBatchKMeans` above 20,000 rows.
+
+    :raises NotEnoughMemory: more than is free.
     """
+    ask(
+        3 * 8 * rows.size,
+        f"Clusters of {len(rows):,} rows with {rows.shape[1]:,} features",
+        "give fewer features",
+    )
     seed = int(rng.integers(2**31))
     few = len(rows) <= _ROWS_FOR_KMEANS
     method = cluster.KMeans if few else cluster.MiniBatchKMeans

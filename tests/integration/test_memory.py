@@ -7,11 +7,15 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.cli.console import sentences
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support import machine
 
 GIB = 1 << 30
@@ -77,6 +81,113 @@ def test_blocks_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(machine, "free_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"within the blocks of 8 distinct duels take 0.0 GiB"):
         made(few, spg.PITC([0] * 4 + [1] * 4), 3).infer()
+
+
+@pytest.fixture(scope="module")
+def few() -> dict[str, Any]:
+    """Arguments of eight duels between nine items."""
+    items = np.random.default_rng(0).normal(size=(9, 2))
+    return {"items": items, "winners": np.arange(8), "losers": np.arange(1, 9)}
+
+
+@pytest.fixture(scope="module")
+def small(few: dict[str, Any]) -> spg.PreferenceGP:
+    return made(spg.Duels(**few), spg.VFE(), 3)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    """So many bytes are free, and smaller arrays are asked about as well."""
+    monkeypatch.setattr(machine, "ASKED_ABOVE", 0)
+    monkeypatch.setattr(machine, "free_memory", lambda: free)
+
+
+TWICE = np.tile(np.arange(9), 2)
+# Arguments of duels and of the model, and the bytes that are free.
+MODELS: dict[str, tuple[dict[str, Any], dict[str, Any], int, str]] = {
+    "exact tastes": (
+        {"people": np.arange(8)},
+        {"approximation": spg.Exact(), "taste": gpflow.kernels.SquaredExponential()},
+        3_000,
+        "Exact covariances of 9 items",
+    ),
+    "tastes": (
+        {"people": np.arange(8)},
+        {"approximation": spg.VFE(), "m": 3, "taste": gpflow.kernels.SquaredExponential()},
+        1_500,
+        "Tastes of 8 people",
+    ),
+    "covariates": (
+        {
+            "winners": TWICE,
+            "losers": (TWICE + 1) % 9,
+            "covariates": np.random.default_rng(0).normal(size=(18, 1)),
+        },
+        {"approximation": spg.Exact()},
+        3_000,
+        "Exact covariances of 10 items and coefficients",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_that_do_not_fit_are_refused(
+    few: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duels, model, free, words = MODELS[name]
+    model = made(spg.Duels(**(few | duels)), **model)
+    told(monkeypatch, free)
+    with pytest.raises(MemoryError, match=rf"^{words} take .*free; "):
+        model.infer()
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+# What takes memory by the square of what is given, or for all of it at once.
+ASKED: dict[str, tuple[Callable[[spg.PreferenceGP], Any], str]] = {
+    "sets": (
+        lambda model: model.predict_choice(drawn(1, 40, 2)),
+        "Covariances of 1 sets of 40 alternatives",
+    ),
+    "shares": (
+        lambda model: spg.shares(model, drawn(9, 2), draws=1_000),
+        "1,000 draws of 9 alternatives",
+    ),
+    "rank": (
+        lambda model: spg.rank(model, drawn(30, 2), candidates=30),
+        "Joint covariances of 30 candidates",
+    ),
+    "suggest": (lambda model: spg.suggest(model, drawn(30, 2)), "All pairs of 30 items"),
+    "joint": (
+        lambda model: model.posterior().joint(as_float(drawn(30, 2))),
+        "Joint covariances of 30 inputs",
+    ),
+    "k-means": (
+        lambda model: spg.kmeans_inputs(drawn(60, 10), 9, np.random.default_rng(0)),
+        "Clusters of 60 rows with 10 features",
+    ),
+    "linear probit": (
+        lambda model: LinearProbit.of(spg.Duels(drawn(50, 50), np.arange(49), np.arange(1, 50))),
+        "Linear predictors of 49 rows with 50 features",
+    ),
+    "features": (
+        lambda model: FeatureTransform.fit(FRAME, ["a", "b"]).apply(FRAME),
+        "2 features of 400 items",
+    ),
+}
+FRAME = pd.DataFrame(drawn(400, 2), columns=["a", "b"])
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_asked_of_a_model_and_does_not_fit_is_refused(
+    small: spg.PreferenceGP, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, words = ASKED[name]
+    small.infer()
+    told(monkeypatch, 10_000)
+    with pytest.raises(MemoryError, match=rf"^{words} take .*free; "):
+        asked(small)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis import shares
 from sparse_prefgp.analysis.shares import OVER_PEOPLE as PEOPLE
 from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.factors import choices
 from sparse_prefgp.factors.choices import independent_choice_log_probabilities
-from tests.tolerances import IDENTITY
+from tests.tolerances import IDENTITY, ROUNDING
 
 DRAWS = 4000
 
@@ -143,6 +145,21 @@ def test_how_sure_the_mean_share_is_and_how_people_differ(
     assert np.all(np.abs(frame["share"] - by_points) < error)
     assert np.all(frame["upper"] - frame["lower"] < frame[PEOPLE[1]] - frame[PEOPLE[0]])
     assert "how sure the share among all people is" in str(found)
+
+
+def test_sets_at_a_time_do_not_matter(
+    tastes: spg.PreferenceGP, items: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pd.DataFrame(
+        {"option_1": list("abcd"), "option_2": list("efgh"), "person": [0, 7, 1, 7]}
+    )
+    some = (tastes, table), (tastes, items.reshape(4, 2, 2)), (model_of(items), table[:3])
+    whole = [spg.shares(*one, draws=20).frame for one in some]
+    monkeypatch.setattr(shares, "_NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(choices, "_AT_ONCE", 1)
+    for one, expected in zip(some, whole, strict=True):
+        found = spg.shares(*one, draws=20).frame
+        pd.testing.assert_frame_equal(found, expected, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_the_shares_of_one_person_have_one_interval(

@@ -10,7 +10,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.events import BEST_WORST, CHOICE, RANKING, TOP, Codes, Events
-from tests.tolerances import IDENTITY
+from sparse_prefgp.models import choosing
+from tests.tolerances import IDENTITY, ROUNDING
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +151,17 @@ def test_refused(plain: spg.PreferenceGP, items: np.ndarray, change: dict, words
 def test_a_ranking_without_gaps_alone(plain: spg.PreferenceGP, items: np.ndarray) -> None:
     with pytest.raises(ValueError, match="mask has gaps"):
         plain.predict_ranking(items[None, :3], np.array([[True, False, True]]))
+
+
+def test_sets_at_a_time_do_not_matter(
+    model: spg.PreferenceGP, items: np.ndarray, said: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said.judge is not None
+
+    def every() -> list[np.ndarray]:
+        return [f(items, said, said.judge.labels) for f in (model.log_choices, model.log_answers)]
+
+    whole = every()
+    monkeypatch.setattr(choosing, "_AT_ONCE", 7 * 2 * 4**2)
+    for found, expected in zip(every(), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=ROUNDING, atol=ROUNDING)
