@@ -104,13 +104,14 @@ def _written(folder: Path, name: str, overwrite: bool) -> dict[str, Path]:
     from sparse_prefgp.cli.output_options import check_file
     from sparse_prefgp.datasets import load
     from sparse_prefgp.disk.folders import write_file
+    from sparse_prefgp.io.formats import csv_of
 
     frames = load(name).frames
     paths = {f"{table}.csv": folder / f"{table}.csv" for table in frames}
     for path in paths.values():
         check_file(path, overwrite)
     for path, frame in zip(paths.values(), frames.values(), strict=True):
-        write_file(path, frame.to_csv(index=False))
+        write_file(path, csv_of(frame))
     return paths
 
 
