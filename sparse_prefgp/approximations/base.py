@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # Square matrices that meet where sites are found, and with the gradient of the evidence.
-_SQUARES, _SQUARES_OF_GRADIENT = 5, 13
+_SQUARES, _SQUARES_OF_GRADIENT = 10, 13
 
 
 def ask_for_squares(size: int, what: str, remedy: str) -> None:

@@ -28,7 +28,7 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.in_time import InTime, over_time
-from sparse_prefgp.approximations.layout import ask_for_features, choose_layout
+from sparse_prefgp.approximations.layout import ARRAYS_OVER_ITEMS, ask_for_features, choose_layout
 from sparse_prefgp.approximations.pair_residual import PairResidual
 from sparse_prefgp.approximations.people import (
     FeaturesOfItems,
@@ -174,7 +174,8 @@ class InducingApproximation(SummedApproximation):
         basis = whitened(problem)
         if effect is not None or graph.noises is not None:
             n, p = graph.num_rows, basis.size
-            ask_for_features(n, graph.num_sites, p, 3 * n * p * basis.factor.dtype.size)
+            needed = ARRAYS_OVER_ITEMS * n * p * basis.factor.dtype.size
+            ask_for_features(n, graph.num_sites, p, needed)
         if effect is not None:
             return self._over_pairs(problem, basis, tf.convert_to_tensor(effect.variance))
         if graph.noises is not None and self.over == "duels":

@@ -17,6 +17,9 @@ _LARGE = 1e8
 # Features of the items of one chunk; kernel and solve keep some ten arrays of this size.
 _CHUNK_BYTES, _LEAST_CHUNK_BYTES = 96 << 20, 4 << 20
 _ARRAYS_OF_A_CHUNK = 10
+# Of the features of all items, while they are made and in the gradient; and over duels of these
+# and of the duels, where items are fewer, so that there is one chunk.
+ARRAYS_OVER_ITEMS, _ARRAYS_OVER_DUELS = 6, 3
 # Of streams: arrays of the size of B, once and for each chunk; arrays as large as the features of
 # one side of a chunk; numbers of all of them where free memory is unknown; numbers of a chunk's
 # Phi; the least and the largest chunk.
@@ -47,27 +50,30 @@ def choose_layout(over: str | None, graph: DuelGraph, m: int, number_bytes: int)
     """The form for n items and t sites of `graph` and m inducing values.
 
     A sweep takes 2 n m² multiplications in dense products over items, 1.5 t m² over duels; the form
-    over items holds three (n, m) arrays, the other one (t, m) array. The cheaper one that fits into
-    memory is taken; small problems go by whether items are fewer than sites.
+    over items takes six (n, m) arrays, the other one (t, m) array and those of a chunk, or three of
+    either where items are fewer. The cheaper one that fits into memory is taken; small problems go
+    by whether items are fewer than sites.
 
     :param over: "items" or "duels" where the user has decided.
     :param number_bytes: of one number. Logged at debug level.
     :raises NotEnoughMemory: not even the leaner form fits.
     """
     n, t, free = graph.num_rows, graph.num_sites, free_memory()
-    needs = {True: 3 * n * m * number_bytes, False: t * m * number_bytes}
+    chunk_bytes = _CHUNK_BYTES
+    if free is not None:
+        room = free // (2 * _ARRAYS_OF_A_CHUNK)
+        chunk_bytes = min(_CHUNK_BYTES, max(room, _LEAST_CHUNK_BYTES))
+    row = m * number_bytes
+    over_duels = _ARRAYS_OVER_DUELS * (n + t) * row
+    if n >= t:
+        over_duels = t * row + _ARRAYS_OF_A_CHUNK * min(chunk_bytes, t * row)
+    needs = {True: ARRAYS_OVER_ITEMS * n * row, False: over_duels}
     over_items = is_over_items(over, graph)
     if over is None and t * m * m > _LARGE:
         over_items = 2.0 * n < 1.5 * t
         if free is not None and needs[over_items] > free and needs[not over_items] <= free:
             over_items = not over_items
-    chunk_bytes = _CHUNK_BYTES
-    if free is not None:
-        room = free // (2 * _ARRAYS_OF_A_CHUNK)
-        chunk_bytes = min(_CHUNK_BYTES, max(room, _LEAST_CHUNK_BYTES))
-    layout = FeatureLayout(
-        over_items, max(1, chunk_bytes // (2 * m * number_bytes)), needs[over_items], free
-    )
+    layout = FeatureLayout(over_items, max(1, chunk_bytes // (2 * row)), needs[over_items], free)
     _tell(layout, n, t, m)
     ask_for_features(n, t, m, layout.bytes)
     return layout

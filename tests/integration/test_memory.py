@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +20,10 @@ from sparse_prefgp.cli.console import sentences
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support import machine
+from tests.memory_growth import APPROXIMATIONS, CLEAR, ENGINES, GIB
 
-GIB = 1 << 30
 # So many items, and distinct duels between them, that a square matrix of either takes 0.4 GiB.
 MANY = 7_300
-ENGINES = (spg.ParallelEP, spg.SequentialEP, spg.Laplace, spg.Variational)
 
 
 @pytest.fixture(autouse=True)
@@ -188,6 +190,21 @@ def test_what_is_asked_of_a_model_and_does_not_fit_is_refused(
     told(monkeypatch, 10_000)
     with pytest.raises(MemoryError, match=rf"^{words} take .*free; "):
         asked(small)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CLEAR.exists(), reason="memory of a process is measured by Linux")
+@pytest.mark.parametrize("name", APPROXIMATIONS)
+def test_what_is_not_refused_keeps_within_what_is_free(name: str) -> None:
+    """With 1 GB told free, on both sides of it; the limit of the process is a net."""
+    command = f"ulimit -v 9000000; exec {sys.executable} -m tests.memory_growth '{name}'"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert {one["engine"] for one in found} == {engine.__name__ for engine in ENGINES}
+    assert any("refused" in one for one in found)
+    for one in found:
+        assert one.get("grown", 0) <= GIB, one
+        assert "1.0 GiB are free; use" in one.get("refused", "1.0 GiB are free; use"), one
 
 
 @pytest.mark.parametrize(

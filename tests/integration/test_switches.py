@@ -40,7 +40,7 @@ def _classes() -> set[str]:
             found |= {node.name for node in tree_of(path).body if isinstance(node, ast.ClassDef)}
     # Kernels: GPflow has no other way to ask what a sum is made of, or where inputs lie.
     kernels = {"FiniteKernel", "ItemEffect", "ItemTimes", "PairEffect", "SameLevel", "TermOfDuels"}
-    kernels |= {"Projected", "ProjectedPoints", "MarkovKernel", "ItemInTime"}
+    kernels |= {"CentredLinear", "Projected", "ProjectedPoints", "MarkovKernel", "ItemInTime"}
     return found - kernels
 
 

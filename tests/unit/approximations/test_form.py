@@ -55,10 +55,10 @@ def test_the_cheaper_form_is_taken(free, n: int, t: int, m: int, over_items: boo
 
 
 def test_the_form_that_fits_into_memory_is_taken(free) -> None:
-    sizes = Sizes(500_000, 1_000_000)
-    assert choose_layout(None, sizes, 128, 8).over_items
-    free(5 * GIB // 4)  # three arrays of half a million rows do not fit, one of a million does
+    sizes = Sizes(900_000, 1_000_000)
     assert not choose_layout(None, sizes, 128, 8).over_items
+    free(16 * GIB // 3)  # three arrays of both do not fit, six of the items do
+    assert choose_layout(None, sizes, 128, 8).over_items
 
 
 def test_chunks_shrink_with_the_memory(free) -> None:
@@ -73,9 +73,9 @@ def test_chunks_shrink_with_the_memory(free) -> None:
 def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
     with caplog.at_level(logging.DEBUG, logger="sparse_prefgp"):
         choose_layout(None, Sizes(10_000, 1_000_000), 256, 8)
-    assert "over items: t = 1000000, n = 10000, m = 256, 0.06 GiB of 64.00 GiB" in caplog.text
+    assert "over items: t = 1000000, n = 10000, m = 256, 0.11 GiB of 64.00 GiB" in caplog.text
     free(GIB // 2)
-    with pytest.raises(MemoryError, match=r"take 1.0 GiB.*0.5 GiB are free.*StreamedGP"):
+    with pytest.raises(MemoryError, match=r"take 1.2 GiB.*0.5 GiB are free.*StreamedGP"):
         choose_layout(None, Sizes(2_000_000, 1_000_000), 128, 8)
 
 
