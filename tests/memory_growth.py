@@ -32,7 +32,7 @@ APPROXIMATIONS = {
     "vfe over duels": spg.VFE(over="duels"),
     "tight-vfe": spg.TightVFE(),
     "fitc": spg.FITC(),
-    "pitc": spg.PITC(20),
+    "pitc": spg.PITC(200),
 }
 CLEAR = Path("/proc/self/clear_refs")
 
