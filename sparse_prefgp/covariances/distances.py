@@ -8,6 +8,8 @@ import numpy as np
 import tensorflow as tf
 from scipy.spatial.distance import cdist
 
+from sparse_prefgp.support.custom_gradient import custom_gradient
+
 # Up to so many columns each difference is taken by itself; more go by dot products.
 EXACT_COLUMNS = 32
 # Numbers of rows × rows × columns from which on, in a compiled function, fusing pays.
@@ -35,7 +37,7 @@ def scaled_squared_distances(x: tf.Tensor, z: tf.Tensor | None, inverse: tf.Tens
     if columns is None or columns > EXACT_COLUMNS:
         found = _by_products(x, x if z is None else z, inverse)
         return found if z is not None else tf.linalg.set_diag(found, tf.zeros_like(found[..., 0]))
-    compute = tf.custom_gradient(_with_gradient)
+    compute = custom_gradient(_with_gradient)
     result: tf.Tensor = compute(x, x if z is None else z, inverse)
     return result
 

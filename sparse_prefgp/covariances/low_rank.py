@@ -21,6 +21,7 @@ from sparse_prefgp.data.graph import (
     incidence_transpose,
     squared_distances_without_gradient,
 )
+from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import (
     constant_matmul,
     product_plus_outer,
@@ -229,7 +230,7 @@ def _with_slope(values: tf.Tensor, slope: Callable[[tf.Tensor], tf.Tensor]) -> t
     :param slope: makes its derivative, times a scalar, when it is asked for.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
         return tf.zeros([], x.dtype), slope
 

@@ -25,6 +25,7 @@ from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
 from sparse_prefgp.data.slices import Dated
 from sparse_prefgp.support.arrays import runs
+from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import by_numpy
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
@@ -692,7 +693,7 @@ def differences(graph: Links, values: tf.Tensor) -> tf.Tensor:
     """A values: (n,) or (n, k) per row to (t,) or (t, k) per site, loser minus winner."""
     winners, losers = graph.edges
 
-    @tf.custom_gradient
+    @custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
         x = tf.stop_gradient(x)  # else an eager tape records the gathers too
         # By itself, the gradient of each gather would copy (t, k) twice more.
@@ -710,7 +711,7 @@ def squared_distances(graph: Links, features: tf.Tensor) -> tf.Tensor:
     weights, and above a size the forward pass is fused by the compiler.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
         x = tf.stop_gradient(x)  # else an eager tape records what its gradient does not need
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Callable
@@ -158,18 +157,8 @@ def _constant(model: PreferenceGP) -> PreferenceGP:
 
     A variable would have to be kept by whoever loads a function that reads it.
     """
-    constant = copy.copy(model)
-    tensors = ("covariate_variance", "lean_variance", "people_variance", "tie_share", "margin")
-    for name in tensors:
-        part = getattr(model, name)
-        constant.__dict__[name] = None if part is None else tf.convert_to_tensor(part)
-    for name in ("kernel", "taste", "mean_function", "inducing_variable"):
-        part = getattr(model, name)
-        constant.__dict__[name] = None if part is None else gpflow.utilities.freeze(part)
-    constant.__dict__["cut_steps"] = tuple(map(tf.convert_to_tensor, model.cut_steps))
-    problem = constant.problem()
-    constant.__dict__["noise_variance"] = problem.noise_variance
-    constant.take(problem, model)
+    constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
+    constant.take(constant.problem(), model)
     return constant
 
 

@@ -26,6 +26,7 @@ from sparse_prefgp.factors.truncated_normal import (
     truncated_moments,
 )
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.custom_gradient import custom_gradient
 
 # The normal is cut off at so many standard deviations: 1e-23 of its mass lies beyond.
 REACH = 10.0
@@ -192,7 +193,7 @@ def average_slopes(
     return slope, curvature
 
 
-@tf.custom_gradient
+@custom_gradient
 def expected_log_cdf(
     mean: tf.Tensor, variance: tf.Tensor, noise: tf.Tensor
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]]:
@@ -252,7 +253,7 @@ def in_chunks(compute: Compute, fields: int, table: tf.Tensor) -> tf.Tensor:
     # A single site is one of many, one after the other.
     run = _chunked(compute, fields, columns, table.dtype, 1 if size == 1 else _CHUNK)
 
-    @tf.custom_gradient
+    @custom_gradient
     def refusing(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             raise LookupError(

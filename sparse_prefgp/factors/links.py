@@ -24,6 +24,7 @@ from sparse_prefgp.factors.expectations import (
 )
 from sparse_prefgp.factors.sites import Cavity, Factors, Tilted, match_all_moments
 from sparse_prefgp.factors.truncated_normal import log_cdf, log_normal_cdf, truncated_moments
+from sparse_prefgp.support.custom_gradient import custom_gradient
 
 # No second derivative of the log of a logistic factor with one limit is below -1/4: it may lose as
 # much by k~ as a normal v with noise variance 4 does (docs/method.md, section 13). With a limit on
@@ -159,7 +160,7 @@ def _log_interval(a: tf.Tensor, b: tf.Tensor, far_a: tf.Tensor, far_b: tf.Tensor
         infinity = tf.fill(tf.shape(a), tf.cast(np.inf, a.dtype))
         return tf.where(far_a, -infinity, a), tf.where(far_b, infinity, b)
 
-    @tf.custom_gradient
+    @custom_gradient
     def compute(
         a: tf.Tensor, b: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
@@ -245,7 +246,7 @@ def _log_average_logistic(
 ) -> tf.Tensor:
     """log E of a logistic factor for z ~ N(mean, variance), (k,), to be differentiated once."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def averaged(mean: tf.Tensor, variance: tf.Tensor, *limits: tf.Tensor) -> tuple[Any, Any]:
         # Rounding can leave a variance just below 0.
         found = _averaged(mean, tf.maximum(variance, 0.0), lower, upper)

@@ -21,6 +21,7 @@ import tensorflow_probability as tfp
 from scipy.special import log_ndtr
 
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.custom_gradient import custom_gradient
 
 _SQRT2 = float(np.sqrt(2.0))
 _SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
@@ -81,7 +82,7 @@ def half_line(b: tf.Tensor) -> HalfLine:
     far_e = 1.0 / (x + later)
     far_d = far_e * (later - far_e)
 
-    near_r = _SQRT_2_OVER_PI / tfp.math.erfcx(-near_b / _SQRT2)
+    near_r = _SQRT_2_OVER_PI / _erfcx(-near_b / _SQRT2)
     # Beyond b = 38 erfcx overflows to inf and the ratio is 0, which is right to 1e-300.
     near_e = near_r + near_b
     ratio = tf.where(far, x + far_e, near_r)
@@ -93,28 +94,38 @@ def half_line(b: tf.Tensor) -> HalfLine:
     )
 
 
+# Each trace of it registers its gradient for ever, and with it the graph that it is part of.
+_traced_erfcx = tf.function(tfp.math.erfcx, autograph=False, reduce_retracing=True)
+
+
+def _erfcx(x: tf.Tensor) -> tf.Tensor:
+    if tf.executing_eagerly():
+        return tfp.math.erfcx(x)
+    return tf.ensure_shape(_traced_erfcx(x), x.shape)
+
+
 def log_cdf(b: tf.Tensor) -> tf.Tensor:
     """log Phi(b) for any shape, relative error about 1e-15 down to b = -1e8."""
     b = tf.convert_to_tensor(b)
     negative = b < 0.0
     below = tf.minimum(b, tf.zeros_like(b))
     above = tf.maximum(b, tf.zeros_like(b))
-    tail = tf.math.log(0.5 * tfp.math.erfcx(-below / _SQRT2)) - 0.5 * below * below
+    tail = tf.math.log(0.5 * _erfcx(-below / _SQRT2)) - 0.5 * below * below
     return tf.where(negative, tail, tf.math.log1p(-0.5 * tf.math.erfc(above / _SQRT2)))
 
 
-@tf.custom_gradient
+@custom_gradient
 def log_normal_cdf(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """log Phi(b), any shape, with three derivatives that hold in the tails."""
     return log_cdf(b), lambda upstream: upstream * _ratio(b)
 
 
-@tf.custom_gradient
+@custom_gradient
 def _ratio(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     return half_line(b).ratio, lambda upstream: -upstream * _ratio(b) * _distance(b)
 
 
-@tf.custom_gradient
+@custom_gradient
 def _distance(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     line = half_line(b)
     return line.distance, lambda upstream: upstream * line.variance

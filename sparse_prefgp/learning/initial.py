@@ -348,6 +348,8 @@ def _by_variance(
     floor = EXPLAINED * left.max(initial=0.0)
     features = np.empty((len(rows), 0))
 
+    kernel = gpflow.utilities.freeze(kernel)  # else TensorFlow Probability keeps what is compiled
+
     @tf.function(autograph=False)
     def covariance(row: tf.Tensor) -> tf.Tensor:  # call by call it takes some five times as long
         return kernel_matrix(kernel, inputs, tf.gather(inputs, row)[None])[:, 0]

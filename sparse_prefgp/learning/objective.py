@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import compress
 from typing import Protocol
 
 import numpy as np
@@ -177,18 +178,44 @@ class InMemory(_Flat):
         return self.model.total_sweeps() - self._sweeps_before
 
     def _compile(self) -> Compiled:
+        """Loss and gradient in three parts, of which the second has all that is large.
+
+        Transforms and priors stay out of that: TensorFlow Probability remembers what it has
+        transformed for ever, and with it the graph that it is part of.
+        """
         started = time.perf_counter()
-        model, variables = self.model, self._variables
+        model, variables, leaves = self.model, self._variables, self.model.leaves()
+        trainable = [leaf.trainable for leaf in leaves]
+        model.warn_about_scale()  # what is traced has no parameters
         model.engine = self._loose  # what is traced has the engine of the moment in it
 
         @tf.function(autograph=False)
-        def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
+        def parameters() -> list[tf.Tensor]:
+            return list(map(tf.convert_to_tensor, leaves))
+
+        @tf.function(autograph=False)
+        def loss_and_slopes(values: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+            learned = list(compress(values, trainable))
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(learned)
+                loss = model.with_values(values).training_loss()
+            zero = tf.UnconnectedGradients.ZERO
+            return loss, tape.gradient(loss, learned, unconnected_gradients=zero)
+
+        @tf.function(autograph=False)
+        def in_variables(loss: tf.Tensor, slopes: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
-                loss = model.training_loss()
-            return loss, flat_gradient(tape, loss, variables)
+                learned = list(map(tf.convert_to_tensor, compress(leaves, trainable)))
+                density = self._density()
+            upstream = [*slopes, -tf.ones_like(density)]
+            return loss - density, flat_gradient(tape, [*learned, density], variables, upstream)
 
-        loss_and_gradient.get_concrete_function()  # some of the compiling is left to the first call
+        def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
+            return in_variables(*loss_and_slopes(parameters()))
+
+        # Some of the compiling is left to the first call.
+        loss_and_slopes.get_concrete_function(parameters())
         self._compiled = loss_and_gradient
         self.compile_seconds += time.perf_counter() - started
         return loss_and_gradient

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import gpflow
 import numpy as np
@@ -695,9 +695,24 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             centre=self.centre,
         )
 
+    def leaves(self) -> list[gpflow.Parameter | tf.Variable]:
+        """The parameters, and the variables that belong to none of them."""
+        parameters = list(self.parameters)
+        theirs = {id(each.unconstrained_variable) for each in parameters}
+        return parameters + [each for each in self.variables if id(each) not in theirs]
+
+    def with_values(self, values: Sequence[tf.Tensor]) -> Self:
+        """The model with tensors in place of its `leaves`, which has the same sites."""
+        result = copy.copy(self)
+        known = {id(leaf): value for leaf, value in zip(self.leaves(), values, strict=True)}
+        for name, part in vars(self).items():
+            if isinstance(part, tf.Module | tuple):
+                result.__dict__[name] = copy.deepcopy(part, known)
+        return result
+
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
-        self._warn_about_scale()
+        self.warn_about_scale()
         prior = self.approximation.prior(self.problem())
         memory = self._sites_memory
         point = self.engine.run(prior.covariance, prior.factors, memory.sites())
@@ -1050,7 +1065,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """Sweeps of all inference on this model so far."""
         return int(self._sites_memory.sweeps)
 
-    def _warn_about_scale(self) -> None:
+    def warn_about_scale(self) -> None:
+        """Once for each model."""
         if self.scale_is_free() and not self._warned_about_scale:
             self._warned_about_scale = True
             warnings.warn(

@@ -9,6 +9,7 @@ import scipy.linalg
 import tensorflow as tf
 
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.custom_gradient import custom_gradient
 
 MAX_CONDITION = 1e14
 _FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
@@ -197,7 +198,7 @@ def solved_rows(factor: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
     Its gradient sums over many rows by NumPy's BLAS.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def compute(factor: tf.Tensor, columns: tf.Tensor) -> tuple[tf.Tensor, object]:
         factor, columns = tf.stop_gradient(factor), tf.stop_gradient(columns)
         found = tf.transpose(tf.linalg.triangular_solve(factor, columns))
@@ -215,7 +216,7 @@ def solved_rows(factor: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
 def own_squared_lengths(rows: tf.Tensor) -> tf.Tensor:
     """|row|² for each of rows (t, p), (t,), with a gradient that holds no second (t, p) array."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
         x = tf.stop_gradient(x)  # else an eager tape records the product too
         t, p = x.shape

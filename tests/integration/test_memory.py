@@ -225,3 +225,32 @@ def test_a_command_says_it_in_one_sentence(
     assert stopped.value.exit_code == 2
     said = capsys.readouterr().err
     assert said.startswith(f"Error: {words}") and said.count("\n") == 1
+
+
+# Fits of different data and sizes, so that nothing that is compiled serves twice.
+SIXTY_FITS = """
+import resource
+import gpflow
+import numpy as np
+import sparse_prefgp as spg
+for k in range(1, 61):
+    rng = np.random.default_rng(k)
+    items, count = rng.normal(size=(30, 2)), 150 + k
+    first = rng.integers(0, 30, count)
+    second = (first + 1 + rng.integers(0, 29, count)) % 30
+    wins = rng.random(count) < 1 / (1 + np.exp(2 * (items[second, 0] - items[first, 0])))
+    duels = spg.Duels(items, np.where(wins, first, second), np.where(wins, second, first))
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0])
+    vfe = {"approximation": spg.VFE(), "inducing_variable": items[:10].copy()}
+    spg.optimise(spg.PreferenceGP(duels, kernel, **vfe), max_iterations=20)
+    if k in (10, 60):
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_fits() -> None:
+    program = [sys.executable, "-c", SIXTY_FITS]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=900)
+    after_ten, after_sixty = map(int, done.stdout.split())
+    assert after_sixty <= 1.2 * after_ten
