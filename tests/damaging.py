@@ -35,6 +35,34 @@ class Damaged(NamedTuple):
     damage: Damage
 
 
+def _flipped(data: bytes) -> bytes:
+    """With other bytes in the midst of what is packed."""
+    some = slice(len(data) // 2, len(data) // 2 + 9)
+    return data[: some.start] + bytes(b ^ 0xFF for b in data[some]) + data[some.stop :]
+
+
+def _headed(places: tuple[int, int], value: int) -> Callable[[bytes], bytes]:
+    """With this 16-bit number in the local and the central header of the first member."""
+
+    def change(data: bytes) -> bytes:
+        here, changed = (0, data.find(b"PK\x01\x02")), bytearray(data)
+        for start, place in zip(here, places, strict=True):
+            changed[start + place : start + place + 2] = value.to_bytes(2, "little")
+        return bytes(changed)
+
+    return change
+
+
+# What may happen to an archive of arrays that is packed: from its bytes to others.
+DAMAGED_ARRAYS: dict[str, Callable[[bytes], bytes]] = {
+    "flipped": _flipped,
+    "encrypted": _headed((6, 8), 1),
+    "packed otherwise": _headed((8, 10), 99),
+    "said to be bzip2": _headed((8, 10), 12),
+    "said to be LZMA": _headed((8, 10), 14),
+}
+
+
 def damages(folder: Path) -> Iterator[Damaged]:
     """All that can be done to this model."""
     description = json.loads((folder / DESCRIPTION).read_text())
@@ -77,6 +105,8 @@ def _of_arrays(arrays: dict[str, np.ndarray]) -> Iterator[Damaged]:
         "large": lambda a: np.full(a.shape, 2**62) if a.dtype.kind in "iu" else a,
         "objects": lambda a: a.astype(object),
     }
+    for how, damage in DAMAGED_ARRAYS.items():
+        yield Damaged(f"arrays {how}", _rewritten(lambda _: None, damage))
     for name, array in arrays.items():
         yield Damaged(f"array {name} gone", _rewritten(lambda a, n=name: a.pop(n)))
         for new in ("../x", "", "other"):
@@ -146,7 +176,11 @@ def _set(other: Any) -> Callable[[Any, Any], None]:
     return put
 
 
-def _rewritten(change: Callable[[dict[str, Any]], Any]) -> Damage:
+def _rewritten(
+    change: Callable[[dict[str, Any]], Any], after: Callable[[bytes], bytes] | None = None
+) -> Damage:
+    """Other arrays, or another file of them, which is signed as the first was."""
+
     def damage(folder: Path) -> None:
         values = json.loads((folder / DESCRIPTION).read_text())
         path = folder / values["arrays"]["file"]
@@ -154,11 +188,12 @@ def _rewritten(change: Callable[[dict[str, Any]], Any]) -> Damage:
             arrays = {name: file[name] for name in file.files}
         change(arrays)
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        (np.savez if after is None else np.savez_compressed)(buffer, **arrays)
+        data = buffer.getvalue() if after is None else after(buffer.getvalue())
         path.unlink()
-        digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+        digest = hashlib.sha256(data).hexdigest()
         values["arrays"] = {"file": f"arrays-{digest[:12]}.npz", "sha256": digest}
-        (folder / values["arrays"]["file"]).write_bytes(buffer.getvalue())
+        (folder / values["arrays"]["file"]).write_bytes(data)
         _sign(folder, values)
 
     return damage

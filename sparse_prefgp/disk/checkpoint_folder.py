@@ -12,7 +12,6 @@ import json
 import os
 import shlex
 import warnings
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from sparse_prefgp.disk.model_folder import (
     CHECKPOINT_FORMAT,
     checkpoint_foreign_files,
 )
+from sparse_prefgp.support.numpy_files import read_archive
 from sparse_prefgp.support.versions import versions
 
 FORMAT, FORMAT_VERSION = CHECKPOINT_FORMAT, 3
@@ -108,9 +108,8 @@ def read(
     if not signed or hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(f"{where} is damaged; copy it again, {remedy}.")
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile):
+        arrays = read_archive(data)
+    except ValueError:
         raise ValueError(f"{where} is damaged; copy it again, {remedy}.") from None
     for part, meaning in meanings.items():
         if prints.get(part) != fingerprints[part]:

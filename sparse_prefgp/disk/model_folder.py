@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-import zipfile
 from collections import UserDict
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.disk.folders import contents
+from sparse_prefgp.support.numpy_files import read_archive
 
 FORMAT = "sparse_prefgp model"
 # 2: duels may have ties, weights and groups. 3: duels are a table of events.
@@ -232,12 +232,12 @@ def _read_arrays(folder: Path, description: dict[str, Any]) -> Arrays:
     if hashlib.sha256(data).hexdigest() != digest:
         raise damaged(folder, f"{name} is not what was written")
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            wrong = [each for each in file.files if not _ARRAY.fullmatch(each)]
-            if wrong:
-                raise ValueError(f"it has an array {wrong[0]!r}")
-            return Arrays({each: file[each] for each in file.files})
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, MemoryError, SyntaxError) as error:
+        arrays = read_archive(data)
+        wrong = [each for each in arrays if not _ARRAY.fullmatch(each)]
+        if wrong:
+            raise ValueError(f"it has an array {wrong[0]!r}")
+        return Arrays(arrays)
+    except (ValueError, MemoryError) as error:
         raise damaged(folder, f"{name} cannot be read ({error})") from None
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,11 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 # Bytes that are looked at at a time.
 _CHUNK = 1 << 20
 _LONGEST_CELL = 1_000_000
+# In the parts of a workbook, which are XML: tags but not marked text, and what ends a cell or a
+# text that cells share. Between these may be many runs of text.
+_TAG = re.compile(rb"<(?!!\[CDATA\[)[^>]*>")
+_ENDS_CELL = re.compile(rb"</(?:[\w.-]+:)?(?:si|c|v|comment)\s*>")
+_BEFORE_XML = b"\xef\xbb\xbf\xff\xfe \t\r\n"  # marks of the encoding, and blanks
 # Whole numbers too, which a column with decimal commas may hold.
 _COMMA_NUMBER = r"\s*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?\s*"
 
@@ -186,20 +192,36 @@ def _refuse_long_cells(path: Path, role: str) -> None:
     """Refuse a workbook with a cell above 1 MB, without holding it: packed it may be small."""
     try:
         with zipfile.ZipFile(path) as book:
-            for part in (name for name in book.namelist() if name.endswith(".xml")):
-                longest, run = 0, 0  # between two tags
+            for part in book.infolist():
                 with book.open(part) as file:
-                    while longest <= _LONGEST_CELL and (chunk := file.read(_CHUNK)):
-                        first, *others = map(len, chunk.split(b"<"))
-                        longest = max(longest, run + first, *others)
-                        run = others[-1] if others else run + first
-                if longest > _LONGEST_CELL:
+                    too_long = any(length > _LONGEST_CELL for length in _lengths_of_cells(file))
+                if too_long:
                     raise ValueError(
-                        f"The {role} file {str(path)!r} has a cell of more than 1 MB (in {part}); "
-                        "leave it out, or save the table as CSV or Parquet."
+                        f"The {role} file {str(path)!r} has a cell of more than 1 MB (in "
+                        f"{part.filename}); leave it out, or save the table as CSV or Parquet."
                     )
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError):
         return  # which the reader says
+
+
+def _lengths_of_cells(file: Any) -> Iterator[int]:
+    """Bytes of text in each cell of a part of a workbook, as far as it has been read: of one that
+    goes on several times. None of what is no XML, such as pictures."""
+    rest, so_far, begun = b"", 0, False
+    while chunk := file.read(_CHUNK):
+        chunk = chunk.replace(b"\0", b"")  # UTF-16 is as good as ASCII then
+        if not begun:
+            chunk = chunk.lstrip(_BEFORE_XML)
+            if chunk and not chunk.startswith(b"<"):
+                return
+            begun = bool(chunk)
+        whole, tag, rest = (rest + chunk).rpartition(b"<")
+        rest = tag + rest  # which may be cut off
+        cells = _TAG.sub(b"", _ENDS_CELL.sub(b"\0", whole)).split(b"\0")
+        for number, length in enumerate(map(len, cells)):
+            so_far = length if number else so_far + length
+            yield so_far
+        yield so_far + len(rest)
 
 
 def _read_csv(

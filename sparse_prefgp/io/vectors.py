@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from sparse_prefgp.data.vectors import (
 )
 from sparse_prefgp.io.files import ITEM_ID, Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids
+from sparse_prefgp.support.numpy_files import read_arrays
 from sparse_prefgp.support.words import shortened
 
 # The name of vectors that nobody named.
@@ -195,14 +195,7 @@ def _read(name: str, source: Any) -> _Block:
         if not file.read(6).startswith(_BEGINS):
             raise _no_array(path)
     try:
-        # Whether it is one array or several is said by the file, not by its name.
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-        arrays = {}
-        if not isinstance(found, np.ndarray):
-            with found as file:
-                arrays = {key: file[key] for key in file.files}
-    except (OSError, EOFError, zipfile.BadZipFile):
-        raise _no_array(path) from None
+        found = read_arrays(path)
     except ValueError as error:
         if "Object arrays" in str(error) or "Python objects" in str(error):
             raise ValueError(
@@ -213,7 +206,7 @@ def _read(name: str, source: Any) -> _Block:
         raise _no_array(path) from None
     if isinstance(found, np.ndarray):
         return _Block(name, path.name, checked_matrix(found, f"The file {path.name}"))
-    return _of_archive(name, path, arrays)
+    return _of_archive(name, path, found)
 
 
 def _no_array(path: Path) -> ValueError:

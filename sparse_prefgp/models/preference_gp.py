@@ -710,6 +710,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 result.__dict__[name] = copy.deepcopy(part, known)
         return result
 
+    @tf.autograph.experimental.do_not_convert
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
         self.warn_about_scale()
@@ -983,6 +984,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         solved = Solved(problem, prior, self.engine, point.sites, point)
         return Inferred(fingerprint, solved, result)
 
+    @tf.autograph.experimental.do_not_convert  # which knows no := and says so at every call
     def _traced(self) -> Solved:
         """The same as part of the graph that is being traced."""
         problem = self.problem()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparse_prefgp.support.extras import needed
+from sparse_prefgp.support.words import shortened
 
 # Mappings and lists inside each other; no file of ours has more than five.
 _DEEPEST = 50
@@ -18,8 +19,8 @@ def read_yaml(text: str, where: str, what: str, extra: str = "cli") -> Any:
     :param where: the beginning of a message.
     :param what: is read, for the message where PyYAML is not installed.
     :param extra: which installs it.
-    :raises ValueError: what is not YAML, an alias, a key that is there twice or is not text, more
-        than 50 levels.
+    :raises ValueError: what is not YAML, an alias, a key that is there twice or is not text, a
+        value that is none of the type it looks like or is tagged with, more than 50 levels.
     :raises ModuleNotFoundError: PyYAML is not installed.
     """
     yaml = needed("yaml", "PyYAML", what, extra)
@@ -54,6 +55,17 @@ def _loader(yaml: Any) -> Any:
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node
+
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except yaml.YAMLError:
+                raise
+            except Exception:  # whatever int, float, date and the like make of a text
+                kind, text = node.tag.rpartition(":")[2], shortened(str(node.value))
+                raise wrong(
+                    f"{text} cannot be read as {kind} (a text stands in quotes)", node.start_mark
+                ) from None
 
     def mapping(loader: Any, node: Any) -> dict[Any, Any]:
         found: dict[Any, Any] = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sparse_prefgp.disk.folders import beside, held
+from sparse_prefgp.support.numpy_files import read_arrays
 from sparse_prefgp.workflow.settings import FitSettings
 
 
@@ -63,8 +64,8 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
 def is_sites_file(path: Path) -> bool:
     """Whether it is an array of sites, nu and tau, as a fit keeps it."""
     try:
-        array = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError):
+        array = read_arrays(path)
+    except ValueError:
         return False
     if not isinstance(array, np.ndarray):  # an archive of several
         return False

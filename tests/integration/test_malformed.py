@@ -181,8 +181,11 @@ def sheets(name: str, *rows: list[list[Any]]) -> Callable[[Path], Any]:
     return make
 
 
-def bomb(name: str, size: int) -> Callable[[Path], Any]:
-    """A spreadsheet whose one text is so long, and packed small."""
+def bomb(
+    name: str, size: int, between: str = "", runs: int = 1, ending: str = ".xml"
+) -> Callable[[Path], Any]:
+    """A spreadsheet whose one text is so long, or has so many runs, and packed small."""
+    text = between.join(runs * ["x" * size])
 
     def make(folder: Path) -> None:
         sheets("small.xlsx", [["item_id", "a"], ["i0", 1]])(folder)
@@ -190,7 +193,9 @@ def bomb(name: str, size: int) -> Callable[[Path], Any]:
             parts = {part: old.read(part) for part in old.namelist()}
         with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as book:
             for part, content in parts.items():
-                book.writestr(part, content.replace(b">item_id<", b">" + b"x" * size + b"<"))
+                content = content.replace(b">item_id<", f">{text}<".encode())
+                content = content.replace(b"sheet1.xml", f"sheet1{ending}".encode())
+                book.writestr(part.replace("sheet1.xml", f"sheet1{ending}"), content)
         assert (folder / name).stat().st_size < 20_000
 
     return make
@@ -375,6 +380,16 @@ CASES: dict[str, Case] = {
         FIT.replace("items.csv", "items.xlsx"),
         ("items.xlsx", "a cell of more than 1 MB"),
         bomb("items.xlsx", 3_000_000),
+    ),
+    "a sheet with a cell above 1 MB in runs": Case(
+        FIT.replace("items.csv", "items.xlsx"),
+        ("items.xlsx", "a cell of more than 1 MB"),
+        bomb("items.xlsx", 30, "</t></r><r><t>", 50_000),
+    ),
+    "a sheet with a cell above 1 MB in a part of another name": Case(
+        FIT.replace("items.csv", "items.xlsx"),
+        ("items.xlsx", "a cell of more than 1 MB (in xl/worksheets/sheet1.XML)"),
+        bomb("items.xlsx", 3_000_000, ending=".XML"),
     ),
     "a sheet with a column twice": Case(
         FIT.replace("duels.csv", "duels.xlsx"),

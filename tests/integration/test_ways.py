@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.tolerances import IDENTITY
 from tests.ways import CHOICES, COLUMNS, DUELS, Case, NotAsked, predict_choice, predict_duel
@@ -46,6 +47,18 @@ def test_every_way_says_the_same(way: str, case: Case) -> None:
         assert text[0].isupper() and text.endswith(".") and "\n" not in text, text
         return
     np.testing.assert_allclose(found, wanted, rtol=IDENTITY, atol=IDENTITY)
+
+
+def test_compiled_as_one_writes_it_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case(["plain"])
+    logger = tf.get_logger()
+    logger.addHandler(caplog.handler)
+    try:
+        found = tf.function(case.model.predict_duel)(*map(tf.constant, case.rows))
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert not [text for text in caplog.messages if "AutoGraph" in text]
+    np.testing.assert_allclose(found, predict_duel(case), rtol=IDENTITY, atol=IDENTITY)
 
 
 @pytest.mark.parametrize("name", ["plain", "tastes"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from sparse_prefgp.lab.ablation.runs import (
     RunSettings,
     reference_of,
 )
+from sparse_prefgp.support.numpy_files import read_archive
 from sparse_prefgp.workflow.failures import reason_of
 from sparse_prefgp.workflow.holdout import Holdout
 
@@ -99,8 +99,7 @@ class Reference:
         :raises ValueError: something else, or damaged.
         """
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = read_archive(data)
             words = json.loads(str(arrays.pop("words")))
             if not all(name.startswith(_FREE) for name in arrays.keys() - Predictions._fields):
                 raise KeyError("of a version that kept the values themselves")
@@ -119,7 +118,7 @@ class Reference:
                 LearningRecord(**words["learning"], notes=notes),
                 words["seconds"],
             )
-        except (ValueError, OSError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        except (ValueError, KeyError, TypeError):
             raise ValueError("is damaged") from None
 
 

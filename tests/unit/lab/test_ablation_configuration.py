@@ -196,6 +196,14 @@ def test_mistakes(values: Any, words: list[str]) -> None:
         ("", "holds no keys"),
         ("? [1, 2]\n: 3\n", "a key that is not text"),
         ("a: \x00", "characters that YAML does not allow"),
+        ("seeds: [1]\nname: 0x_\n", "line 2: '0x_' cannot be read as int"),
+        ("name: 2001-02-30", "'2001-02-30' cannot be read as timestamp"),
+        ("name: " + 5000 * "9", "'9{57}...' cannot be read as int"),
+        ('name: !!int "abc"', "'abc' cannot be read as int"),
+        ('name: !!float "x"', "'x' cannot be read as float"),
+        ('name: !!bool "x"', "'x' cannot be read as bool"),
+        ('name: !!timestamp "x"', "'x' cannot be read as timestamp"),
+        ("0x_: 1", "'0x_' cannot be read as int"),
     ],
 )
 def test_files_that_are_none(text: str | None, words: str, tmp_path: Path) -> None:
