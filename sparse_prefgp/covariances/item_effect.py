@@ -183,9 +183,12 @@ def held_effects(kernel: gpflow.kernels.Kernel, graph: DuelGraph) -> tuple[int, 
 def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.kernels.Kernel:
     """The kernel on rows whose column after the D features is the item's number.
 
-    A copy that shares the parameters; all terms but item effects look at the first D columns.
+    A copy that shares the parameters, or the tensors that stand in their place; all terms but item
+    effects look at the first D columns.
     """
-    result = copy.deepcopy(kernel, {id(p): p for p in kernel.parameters})
+    parts = (kernel, *kernel.submodules)
+    shared = [part for module in parts for part in vars(module).values() if tf.is_tensor(part)]
+    result = copy.deepcopy(kernel, {id(part): part for part in [*kernel.parameters, *shared]})
     number = slice(num_features, num_features + 1)
     for part in _leaves(result):
         if isinstance(part, ItemEffect | PairEffect):

@@ -19,6 +19,7 @@ import tensorflow as tf
 from scipy.linalg.blas import dger
 
 from sparse_prefgp.approximations import FITC
+from sparse_prefgp.covariances.centred import centred
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import (
     as_float,
@@ -192,7 +193,7 @@ def duel_inputs(
         )
     graph = DuelGraph.from_duels(duels)
     size = _num_candidates(len(rows), count) if candidates is None else candidates
-    return rows[list(islice(_by_duels(graph, _on_features(kernel), rng, size), count))]
+    return rows[list(islice(_by_duels(graph, _on_features(kernel, duels), rng, size), count))]
 
 
 def residual_shares(
@@ -203,7 +204,7 @@ def residual_shares(
     :param inputs: (m, D). The whole trace takes one factorisation, O(n m² + t m), and n m numbers.
     :return: the shares, which never rise, and the jitter it took.
     """
-    graph, part = DuelGraph.from_duels(duels), _on_features(kernel)
+    graph, part = DuelGraph.from_duels(duels), _on_features(kernel, duels)
     counts = as_float(graph.counts)
     total = float(tf.reduce_sum(counts * difference_variance(part, graph)))
     if total <= 0.0:  # only duels between items that the kernel cannot tell apart
@@ -325,10 +326,10 @@ def _source(
         every = draw(rows, maximum, rng)
         return lambda m: every[:m]
     if method == "variance":
-        steps = _by_variance(rows, _on_features(kernel), rng)
+        steps = _by_variance(rows, _on_features(kernel, duels), rng)
     else:
         graph, size = DuelGraph.from_duels(duels), _num_candidates(len(rows), maximum)
-        steps = _by_duels(graph, _on_features(kernel), rng, size)
+        steps = _by_duels(graph, _on_features(kernel, duels), rng, size)
     chosen: list[int] = []
 
     def take(m: int) -> FloatArray:
@@ -428,8 +429,9 @@ def _laplacian(graph: DuelGraph, columns: FloatArray) -> FloatArray:
     return product
 
 
-def _on_features(kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
-    part = feature_part(kernel)
+def _on_features(kernel: gpflow.kernels.Kernel, duels: Duels) -> gpflow.kernels.Kernel:
+    """What inducing inputs are for, as duels see it: about the mean of the items."""
+    part = centred(feature_part(kernel), np.mean(duels.items, 0, dtype=np.float64))
     if part is None:
         raise ValueError(
             "ItemEffect alone leaves nothing for inducing inputs to explain; add a kernel on the "

@@ -70,12 +70,15 @@ class Option:
         """Refuse a value that makes no sense, also one among several.
 
         :param called: what the option is called.
-        :raises ValueError: text without a character, or a number that is out of the range.
+        :raises ValueError: text without a character, or no number where only some make sense, or
+            one that is out of the range.
         """
         if isinstance(value, str) and not value.strip() and not self.may_be_empty:
             raise ValueError(f"{called} is empty; give a value, or leave it out.")
         if is_number(value):
             self._check_number(called, value)
+        elif isinstance(value, bool | str) and self._bounds and self.is_typed_as_number:
+            raise ValueError(f"{called} is {shortened(value)}; give a number.")
         if not isinstance(value, list | tuple):
             return
         for one in value:
@@ -85,10 +88,18 @@ class Option:
                 )
             self.check(called, one)
 
-    def _check_number(self, called: str, value: Any) -> None:
+    @property
+    def is_typed_as_number(self) -> bool:
+        """Whether what is typed is itself the number."""
+        return self.parse is None or self.kind in (int, float)
+
+    @property
+    def _bounds(self) -> list[float]:
         bounds = [self.least, self.above, self.most, self.below]
-        declared = [bound for bound in bounds if bound is not None]
-        whole = isinstance(([*declared, value])[0], int)
+        return [bound for bound in bounds if bound is not None]
+
+    def _check_number(self, called: str, value: Any) -> None:
+        whole = isinstance(([*self._bounds, value])[0], int)
         most = MOST if whole and self.most is None else self.most
         fine = math.isfinite(value) and (not whole or float(value).is_integer())
         said = []

@@ -336,8 +336,8 @@ def test_interruptions_of_the_command(
 @pytest.mark.parametrize(
     ("arguments", "values", "words"),
     [
-        (["--workers", "2"], {}, "add --dask"),
-        (["--dask", "--workers", "0"], {}, "number of workers is 0"),
+        (["--workers", "2"], {}, "without --dask"),
+        (["--dask", "--workers", "0"], {}, "--workers is 0; give a whole number"),
         ([], {"approximations": ["subset:5000"]}, "more than the 45 training duels"),
         ([], {"inducing": [64]}, "64 inducing inputs are more than the"),
         (["--dask", "tcp://127.0.0.1:1"], {}, "There is no Dask scheduler at 'tcp://127.0.0.1:1'"),

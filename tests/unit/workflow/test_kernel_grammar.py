@@ -180,7 +180,7 @@ def test_columns_as_they_are_written() -> None:
 
 
 def test_lists_are_parted_outside_brackets_and_quotes() -> None:
-    assert listed("se(a, b)/vfe, linear('x,y'),,item") == ["se(a, b)/vfe", "linear('x,y')", "item"]
+    assert listed("se(a, b)/vfe, linear('x,y'),item") == ["se(a, b)/vfe", "linear('x,y')", "item"]
     assert split_outside("linear('a/b')/vfe/3", "/") == ["linear('a/b')", "vfe", "3"]
     candidate = Candidate.parse("item*x + linear(a, 'b/c') + se/vfe/12")
     assert candidate.kernel == 'se+item*x+linear(a, "b/c")'

@@ -80,7 +80,7 @@ def test_duels_of_one_day_are_forecast_alike_by_both_rules(
 
 
 def settings(**options: Any) -> FitSettings:
-    return settings_of(Sources(None, None, time="day"), None, options)
+    return settings_of(Sources(None, "duels.csv", time="day"), None, options)
 
 
 def test_defaults_with_dates() -> None:
@@ -111,7 +111,7 @@ def test_what_has_no_form_in_time(
     time = {"time": "day"} if dated else {}
     table = spg.io.read_table(tables[0], tables[1].assign(who="x"), person="who", **time)
     with pytest.raises(ValueError, match=words):
-        prepare(table, settings_of(Sources(None, None, **time), None, options))
+        prepare(table, settings_of(Sources(None, "duels.csv", **time), None, options))
 
 
 @pytest.fixture(scope="module")
