@@ -151,8 +151,12 @@ def read_sets(
     item = None if rows is None else rows.column
     table = read(None, source, like=own.transform, item=item, **more)
     none = np.zeros(len(table.items), dtype=bool)
-    if NONE not in header and NONE in table.items:
+    if own.transform is not None and NONE in made and NONE in table.items:
+        # Those without attributes, which were filled in.
         none = table.items[NONE].to_numpy() == 1.0
+        for attribute in wanted if none.any() else ():
+            stands_in = own.transform.stand_in(attribute)
+            none &= [isinstance(x, str | float) and x == stands_in for x in table.items[attribute]]
     name = "row_of_alternative"  # a column of ids that is none of the table's
     described = Table(
         table.items.assign(**{name: list(table.item_ids)}),

@@ -16,7 +16,7 @@ from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, listing, plain_ids, refuse_control
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
-from sparse_prefgp.io.values import unknown_item
+from sparse_prefgp.io.values import flags_of, unknown_item
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import CONTROL, spelt_like, squeezed
@@ -132,10 +132,12 @@ class Answers:
             name = f"the item {str(columns.ids[self.item[first]])!r}"
             if columns.table.name == table.name:  # made of the rows of the table itself
                 name = f"the attributes of {table.row(int(self.row[first]))}"
+            zero = is_zero(str(columns.ids[self.item[first]]))
+            nobody = ", or leave the cells empty if 0 is nobody" if zero else ""
             raise ValueError(
                 f"{begin(table.row(int(self.row[second])))} has {name} a second time in the {what} "
                 f"{str(ids[code[first]])!r}; keep one, and give every {what} an id of its own, "
-                "also across persons."
+                f"also across persons{nobody}."
             )
         size = np.bincount(code, minlength=len(ids))
         few = np.flatnonzero(size < 2)
@@ -317,7 +319,8 @@ def _not_among(
     ids = ["" if at < 0 else str(columns.ids[at]) for at in shown]
     here = [id for id in ids if id]
     same = next((id for id in here if squeezed(id) == squeezed(text)), "")
-    meant = same or _decoded(text, ids, options) or spelt_like(text, here)
+    near = None if WHOLE_NUMBER.fullmatch(text) else spelt_like(text, here)
+    meant = same or _decoded(text, ids, options) or near
     remedy = "write the id of one of them"
     if meant:
         remedy = f"did you mean {meant!r}? Otherwise {remedy}"
@@ -478,22 +481,32 @@ def with_none(
     table: Table, attributes: Sequence[str], like: FeatureTransform | None
 ) -> tuple[Table, list[str]]:
     """A table whose rows describe their alternatives, where one without any attribute is "none of
-    these": like the average of the others, but for a column `none`.
+    these": like the average of the others, but for a column `none`; which may be there, as 1 in
+    such a row and 0 in the others.
 
     :param like: how a model has made its features, to which it has learned what none is like; then
         what is filled in here only stands for it.
     :return: The table, and its attributes with `none` if there is any.
+    :raises ValueError: a column `none` that holds something else.
     """
     knows = like is not None and NONE in like.raw_columns
-    wanted = [name for name in attributes if name != NONE or NONE in table.frame.columns]
+    there = NONE in attributes
+    if NONE in table.frame.columns and not there:
+        return table, list(attributes)
+    wanted = [name for name in attributes if name != NONE]
     some = table.frame[wanted]
     empty = np.zeros(len(some), dtype=bool)
     # No vector is missing.
     if wanted and not any(vector_rows(some[name]) is not None for name in wanted):
         empty = np.all([[not id_text(x) for x in some[name]] for name in wanted], axis=0)
-    if NONE in table.frame.columns or not (empty.any() or knows):
+    flags = empty
+    if there:
+        meaning = "1 for none of these and 0 for the others"
+        flags = flags_of(table.frame[NONE], NONE, table.row, meaning)
+        empty &= flags
+    elif not (empty.any() or knows):
         return table, list(attributes)
-    frame = table.frame.assign(**{NONE: empty.astype(float)})
+    frame = table.frame.assign(**{NONE: flags.astype(float)})
     for name in wanted if empty.any() else ():
         usual = _usual(frame[name][~empty]) if like is None else like.stand_in(name)
         frame[name] = frame[name].where(~empty, usual)

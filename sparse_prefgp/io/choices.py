@@ -50,6 +50,7 @@ from sparse_prefgp.io.texts import Encoder, items_given
 from sparse_prefgp.io.values import YES_AND_NO, flags_of
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.words import agreeing, and_so
 
 CHOICE_SET, CHOSEN, OPTION, PERSON = "choice_set", "chosen", "option", "person"
 BEST, WORST = "best", "worst"
@@ -607,10 +608,26 @@ def _long_form(
 def _attributes(
     table: Table, said: SetColumns, known: tuple[str, ...], item_id: str, sets: Sets
 ) -> list[str]:
-    """Columns that describe the alternatives; none where no column tells those of a set apart."""
+    """Columns that describe the alternatives; none where no column tells those of a set apart.
+
+    One that is the same throughout each set says something of the answer, such as who gave it, and
+    describes alternatives only where it was named.
+    """
     found = _unless_reserved(table, said, known, item_id)
     differ = [name for name in found if not constant_in_sets(table.frame[name], sets.code)]
-    return found if differ else []
+    if not differ or said.features is not None or said.like is not None:
+        return found if differ else []
+    same = [repr(name) for name in found if name not in (*differ, said.item)]
+    if same:
+        one = len(same) == 1
+        warnings.warn(
+            f"The {'column' if one else 'columns'} {and_so(same)} of {table.name} "
+            f"{agreeing(len(same))} the same throughout each {sets.what} and not used: what "
+            f"alternatives of one {sets.what} share tells none apart; to let it act together with "
+            f"their attributes, name all features (--features, features=).",
+            stacklevel=4,
+        )
+    return differ
 
 
 def _unless_reserved(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import lzma
 import re
@@ -300,8 +301,15 @@ def _read_csv(
         with_commas = f", with decimal commas in {names}" if commas else ""
         said = f"{path.name} is read as separated by {SEPARATORS[options['sep']]}{with_commas}."
     loaded = _without_blank(frame, blank, Loaded(frame, None, options["sep"] == ";", said))
-    # Of a line that was left out it is not known which one.
-    return loaded if len(blank) == lines else loaded._replace(numbers=None)
+    if len(blank) == lines:
+        return loaded
+    try:
+        at = _rows_with_cells(path, options["sep"])
+    except csv.Error:  # a very long cell
+        at = np.empty(0, dtype=np.int64)
+    if len(at) != len(blank):  # of a line that was left out it is not known which one
+        return loaded._replace(numbers=None)
+    return loaded._replace(numbers=at if loaded.numbers is None else at[loaded.numbers - 2])
 
 
 def csv_of(frame: Any) -> str:
@@ -318,12 +326,24 @@ def _name(written: str) -> str:
     return unguarded(written.strip())
 
 
+def _rows_with_cells(path: Path, separator: str) -> IntArray:
+    """The row of each row that is no empty line, the header being row 1, and without it."""
+    with _opened(path)(path, "rt", encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, delimiter=separator)
+        number = [i for i, row in enumerate(rows, 1) if len(row) > 1 or "".join(row).strip()]
+    return np.array(number[1:], dtype=np.int64)
+
+
+def _opened(path: Path) -> Any:
+    """What opens a file that may be packed."""
+    packed: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return packed.get(path.suffix.lower(), open)
+
+
 def _line_of_null(path: Path) -> int:
     """The line of the first NUL byte, at which pandas would end a cell without a word; or 0."""
-    opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    opened = opened.get(path.suffix.lower(), open)
     line = 1
-    with opened(path, "rb") as file:
+    with _opened(path)(path, "rb") as file:
         while chunk := file.read(_CHUNK):
             at = chunk.find(0)
             line += chunk.count(b"\n", 0, None if at < 0 else at)

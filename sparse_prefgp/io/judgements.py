@@ -39,7 +39,7 @@ from sparse_prefgp.io.values import (
     weights_of,
 )
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.words import and_so, counted, spelling
+from sparse_prefgp.support.words import agreeing, and_so, counted, spelling
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 # Tables of two sides and an answer are common, and no renaming makes duels of them.
@@ -318,7 +318,9 @@ def warn_of_spellings(
         show(str(x)) + ("" if often is None else f" ({counted(often[x], 'time')})") for x in first
     ]
     where = "case" if case else "case, blanks, Unicode form or characters of no width"
-    more = f", as do {counted(len(several) - 1, 'other set')} of names" if several[1:] else ""
+    others = len(several) - 1
+    verb, sets = agreeing(others, "does", "do"), counted(others, "other set")
+    more = f", as {verb} {sets} of names" if others else ""
     warnings.warn(
         f"Of the {what} {and_so(shown)} differ in {where} alone and "
         f"are taken for {'two' if len(first) == 2 else len(first)}{more}; write them alike if they "

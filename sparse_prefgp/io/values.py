@@ -190,7 +190,7 @@ def labels_of(column: Any, name: str, where: Where, what: str) -> npt.NDArray[np
 
 def missing_label(column: str, where: str, what: str) -> ValueError:
     """What to say of a row without its label."""
-    return ValueError(f"The {what} (column {column!r}) is missing in {where}; give every duel one.")
+    return ValueError(f"The {what} (column {column!r}) is missing in {where}; give every row one.")
 
 
 def refuse_itself(same: BoolArray, where: Where, shown: Callable[[int], str]) -> None:

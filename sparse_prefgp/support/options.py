@@ -82,7 +82,12 @@ class Option:
         if not isinstance(value, list | tuple):
             return
         for one in value:
-            if isinstance(one, str) and not one.strip() and not self.may_be_empty:
+            if (
+                isinstance(one, str)
+                and not one.strip()
+                and not self.may_be_empty
+                and len(value) > 1
+            ):
                 raise ValueError(
                     f"{called} has an empty part among {', '.join(map(repr, value))}; leave it out."
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,11 @@ def test_sets_next_to_others(which: str, request: pytest.FixtureRequest, tmp_pat
     sets[0]["size"] = ["01", "2", "2", None]
     beside = pd.concat(sets).sample(frac=1.0, random_state=0)
     beside.to_csv(tmp_path / "all.csv", index=False)
+    if which == "model":  # "none" said by a column of its own
+        flagged = pd.concat(sets).assign(none=lambda rows: rows["price"].isna().astype(int))
+        for table in (flagged, flagged.assign(none=flagged["none"].astype(str))):
+            found, same = (spg.predict(model, choices=x) for x in (table, pd.concat(sets)))
+            assert found["probability"].tolist() == same["probability"].tolist()
     # In the order in which they stand beside others.
     one = beside[beside["choice_set"] == 0].drop(columns="choice_set")
     one.to_csv(tmp_path / "one.csv", index=False)
@@ -90,6 +96,25 @@ def test_sets_next_to_others(which: str, request: pytest.FixtureRequest, tmp_pat
             found = found[found["choice_set"].astype(str) == "0"]
         for column in ("share", "lower", "upper", "sd", "probability"):
             np.testing.assert_allclose(found[column], expected[column], atol=1e-12)
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_rows_of_a_file_with_empty_lines(
+    model: spg.PreferenceGP, tmp_path: Path, packed: str
+) -> None:
+    """Messages number them as the file does, cells with ends of lines and blank rows among them."""
+    path = tmp_path / f"sets.csv{packed}"
+    text = 'choice_set,price,brand,size\n1,3,A,"S\n"\n\n,,,\n  \n1,oops,A,M\n1,2,B,S\n'
+    opened: Any = gzip.open if packed else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+    for ask in (spg.shares, lambda model, table: spg.predict(model, choices=table)):
+        with pytest.raises(ValueError, match=r"row 4 of sets.csv"):
+            ask(model, path)
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(text.replace(",,,\n", ""))
+    with pytest.raises(ValueError, match=r"row 5 of sets.csv"):
+        spg.shares(model, path)
 
 
 def test_rankings_next_to_longer_ones(named_model: spg.PreferenceGP) -> None:

@@ -357,7 +357,8 @@ def test_rows_that_describe_their_alternatives():
             "income": [20, 20, 20, 20, 20],
         }
     )
-    table = read_choice_table(None, rows)
+    with pytest.warns(UserWarning, match="The column 'income' of .* is the same throughout each"):
+        table = read_choice_table(None, rows)
     assert table.item_ids == ("3, bus", "4, car", "3, car") and table.events.sides.tolist() == [
         0,
         1,
@@ -365,11 +366,13 @@ def test_rows_that_describe_their_alternatives():
         1,
         0,
     ]
-    assert (table.numeric, table.categorical) == (("price", "income"), ("mode",))
-    assert table.shared == ("income",) and table.context.columns.tolist() == [
-        "choice_set",
-        "person",
-    ]
+    # What is the same throughout each set describes no alternative, unless it is named.
+    assert (table.numeric, table.categorical) == (("price",), ("mode",))
+    assert table.context.columns.tolist() == ["choice_set", "person", "income"]
+    assert table.unused == ("person", "income") and not table.shared
+    named = read_choice_table(None, rows, features=["price", "mode", "income"])
+    assert named.numeric == ("price", "income") and named.shared == ("income",)
+    assert named.item_ids == table.item_ids
     some = read_choice_table(None, rows, features=["price", "mode"])
     assert some.context["income"].tolist() == [20, 20]
     assert read_choice_table(None, rows, ignore=["income"]).numeric == ("price",)
@@ -379,9 +382,60 @@ def test_rows_that_describe_their_alternatives():
     # Named alternatives with attributes are one item in several states.
     named = rows.assign(item_id=rows["mode"]).drop(columns="mode")
     table = read_choice_table(None, named)
-    assert table.item_rows.names[:2] == ("bus", "car") and table.numeric == ("price", "income")
+    assert table.item_rows.names[:2] == ("bus", "car") and table.numeric == ("price",)
     plain = read_choice_table(None, named[["choice_set", "chosen", "item_id"]][:2])
     assert plain.item_ids == ("bus", "car") and not plain.has_features
+
+
+def test_what_is_the_same_throughout_each_set_is_no_attribute():
+    """Whoever answered, and the number of the set, are written in every row, "none" too; the items
+    are those of the same table without these columns."""
+    rng = np.random.default_rng(0)
+    code = np.repeat(np.arange(34), 3)
+    rows = pd.DataFrame(
+        {
+            "choice_set": code,
+            "brand": rng.choice(["Acme", "Bolt", "Cog"], 102),
+            "size": np.tile(["large", "small", "tiny"], 34),
+            "price": rng.choice([4.99, 5.99], 102),
+            "chosen": np.tile([1, 0, 0], 34),
+        }
+    )
+    blank = pd.DataFrame({"choice_set": range(34), "chosen": 0})
+    for frame in (rows, pd.concat([rows, blank], ignore_index=True)):
+        alone = read_choice_table(None, frame)
+        numbers = frame["choice_set"] % 8
+        beside = frame.assign(respondent=frame["choice_set"] // 8, set_number=numbers)
+        with pytest.warns(UserWarning, match="columns 'respondent' and 'set_number' of .* are the"):
+            table = read_choice_table(None, beside)
+        assert table.item_ids == alone.item_ids and len(table.item_ids) < 20
+        assert (table.numeric, table.categorical) == (alone.numeric, alone.categorical)
+        assert table.unused == ("respondent", "set_number")
+        assert table.events.sides.tolist() == alone.events.sides.tolist()
+    assert "none" in table.item_ids
+
+
+def test_a_column_none_says_which_row_is_none():
+    rows = pd.DataFrame(
+        {
+            "choice_set": [1, 1, 1, 2, 2, 2],
+            "chosen": [1, 0, 0, 0, 0, 1],
+            "price": [3.0, 5.0, None, 4.0, 6.0, None],
+            "mode": ["bus", "car", None, "bus", "car", None],
+        }
+    )
+    flagged = rows.assign(none=[0, 0, 1] * 2)
+    table, alone = read_choice_table(None, flagged), read_choice_table(None, rows)
+    assert table.item_ids == alone.item_ids and table.numeric == alone.numeric
+    assert table.items["price"].tolist() == alone.items["price"].tolist()
+    like = alone.to_duels().transform
+    again = read_choice_table(None, flagged[:3], like=like)
+    assert again.items["none"].tolist() == [0.0, 0.0, 1.0]
+    for value in (2, 0.5, "maybe", None):
+        bad = flagged.astype({"none": object})
+        bad.loc[1, "none"] = value
+        refused_alone(bad, "'none'", "row 1", "1 for none of these")
+    refused_alone(flagged.assign(none=[0, 1, 0] * 2), "'price'", "row 2")
 
 
 def test_alternatives_without_a_name_are_named_by_their_attributes():
@@ -505,6 +559,15 @@ def test_bad_rankings():
     refused(read, RANKED.assign(rank_1=[None, None])[["rank_1"]], "no item")
     refused(read, RANKED.assign(rank_1=["z", "d"]), "Row 0", "rank_1 'z'", "the ranking")
     refused(read, RANKED[:0], "no rankings")
+    zeros = pd.DataFrame({"rank_1": [7, 0], "rank_2": [0, 8], "rank_3": [0, 9]})
+    with pytest.raises(
+        ValueError, match=r"'0' a second time.*leave the cells empty if 0 is nobody"
+    ):
+        read(None, zeros)
+    numbers = pd.DataFrame({"chosen": ["0"], "option_1": [10], "option_2": [20], "option_3": [30]})
+    with pytest.raises(ValueError, match="not among its options '10', '20', '30'; write the id of"):
+        read_choice_table(None, numbers)
+    refused(read_choice_table, WIDE.assign(person=["p", None]), "give every row", person="person")
 
 
 def test_real_choices_rebuilt_from_their_duels(data_dir):

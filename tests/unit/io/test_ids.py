@@ -121,6 +121,10 @@ def test_judges_and_people_who_look_alike() -> None:
         read_table(None, rows, groups="judge", person="who")
     said = [str(note.message) for note in notes]
     assert any("judges (column 'judge') 'ann' (3 times) and 'Ann' (1 time)" in x for x in said)
+    more = pd.DataFrame({"winner": ["a", "b", "c"], "loser": ["A", "B", "C"]})
+    for rows, words in ((more[:2], "as does 1 other set"), (more, "as do 2 other sets")):
+        with pytest.warns(UserWarning, match=f"{words} of names"):
+            read_table(None, rows)
     assert any("people (column 'who') 'bo' (3 times) and 'b o' (1 time)" in x for x in said)
 
 

@@ -294,6 +294,7 @@ def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFr
         ({"timeout": float("nan"), "scheduler": "local", "stream": True}, "timeout is nan; give"),
         ({"taste": "se"}, "taste was given without person"),
         ({"kernel": " "}, "kernel is empty; give a value"),
+        ({"features": [""]}, "features is empty; give a value"),
         ({"features": ["size", ""]}, "features has an empty part among 'size', ''"),
         ({"seed": 1.5}, "seed is 1.5; give a whole number"),
         ({"refit": "yes"}, "refit is 'yes'; give True or False"),
