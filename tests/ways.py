@@ -299,9 +299,8 @@ def compiled(case: Case) -> Chances:
 
 
 def compiled_view(case: Case) -> Chances:
-    return tf.function(case.view.predict_duel, autograph=False)(
-        *map(tf.constant, case.rows), **case.of_view
-    ).numpy()
+    """As one writes it: with AutoGraph."""
+    return tf.function(case.view.predict_duel)(*map(tf.constant, case.rows), **case.of_view).numpy()
 
 
 def compiled_choice(case: Case) -> Chances:

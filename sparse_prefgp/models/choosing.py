@@ -21,6 +21,7 @@ from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.shapes import as_written
 from sparse_prefgp.support.words import shortened
 
 EP, BY_POINTS = "ep", "points"
@@ -65,6 +66,7 @@ class ChoicePredictions:
 
         def require_no_pair_effects(self, what: str) -> None: ...
 
+    @as_written
     def predict_choice(
         self,
         X: Any,
@@ -106,6 +108,7 @@ class ChoicePredictions:
 
         return tf.constant(np.exp(self._over_noises(at, groups, len(there))))
 
+    @as_written
     def predict_ranking(
         self,
         X: Any,

@@ -9,7 +9,6 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
-from check_shapes import check_shapes
 
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -22,6 +21,7 @@ from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbe
 from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.shapes import check_shapes
 from sparse_prefgp.support.words import shortened
 
 # Pairs times noises of one step of an average.

@@ -12,7 +12,6 @@ from typing import Any, Self
 import gpflow
 import numpy as np
 import tensorflow as tf
-from check_shapes import check_shapes
 
 from sparse_prefgp.approximations import (
     VFE,
@@ -103,6 +102,7 @@ from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_
 from sparse_prefgp.sampling.people import by_person
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
+from sparse_prefgp.support.shapes import as_written, check_shapes
 from sparse_prefgp.support.words import id_text, shortened
 
 EXACT_UP_TO = 1000
@@ -710,7 +710,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 result.__dict__[name] = copy.deepcopy(part, known)
         return result
 
-    @tf.autograph.experimental.do_not_convert
+    @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
         self.warn_about_scale()
@@ -984,7 +984,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         solved = Solved(problem, prior, self.engine, point.sites, point)
         return Inferred(fingerprint, solved, result)
 
-    @tf.autograph.experimental.do_not_convert  # which knows no := and says so at every call
+    @as_written  # AutoGraph knows no := and says so at every call
     def _traced(self) -> Solved:
         """The same as part of the graph that is being traced."""
         problem = self.problem()
