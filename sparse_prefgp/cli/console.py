@@ -26,10 +26,12 @@ from rich.text import Text
 
 from sparse_prefgp.analysis.metrics import rows_in
 from sparse_prefgp.cli.output_options import OutputOptions
+from sparse_prefgp.io.answers import NONE
+from sparse_prefgp.io.choices import CHOICE_SET
 from sparse_prefgp.support.machine import short_of_memory
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.quiet import held_back_stderr
-from sparse_prefgp.support.words import escaped
+from sparse_prefgp.support.words import escaped, id_text
 
 if TYPE_CHECKING:
     from sparse_prefgp.learning.report import Progress
@@ -445,6 +447,17 @@ def cells_table(
 def intervals(lower: Iterable[float], upper: Iterable[float]) -> list[str]:
     """Intervals as text."""
     return [f"{low:z.3f} to {high:z.3f}" for low, high in zip(lower, upper, strict=True)]
+
+
+def described(frame: Any, names: Sequence[str]) -> dict[str, list[str]]:
+    """Columns of alternatives as text: missing cells are empty, and of an alternative of which
+    nothing is said the first one is `none`."""
+    columns = {name: [str(x) if id_text(x) else "" for x in frame[name]] for name in names}
+    said = [name for name in names if name not in (CHOICE_SET, NONE)]
+    for i in range(len(frame)):
+        if said and not any(columns[name][i] for name in said):
+            columns[said[0]][i] = NONE
+    return columns
 
 
 def chances(values: Iterable[float]) -> list[str]:

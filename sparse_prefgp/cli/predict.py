@@ -15,6 +15,7 @@ from sparse_prefgp.cli.console import (
     Output,
     cells_table,
     chances,
+    described,
     intervals,
     kept_from,
     open_model,
@@ -143,13 +144,9 @@ def _finish_sets(console: Output, model: Any, frame: Any, options: PredictOption
         write_file(options.out, csv_of(frame))
     some, total = frame.head(options.show), len(frame)
     what = "alternatives" if options.choices is not None else "answers"
-    columns = {
-        name: chances(some[name]) if name == PROBABILITY else [str(x) for x in some[name]]
-        for name in some.columns
-        if name != LOG_PROBABILITY
-    }
+    left = tuple(name for name in some.columns if name not in (PROBABILITY, LOG_PROBABILITY))
+    columns = {**described(some, left), PROBABILITY: chances(some[PROBABILITY])}
     title = f"All {what}" if len(some) == total else f"The first {len(some):,} of {total:,} {what}"
-    left = tuple(name for name in columns if name != PROBABILITY)
     console.print(cells_table(title, columns, left=left, spare=left[::-1]))
     if options.choices is not None:
         console.print(Text("Probability of each alternative to be chosen of its set."))

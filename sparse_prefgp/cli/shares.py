@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, cells_table, chances, open_model
+from sparse_prefgp.cli.console import Output, cells_table, chances, described, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.io.formats import csv_of
@@ -76,15 +76,16 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
         save(plotting.shares(found).figure, options.picture)
     some, total = frame.head(options.show), len(frame)
     numbers = (*ADDED, *OVER_PEOPLE)
+    left = tuple(name for name in some.columns if name not in numbers)
+    shown = described(some, left)
     columns = {
-        name: chances(some[name]) if name in numbers else [str(x) for x in some[name]]
+        name: chances(some[name]) if name in numbers else shown[name]
         for name in some.columns
         if name != "sd"
     }
     title = "All alternatives"
     if len(some) < total:
         title = f"The first {len(some):,} of {total:,} alternatives"
-    left = tuple(name for name in columns if name not in numbers)
     console.print(cells_table(title, columns, left=left, spare=left[::-1]))
     console.print(Text(found.note))
     if options.picture is not None:

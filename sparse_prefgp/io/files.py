@@ -185,6 +185,12 @@ def load(
     if not columns:
         raise ValueError(f"{name} has no columns, so it is empty; give a header and rows.")
     refuse_repeated(columns, name)
+    for column in columns:
+        if CONTROL.search(column):
+            raise ValueError(
+                f"{name} has the column {shortened(column)}, a name with a control character in "
+                "it; rename it."
+            )
     if loaded.said:
         warnings.warn(loaded.said, stacklevel=3)
     return Table(

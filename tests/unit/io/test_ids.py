@@ -132,7 +132,7 @@ def test_what_is_shown_steers_no_terminal() -> None:
     pytest.importorskip("rich")
     from rich.text import Text
 
-    from sparse_prefgp.cli.console import Output, cells_table, rows_table
+    from sparse_prefgp.cli.console import Output, cells_table, described, rows_table
 
     bad = "a\x1b]0;title\x07b\x9b31m\u202ec"
     console = Output()
@@ -142,4 +142,10 @@ def test_what_is_shown_steers_no_terminal() -> None:
         console.print(rows_table(bad, [(bad, bad)]))
         console.print(cells_table(bad, {bad: [bad], "x": ["1"]}, left=[bad]))
     assert not set(captured.get()) & set("\x1b\x07\x9b\u202e") and "\\x1b" in captured.get()
+    frame = pd.DataFrame({"choice_set": [1, 1], "price": [3.5, None], "size": ["L", None]})
+    shown = described(frame, list(frame.columns))
+    assert shown == {"choice_set": ["1", "1"], "price": ["3.5", "none"], "size": ["L", ""]}
+    with pytest.raises(ValueError, match="name with a control character") as error:
+        read_table(None, DUELS.assign(**{bad: 1}))
+    assert not CONTROL.search(str(error.value))
     assert escaped("two\nlines\t.") == "two\nlines\t."
