@@ -12,7 +12,7 @@ from typing import Any
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
-from sparse_prefgp.support.words import CONTROL, and_so, shortened, squeezed
+from sparse_prefgp.support.words import CONTROL, and_so, shortened, squeezed, unguarded
 from sparse_prefgp.support.words import id_text as id_text
 
 Source = Any  # a path, or a pandas data frame
@@ -194,12 +194,37 @@ def load(
     if loaded.said:
         warnings.warn(loaded.said, stacklevel=3)
     return Table(
-        frame.set_axis(columns, axis=1),
+        _unguarded(frame.set_axis(columns, axis=1), name),
         name,
         RowNames(name, loaded.numbers),
         decimal_commas=loaded.decimal_commas,
         found=tuple(columns),
     )
+
+
+def _unguarded(frame: Any, name: str) -> Any:
+    """Texts as they are read: without the apostrophe that keeps a spreadsheet from taking them for
+    formulas; a note names one that is there with and without it."""
+    texts = frame.select_dtypes(["object", "string"])
+    plain: dict[str, str] = {}
+    changed = []
+    for column in texts:
+        marked = (x for x in texts[column] if isinstance(x, str) and x[:1] == "'")
+        found = {x: unguarded(x) for x in marked if unguarded(x) != x}
+        changed += [column] if found else []
+        plain.update(found)
+    if not plain:
+        return frame
+    cells = {x for column in texts for x in texts[column] if isinstance(x, str)}
+    both = next((text for text in plain if plain[text] in cells), None)
+    if both is not None:
+        warnings.warn(
+            f"{name} has {shortened(both)} and {shortened(plain[both])}, which are taken for one: "
+            "an apostrophe before what a spreadsheet takes for a formula is no part of it; give "
+            "them other names if they are two.",
+            stacklevel=4,
+        )
+    return frame.assign(**{column: texts[column].replace(plain) for column in changed})
 
 
 def _item_id(columns: list[str]) -> str:

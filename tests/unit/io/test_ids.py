@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,19 @@ def test_what_we_write_is_no_formula_and_is_read_again(tmp_path: Path) -> None:
     duels = cells.iloc[:3, [0]].set_axis(["winner"], axis=1).assign(loser="-5")
     assert read_table(frame, duels).num_rows == 3
     assert guarded("'=x") == "'=x" and id_text("'=x") == "=x"
+
+
+def test_an_id_with_and_without_the_apostrophe_is_named(tmp_path: Path) -> None:
+    """In files and data frames; what is shown is what was read."""
+    rows = pd.DataFrame({"winner": ["=a", "'=a", "b"], "loser": ["c", "b", "c"], "n": [1, 2, 3]})
+    rows.to_csv(tmp_path / "duels.csv", index=False)
+    for source in (rows, tmp_path / "duels.csv"):
+        with pytest.warns(UserWarning, match="has \"'=a\" and '=a', which are taken for one"):
+            assert read_table(None, source).num_items == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = load(rows[1:], "duels", lambda header: []).frame
+    assert found["winner"].tolist() == ["=a", "b"] and rows["winner"][1] == "'=a"
 
 
 @pytest.mark.parametrize(
