@@ -141,8 +141,8 @@ def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) 
     for kind in FLAGGED.values():
         if kind.column in table.frame.columns:
             raise ValueError(
-                f"{table.name} has a column {kind.column!r} besides the grades in {column!r}, "
-                "which say that too; leave one of them out."
+                f"There is a column {kind.column!r} in {table.name} besides the grades in "
+                f"{column!r}, which say that too; leave one of them out."
             )
     numbers, names = grades_of(table.frame[column], column, table.row, roles.levels)
     answer = Answers.of(numbers, names)

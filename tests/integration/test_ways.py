@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,16 +11,16 @@ import tensorflow as tf
 from tests.tolerances import IDENTITY
 from tests.ways import CHOICES, COLUMNS, DUELS, Case, NotAsked, predict_choice, predict_duel
 
-PAIRED = """
-    tastes+covariates tastes+judges tastes+leans tastes+ties tastes+grades tastes+items
-    contexts+tastes contexts+judges contexts+covariates dates+covariates dates+judges dates+leans
-    dates+contexts dates+ties pairs+items pairs+covariates judges+grades covariates+ties
+TRIPLES = """
+    tastes+judges+ties tastes+items+covariates pairs+judges+grades contexts+leans+ties
+    dates+judges+covariates
 """.split()
 KNOWN = {"tastes", "judges", "leans"}
 
 
 def cases() -> list[Case]:
-    every = [name.split("+") for name in (*COLUMNS, *PAIRED)]
+    pairs = combinations([name for name in COLUMNS if name != "plain"], 2)
+    every = [(name,) for name in COLUMNS] + [*pairs] + [tuple(x.split("+")) for x in TRIPLES]
     known = [Case(features) for features in every]
     return known + [Case(features, known=False) for features in every if KNOWN & set(features)]
 
@@ -35,9 +37,9 @@ def called(case: Case) -> str:
 @pytest.mark.parametrize("way", [*DUELS, *CHOICES])
 @pytest.mark.parametrize("case", cases(), ids=called)
 def test_every_way_says_the_same(way: str, case: Case) -> None:
-    # Where ties may be, a choice is another thing than a win.
-    chosen = way in CHOICES and case.model.margin is not None
     try:
+        # Where ties may be, a choice is another thing than a win.
+        chosen = way in CHOICES and case.model.margin is not None
         wanted = predict_choice(case) if chosen else predict_duel(case)
         found = {**DUELS, **CHOICES}[way](case)
     except NotAsked:
