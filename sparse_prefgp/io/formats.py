@@ -206,8 +206,8 @@ def _refuse_long_cells(path: Path, role: str) -> None:
 
 
 def _lengths_of_cells(file: Any) -> Iterator[int]:
-    """Bytes of text in each cell of a part of a workbook, as far as it has been read: of one that
-    goes on several times. None of what is no XML, such as pictures."""
+    """Bytes of text in each cell of a part of a workbook, as far as it has been read: of a long one
+    several times. None of what is no XML, such as pictures."""
     rest, so_far, begun = b"", 0, False
     while chunk := file.read(_CHUNK):
         chunk = chunk.replace(b"\0", b"")  # UTF-16 is as good as ASCII then

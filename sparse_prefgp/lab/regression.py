@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 from gpflow.inducing_variables import InducingPoints
-from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import Approximation, DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances import Covariance
@@ -30,6 +29,7 @@ from sparse_prefgp.engines.base import SweepState, describe
 from sparse_prefgp.engines.propagation import cavities
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
+from sparse_prefgp.models.base import Learned
 from sparse_prefgp.models.checks import inducing_points
 from sparse_prefgp.models.posterior import Posterior, posterior_method, predictions
 from sparse_prefgp.models.protocols import SampledWins
@@ -117,7 +117,7 @@ def _with_inducing(
     return cross * rows[..., -1]
 
 
-class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
+class RegressionGP(Learned):
     """GP regression with the approximations, the evidence and the optimiser of duels.
 
     It is here to hold them to what is known about regression; for regression as such take

@@ -98,11 +98,32 @@ class Inferred(Generic[S, R]):
     """How, for people."""
 
 
+class Learned(BayesianModel, InternalDataTrainingLossMixin):
+    """A model whose objective is compiled as a function of the values of its parameters."""
+
+    def leaves(self) -> list[gpflow.Parameter | tf.Variable]:
+        """The parameters, and the variables that belong to none of them."""
+        parameters = list(self.parameters)
+        theirs = {id(each.unconstrained_variable) for each in parameters}
+        return parameters + [each for each in self.variables if id(each) not in theirs]
+
+    def with_values(self, values: Sequence[tf.Tensor]) -> Self:
+        """The model with tensors in place of its `leaves`, which has the same sites."""
+        result = copy.copy(self)
+        known = {id(leaf): value for leaf, value in zip(self.leaves(), values, strict=True)}
+        for name, part in vars(self).items():
+            if isinstance(part, tf.Module | tuple):
+                result.__dict__[name] = copy.deepcopy(part, known)
+        return result
+
+    def warn_about_scale(self) -> None:
+        """Say, once for each model, that nothing decides its scale; by default something does."""
+
+
 class DuelGP(
     DuelPredictions,
     ChoicePredictions,
-    BayesianModel,
-    InternalDataTrainingLossMixin,
+    Learned,
     Generic[S, R],
 ):
     """Parameters, inference at them, and predictions: `PreferenceGP` and `StreamedGP`.

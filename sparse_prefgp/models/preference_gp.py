@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -694,21 +694,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             by_features=self._by_features(),
             centre=self.centre,
         )
-
-    def leaves(self) -> list[gpflow.Parameter | tf.Variable]:
-        """The parameters, and the variables that belong to none of them."""
-        parameters = list(self.parameters)
-        theirs = {id(each.unconstrained_variable) for each in parameters}
-        return parameters + [each for each in self.variables if id(each) not in theirs]
-
-    def with_values(self, values: Sequence[tf.Tensor]) -> Self:
-        """The model with tensors in place of its `leaves`, which has the same sites."""
-        result = copy.copy(self)
-        known = {id(leaf): value for leaf, value in zip(self.leaves(), values, strict=True)}
-        for name, part in vars(self).items():
-            if isinstance(part, tf.Module | tuple):
-                result.__dict__[name] = copy.deepcopy(part, known)
-        return result
 
     @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:

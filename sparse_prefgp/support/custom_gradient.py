@@ -38,7 +38,7 @@ def custom_gradient(function: Callable[..., tuple[tf.Tensor, Any]]) -> Callable[
 
     def inner(*tensors: tf.Tensor) -> tf.Tensor:
         result, gradient = function(*tensors)
-        graph = tensors[0].graph
+        graph = result.graph
         with graph.gradient_override_map({"IdentityN": _NAME}):
             found, *_ = tf.identity_n([result, *tensors])
 
