@@ -212,7 +212,7 @@ class InducingApproximation(SummedApproximation):
         columns = tf.concat(features_of_duels(basis, problem.graph, layout.chunk), 0)
         covariance = over_time(problem, term, columns)
         prior = self._complete(rest, basis, covariance, own_squared_lengths(columns))
-        return replace(prior, in_time=InTime(term, others, basis.of_items.of_inputs, columns))
+        return replace(prior, in_time=InTime(term, others, basis.of_inputs, columns))
 
     def _beside_effects(self, problem: DuelProblem, effect: ItemEffect) -> DuelPrior:
         """The prior of duels whose items have effects, which are integrated out.
@@ -227,7 +227,7 @@ class InducingApproximation(SummedApproximation):
         prior = self._complete(problem, basis, covariance, explained)
 
         beside = FeaturesBesideEffects(
-            basis.of_items.of_inputs,
+            basis.of_inputs,
             ItemsOfRows.of_graph(graph),
             graph.layout.number,
             tf.sqrt(variance),
@@ -252,13 +252,7 @@ class InducingApproximation(SummedApproximation):
         factors, offset = build_factors(problem, problem.noise)
         correction = self.correction_of_sets(left)
         return DuelPrior(
-            covariance,
-            factors,
-            offset,
-            correction,
-            basis.of_items.of_inputs,
-            basis.jitter,
-            left.clipped,
+            covariance, factors, offset, correction, basis.of_inputs, basis.jitter, left.clipped
         )
 
     def _over_blocks(self, problem: DuelProblem, basis: Whitened, noises: Noises) -> DuelPrior:
@@ -279,7 +273,7 @@ class InducingApproximation(SummedApproximation):
             factors,
             offset,
             correction,
-            basis.of_items.of_inputs,
+            basis.of_inputs,
             basis.jitter,
             covariance.clipped,
         )
@@ -312,7 +306,7 @@ class InducingApproximation(SummedApproximation):
             features, looks, residuals, graph.counts, self.single_precision
         )
         return DuelPrior(
-            covariance, factors, offset, correction, basis.of_items.of_inputs, basis.jitter, clipped
+            covariance, factors, offset, correction, basis.of_inputs, basis.jitter, clipped
         )
 
     def over_items(
@@ -368,9 +362,7 @@ class InducingApproximation(SummedApproximation):
         zero = tf.zeros([], whole.noise.dtype)
         if explained is None:
             assert self.residual_share == 0.0
-            return DuelPrior(
-                covariance, whole, offset, zero, basis.of_items.of_inputs, basis.jitter, zero
-            )
+            return DuelPrior(covariance, whole, offset, zero, basis.of_inputs, basis.jitter, zero)
         raw = prior_variance(problem) - explained
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
@@ -380,7 +372,7 @@ class InducingApproximation(SummedApproximation):
         )
         correction = self.correction(Residual(diagonal, whole, problem, basis.factor))
         return DuelPrior(
-            covariance, factors, offset, correction, basis.of_items.of_inputs, basis.jitter, clipped
+            covariance, factors, offset, correction, basis.of_inputs, basis.jitter, clipped
         )
 
 
@@ -407,6 +399,11 @@ class Whitened(NamedTuple):
     def of_items(self) -> FeaturesOfItems:
         """The features apart from all else."""
         return FeaturesOfItems(self.features, self.jitter, self.shift)
+
+    @property
+    def of_inputs(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Those of single utilities."""
+        return self.of_items.of_inputs
 
 
 def factorise(problem: DuelProblem) -> tuple[tf.Tensor, tf.Tensor]:

@@ -150,7 +150,7 @@ class PITC(SummedApproximation):
             factors,
             offset,
             tf.zeros([], features.dtype),
-            padded_for(problem, basis.of_items.of_inputs),
+            padded_for(problem, basis.of_inputs),
             basis.jitter,
             covariance.clipped,
             blocks=covariance,

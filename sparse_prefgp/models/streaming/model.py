@@ -134,7 +134,7 @@ class SolvedParts:
             centre=parameters.centre,
         )
         terms = terms_of(self.total.posterior())
-        return Posterior(kernel, mean_function, whitened(problem).of_items.of_inputs, terms)
+        return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)
 
     @cached_property
     def strangers(self) -> Strangers:
