@@ -21,26 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Checkpoints:
-    """What a killed command resumes from; it is removed when the command has succeeded.
-
-    :raises ValueError: every 0 with resume.
-    """
+    """What a killed command resumes from; it is removed when the command has succeeded."""
 
     folder: Path
     """Where, on the same disk as the output."""
     what: str
     """A fit, for instance."""
     every: int
-    """Optimiser steps between two; 0 for none."""
+    """Optimiser steps between two."""
     resume: bool = False
     """From those that are there."""
     overwrite: bool = False
     """Replace those that are there, of a command that nobody runs any more."""
     _begun: bool = False
-
-    def __post_init__(self) -> None:
-        if self.resume and not self.every:
-            raise ValueError("--resume needs checkpoints; leave --checkpoint-every 0 out.")
 
     @property
     def there(self) -> bool:
@@ -51,20 +44,16 @@ class Checkpoints:
         """Whether a command that was interrupted is resumed."""
         return self.resume and self.there
 
-    def stage(self, name: str) -> Checkpoint | None:
-        """That of one run of the optimiser; a later one has none when the earlier was cut off."""
-        self._begin()
-        if not self.every:
-            return None
+    def stage(self, name: str) -> Checkpoint:
+        """That of one run of the optimiser."""
         from sparse_prefgp.learning.checkpoint import Checkpoint
 
+        self._begin()
         return Checkpoint(self.folder / name, self.every, self._resumes(name))
 
-    def comparison(self) -> tuple[Path | None, bool]:
+    def comparison(self) -> tuple[Path, bool]:
         """Where a comparison keeps its fits, and whether it resumes from some."""
         self._begin()
-        if not self.every:
-            return None, False
         return self.folder / COMPARE_STAGE, self._resumes(COMPARE_STAGE)
 
     @property

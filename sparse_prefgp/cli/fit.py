@@ -27,10 +27,9 @@ class Folder:
     overwrite: bool = same_as(Shared, "overwrite")
     report: bool = option("Also write report.html: tables and pictures.", default=False)
     checkpoint_every: int = option(
-        "Optimiser steps between two checkpoints, kept in --out until the fit has succeeded; 0 for "
-        "none.",
+        "Optimiser steps between two checkpoints, kept in --out until the fit has succeeded.",
         default=10,
-        least=0,
+        least=1,
     )
     resume: bool = same_as(Shared, "resume")
 

@@ -978,7 +978,7 @@ CASES: dict[str, Case] = {
         ),
     ),
     "more folds than duels": Case(SELECT + " --folds 100", ("100 folds",)),
-    "resume without checkpoints": Case(FIT + " --resume --checkpoint-every 0", ("--resume",)),
+    "no checkpoints": Case(FIT + " --checkpoint-every 0", ("--checkpoint-every is 0", "1")),
     # Saved models.
     "model missing": Case("rank --model {}/nowhere", ("no model folder", "nowhere")),
     "model a file": Case("rank --model {}/items.csv", ("is a file",)),

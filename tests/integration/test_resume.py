@@ -106,7 +106,6 @@ def test_interrupted_and_resumed(
         ((), "resume it with --resume, or begin again with --overwrite"),
         (("--resume", "--seed", 5), "of other duels or items"),
         (("--resume", "--kernel", "matern52"), "of another kernel"),
-        (("--resume", "--checkpoint-every", 0), "--resume needs checkpoints"),
     ):
         refused = fit(tables, out, *LONG, *more)
         assert refused.exit_code == 2, refused.output

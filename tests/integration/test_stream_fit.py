@@ -136,11 +136,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
             ["--duels", "{}/wide.parquet", "--noise-by", "who"],
             "no column 'who', where judges were to be",
         ),
-        (["--duels", "{}/wide.parquet", "--checkpoint-every", "-1"], "--checkpoint-every is -1"),
-        (
-            ["--duels", "{}/wide.parquet", "--checkpoint-every", "0", "--resume"],
-            "--resume needs checkpoints",
-        ),
+        (["--duels", "{}/wide.parquet", "--checkpoint-every", "0"], "--checkpoint-every is 0"),
         (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "chunks are of all duels"),
         (["--duels", "{}/wide.parquet", "--sites", "{}/no/s.npy"], "lies in no folder"),
         (["--duels", "{}/wide.parquet", "--sites", "s.txt"], "is not a .npy file"),
