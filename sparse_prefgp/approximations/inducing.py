@@ -427,9 +427,8 @@ def whitened(
     """
     factor, jitter = factorise(problem) if factorised is None else factorised
     graph, inducing = problem.graph, problem.inducing_variable
-    part, own, size = feature_part(problem.of_rows), finite_parts(problem.kernel), factor.shape[0]
-    if graph is not None:
-        size += sum(kernel.num_own(graph) for kernel in own)
+    part, own = feature_part(problem.of_rows), finite_parts(problem.kernel)
+    size = factor.shape[0] + sum(kernel.num_own(graph) for kernel in own)
 
     def own_features(inputs: tf.Tensor) -> list[tf.Tensor]:
         return [kernel.own_features(graph, inputs) for kernel in own]

@@ -159,6 +159,8 @@ def _constant(model: PreferenceGP) -> PreferenceGP:
     """
     constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
     constant.take(constant.problem(), model)
+    # Of groups that nobody knows yet there is the prior, which no tensor has.
+    constant.noise_ratio, constant.cut_scale = model.noise_ratio, model.cut_scale
     return constant
 
 

@@ -42,7 +42,6 @@ from sparse_prefgp.models.outcomes import cuts_of
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.custom_gradient import custom_gradient
 
 _log = logging.getLogger(__name__)
 
@@ -364,7 +363,9 @@ def _computed_again(
     `tf.recompute_grad` leaves out variables that are not trainable.
     """
 
-    @custom_gradient
+    # That of TensorFlow, though it keeps its graph: a function inside this one, whose gradient
+    # several threads ask for at once, is not safe from them.
+    @tf.custom_gradient
     def compute(*values: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
         def gradient(upstream: tf.Tensor, variables: Any = None) -> Any:
             with tf.GradientTape(watch_accessed_variables=False) as tape:

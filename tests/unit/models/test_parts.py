@@ -70,7 +70,10 @@ class Case:
             self.items, self.winners[keep], self.losers[keep], counts=self.counts[keep]
         )
         engine = spg.ParallelEP(tolerance=more.pop("tolerance", SOLVER))
-        return spg.PreferenceGP(duels, engine=engine, **self.settings(approximation, **more))
+        model = spg.PreferenceGP(duels, engine=engine, **self.settings(approximation, **more))
+        if schema == "inline":  # where sides are known, but not of how many items they are
+            model.centre = self.stream(schema).centre
+        return model
 
     def streamed(self, schema: str, approximation: Any, **more: Any) -> spg.StreamedGP:
         engine = spg.PartitionedEP(
