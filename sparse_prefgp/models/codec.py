@@ -352,7 +352,9 @@ def _decode_number(entry: Json) -> Any:
     if "list" in entry:
         return [_decode_number(value) for value in entry["list"]]
     if "numbers" in entry:
-        return np.asarray(entry["numbers"], dtype=entry["dtype"])
+        # Read as they are, since nothing at all would pass for NaN.
+        numbers = _numbers(np.asarray(entry["numbers"]), "What a transform or a prior is made of")
+        return numbers.astype(entry["dtype"])
     return entry["value"]
 
 

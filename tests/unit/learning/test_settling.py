@@ -136,25 +136,29 @@ def stop_after(iteration: int) -> Callable[[Progress], None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [1, 6, 11])
 def test_resumed_settles_too(before: int, tmp_path: Path) -> None:
-    """Interrupted inside the ten iterations that decide."""
-    whole = optimise(build(), 80, least_gain=COARSE)
+    """Interrupted inside the ten iterations that decide.
+
+    Where more is not in sight, that is: without its curvature a run may find what another missed.
+    """
+    gain = COARSE / 4
+    whole = optimise(build(), 200, least_gain=gain)
     place = Checkpoint(tmp_path / "kept", every=1)
     with pytest.raises(Interrupted):
         optimise(
             build(),
-            80,
+            200,
             callback=stop_after(whole.iterations - before),
             checkpoint=place,
-            least_gain=COARSE,
+            least_gain=gain,
         )
-    again = optimise(build(), 80, checkpoint=replace(place, resume=True), least_gain=COARSE)
+    again = optimise(build(), 200, checkpoint=replace(place, resume=True), least_gain=gain)
     kept = whole.iterations - before
     assert again.resumed_at == kept < again.iterations
     assert again.history[:kept] == whole.history[:kept]
     assert again.converged and again.message.startswith("settled: the last 10 iterations")
     # Of the ten, those before the interruption count.
     assert again.iterations <= whole.iterations + 10
-    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=150 * COARSE)
+    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=150 * gain)
 
 
 @pytest.mark.slow
