@@ -32,6 +32,8 @@ BLOCK = re.compile(
 )
 # A number as people print it: 1,810.26, -0.45, 1e-08, 79 %.
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
+# NumPy fills up arrays whose numbers end in zeros: [0.5 0.25 ] next to [0.5 0.249].
+FILLED = re.compile(r"(?<=\[) | (?=\])")
 # How the machine got there, and how fast: no part of what is promised.
 EFFORT = re.compile(r"\b[\d,.]+(/\d+)?(?= (?:s|sweeps|iterations|evaluations|evidence per)\b)")
 # Kernel variance and lengthscales together move along a ridge on which the evidence is flat.
@@ -146,7 +148,7 @@ def difference(stated: str, printed: str, relative: float, absolute: float) -> s
 
 def _lines(text: str) -> list[str]:
     lines = (" ".join(EFFORT.sub("_", line).split()) for line in text.splitlines())
-    return [line for line in lines if line]
+    return [FILLED.sub("", line) for line in lines if line]
 
 
 def _numbers(line: str) -> list[float]:

@@ -131,6 +131,14 @@ def test_outputs_are_compared_as_people_would(printed, problem):
     assert (problem in found) if problem else (found == "")
 
 
+def test_arrays_are_compared_by_their_numbers():
+    # NumPy drops the zeros at the end of 0.16176300, and fills up with blanks.
+    stated, printed = "tf.Tensor([0.547 0.16034616])\n", "tf.Tensor([0.547 0.161763  ])\n"
+    assert examples.difference(stated, printed, 0.05, 0.0) == ""
+    problem = examples.difference(stated, printed, 0.005, 0.0)
+    assert problem.endswith("0.160346 is not near 0.161763")
+
+
 def test_a_page_is_run_in_one_scope_and_refreshed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
