@@ -39,6 +39,7 @@ EFFORT = re.compile(r"\b[\d,.]+(/\d+)?(?= (?:s|sweeps|iterations|evaluations|evi
 # Kernel variance and lengthscales together move along a ridge on which the evidence is flat.
 RIDGE = "Kernel variance"
 DATA = "SPARSE_PREFGP_DATA"
+LARGEST_PICTURE = 100_000  # bytes of one in docs/
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,17 @@ def refreshed(page: Path, printed: list[str], block: re.Pattern[str] = BLOCK) ->
     return block.sub(write, page.read_text(encoding="utf-8"))
 
 
+def keep_picture(drawn: Path, kept: Path) -> None:
+    """Put a picture next to its page: in 256 colours if it would be too large as it is."""
+    from PIL import Image
+
+    shutil.copy(drawn, kept)
+    if drawn.stat().st_size >= LARGEST_PICTURE:
+        with Image.open(drawn) as picture:
+            fewer = picture.quantize(256, Image.Quantize.FASTOCTREE)
+            fewer.save(kept, optimize=True, dpi=picture.info.get("dpi", (72, 72)))
+
+
 def is_worked(page: Path) -> bool:
     """Whether a page shows what its code prints, and so is run by the tests."""
     return any(block.output for block in blocks(page))
@@ -208,7 +220,7 @@ def main() -> int:
             if arguments.refresh:
                 page.write_text(refreshed(page, printed), encoding="utf-8")
                 for picture in Path(folder).glob("*.png"):
-                    shutil.copy(picture, page.parent / picture.name)
+                    keep_picture(picture, page.parent / picture.name)
                 continue
         for block, found in zip(blocks(page), printed, strict=True):
             problem = difference(block.output, found, EXAMPLE_RELATIVE, EXAMPLE_ABSOLUTE)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tools.examples import is_worked
+from tools.examples import LARGEST_PICTURE, is_worked
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("typer")
@@ -166,7 +166,7 @@ def test_the_command_line_page_has_every_command_and_option(site):
 
 def test_pictures_are_small():
     for picture in (ROOT / "docs").rglob("*.png"):
-        assert picture.stat().st_size < 100_000, picture.name
+        assert picture.stat().st_size < LARGEST_PICTURE, picture.name
 
 
 def _navigation(part: object) -> list[str]:

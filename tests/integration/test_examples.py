@@ -139,6 +139,22 @@ def test_arrays_are_compared_by_their_numbers():
     assert problem.endswith("0.160346 is not near 0.161763")
 
 
+def test_a_picture_is_no_larger_than_it_may_be(tmp_path):
+    from matplotlib.image import imread, imsave
+
+    drawn, kept = tmp_path / "drawn.png", tmp_path / "kept.png"
+    noise = np.random.default_rng(0).uniform(0.4, 0.5, (200, 300, 3))
+    imsave(drawn, noise)
+    assert drawn.stat().st_size > examples.LARGEST_PICTURE
+    examples.keep_picture(drawn, kept)
+    assert kept.stat().st_size < examples.LARGEST_PICTURE
+    assert _differing_pixels(drawn, kept) == 0.0
+    imsave(drawn, np.zeros((20, 30, 3)))
+    examples.keep_picture(drawn, kept)
+    assert kept.read_bytes() == drawn.read_bytes()
+    assert imread(kept).shape == (20, 30, 4)
+
+
 def test_a_page_is_run_in_one_scope_and_refreshed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
