@@ -63,6 +63,9 @@ NOISE_NODES = 1e-8
 # The entropy of an outcome whose noise is averaged, under a normal: what `information_gain` states
 # for its spline and 128 nodes.
 TURNED_ENTROPY = 1e-9
+# The same where margins of three times the noise have scales that are averaged too: steps of them
+# that the nodes do not resolve, 2e-8 at most.
+TURNED_ENTROPY_OF_CUTS = 1e-7
 
 # Greedy gains hold the sites, which neglects what is of second order: the best by them must bring
 # this share of the best gain after inference, and the ranks of both correlate by as much. On

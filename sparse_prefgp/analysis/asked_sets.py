@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import entr, ndtri
 
-from sparse_prefgp.analysis.acquisition import information_gain
+from sparse_prefgp.analysis.acquisition import information_rule
 from sparse_prefgp.factors.choices import choices_of_known, slopes_of_known
 from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.factors.orthants import sobol_points
@@ -49,6 +49,7 @@ class AskedSets:
     ) -> None:
         self.mean, self.covariance = mean, covariance.copy()
         self._noise, self._ratios = noise_variance, ratios
+        self._told_by_pairs = information_rule(2.0 * noise_variance, 0.0, ratios)
         self._rng, self._points = rng, points
         self.looked_at: set[frozenset[int]] = set()
         self._normal: dict[int, FloatArray] = {}
@@ -57,8 +58,8 @@ class AskedSets:
         """Information in the choice from pairs, in nats, (N,)."""
         own = np.diag(self.covariance)
         variance = own[first] + own[second] - 2.0 * self.covariance[first, second]
-        lead, noise = self.mean[first] - self.mean[second], 2.0 * self._noise
-        return information_gain(lead, np.maximum(variance, 0.0), noise, 0.0, self._ratios)
+        lead = self.mean[first] - self.mean[second]
+        return self._told_by_pairs(lead, np.maximum(variance, 0.0))
 
     def of_sets(self, sets: IntArray) -> FloatArray:
         """Information in the choice from sets (N, k) of items, in nats, (N,)."""

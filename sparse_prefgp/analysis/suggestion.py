@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.analysis.acquisition import expected_best, information_gain
+from sparse_prefgp.analysis.acquisition import expected_best, information_rule
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.asked_sets import AskedSets
 from sparse_prefgp.analysis.boards import at_a_date
@@ -495,8 +495,8 @@ def _score(model: Predicts, state: AskedPairs, score: str) -> Callable[[], Float
     if score == "variance":
         return lambda: state.variance.copy()
     if score == "bald":
-        judged = (state.duel_noise, state.margin, state.ratios)
-        return lambda: information_gain(state.mean, state.variance, *judged)
+        told = information_rule(state.duel_noise, state.margin, state.ratios)
+        return lambda: told(state.mean, state.variance)
     pairs = state.pairs
     utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
     utility -= utility.mean()

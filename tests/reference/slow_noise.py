@@ -7,8 +7,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
-from scipy.special import ndtr
+from scipy.special import entr, ndtr
 from scipy.stats import norm
+
+from sparse_prefgp.factors.noise import NoiseRatios
 
 Array = NDArray[np.float64]
 
@@ -65,3 +67,26 @@ def information_gain(
     breaks = np.unique(np.clip(np.concatenate(steps), low, high))
     expected = sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in pairwise(breaks))
     return entropy(mean, variance, noise, margin, log_sd) - expected
+
+
+def information_under(
+    mean: float, variance: float, noise: float, margin: float, judges: NoiseRatios
+) -> float:
+    """The same under noises and scales of the margin, by equal steps of d: a quarter of the least
+    noise, and every noise at every step."""
+
+    def entropy_of(d: Array, more: float) -> Array:
+        won, lost = np.zeros_like(d), np.zeros_like(d)
+        for ratio, weight, scale in zip(*judges, strict=True):
+            sd = math.sqrt(noise * ratio + more)
+            won += weight * ndtr((d - margin * scale) / sd)
+            lost += weight * ndtr((-d - margin * scale) / sd)
+        tied = np.maximum(1.0 - won - lost, 0.0)
+        return np.asarray(entr(won) + entr(lost) + entr(tied))
+
+    sd = math.sqrt(variance)
+    step = min(0.25 * math.sqrt(noise * judges.ratios.min()), 0.1 * sd)
+    d = mean + np.arange(-9.0 * sd, 9.0 * sd, step)
+    density = norm.pdf(d, mean, sd)
+    expected = density @ entropy_of(d, 0.0) / density.sum()
+    return float(entropy_of(np.array([mean]), variance)[0] - expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from sparse_prefgp.analysis import acquisition
@@ -13,8 +14,16 @@ from sparse_prefgp.analysis.acquisition import (
     expected_reduction,
     information_gain,
 )
+from sparse_prefgp.factors.noise import ratios_of_unknown
+from tests.reference import slow_noise
 from tests.reference import slow_suggestion as slow
-from tests.tolerances import EXPECTATION, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
+from tests.tolerances import (
+    EXPECTATION,
+    MONTE_CARLO_STANDARD_ERRORS,
+    ROUNDING,
+    TURNED_ENTROPY,
+    TURNED_ENTROPY_OF_CUTS,
+)
 
 
 @pytest.mark.parametrize("noise", [1e-4, 1.0, 30.0])
@@ -77,8 +86,44 @@ def test_pairs_in_parts_are_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> N
     rng = np.random.default_rng(0)
     mean, variance = rng.normal(size=23), rng.uniform(0.0, 3.0, 23)
     whole = information_gain(mean, variance, 0.7)
-    monkeypatch.setattr(acquisition, "_CHUNK", 5)
+    monkeypatch.setattr(acquisition, "_AT_ONCE", 5 * 32)
     np.testing.assert_allclose(information_gain(mean, variance, 0.7), whole, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("margin", "within"),
+    [(0.1, TURNED_ENTROPY), (0.4, TURNED_ENTROPY), (2.4, TURNED_ENTROPY_OF_CUTS)],
+)
+def test_an_unknown_judge_with_a_margin_of_its_own_is_its_slow_average(
+    margin: float, within: float
+) -> None:
+    rule = ratios_of_unknown(0.0, 1.0, (0.0, 0.5))
+    mean, variance = np.array([0.0, 0.7, -4.0, 0.2]), np.array([0.05, 1.0, 1.0, 5.0])
+    found = information_gain(mean, 0.6 * variance, 0.6, margin, rule)
+    expected = [
+        slow_noise.information_under(m, 0.6 * v, 0.6, margin, rule)
+        for m, v in zip(mean, variance, strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=within)
+
+
+def test_an_unknown_judge_is_averaged_once_for_all_pairs_and_picks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluated: list[int] = []
+
+    def counted(z: np.ndarray) -> np.ndarray:
+        evaluated.append(z.size)
+        return np.asarray(ndtr(z))
+
+    monkeypatch.setattr(acquisition, "ndtr", counted)
+    judges = ratios_of_unknown(0.0, 1.0, (0.0, 0.5))
+    told = acquisition.information_rule(1.0, 0.3, judges)
+    assert sum(evaluated) < 3000 * len(judges.ratios)
+    evaluated.clear()
+    told(np.linspace(-1.0, 1.0, 435), np.full(435, 0.1))
+    # Both limits of a tie, of each pair once, whatever happens at the nodes of the difference.
+    assert sum(evaluated) == 2 * 435 * len(judges.ratios)
 
 
 def test_entropy_in_both_tails() -> None:

@@ -10,11 +10,9 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
-from scipy.special import entr
 from scipy.stats import norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.acquisition import information_gain
 from sparse_prefgp.data.events import GRADE, TIE, WIN, Answers, Events
 from sparse_prefgp.factors.noise import ratios_of_unknown
 from tests.reference import slow_grades
@@ -166,25 +164,6 @@ def test_the_rule_for_unknown_judges_holds_where_there_is_little_noise(variance,
             found = rule.weights @ (ends[1] - ends[0])
             expected = slow_grades.averaged(grade, mean, variance, 1.0, cuts, (1.0, 0.5))
             assert found == pytest.approx(expected, abs=within)
-
-
-@pytest.mark.slow
-def test_what_a_duel_is_worth_knows_the_scales():
-    """The gain of asking nobody in particular, against an integral over the difference."""
-    rule = ratios_of_unknown(0.0, 1.0, (0.0, 0.5))
-    mean, variance, margin = 0.4, 0.7, 0.5
-
-    def entropy(x: np.ndarray, more: float) -> np.ndarray:
-        sd = np.sqrt(rule.ratios + more)[:, None]
-        high, low = ((side - margin * rule.scales[:, None]) / sd for side in (x, -x))
-        won, lost = rule.weights @ norm.cdf(high), rule.weights @ norm.cdf(low)
-        return entr(won) + entr(lost) + entr(1.0 - won - lost)
-
-    x = np.linspace(mean - 8 * np.sqrt(variance), mean + 8 * np.sqrt(variance), 4001)
-    density = norm.pdf(x, mean, np.sqrt(variance)) * (x[1] - x[0])
-    expected = entropy(np.array([mean]), variance)[0] - density @ entropy(x, 0.0)
-    found = information_gain(np.array([mean]), np.array([variance]), 1.0, margin, rule)
-    assert found[0] == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.slow
