@@ -24,12 +24,19 @@ from sparse_prefgp.covariances import (
     DenseOverColumns,
     DenseOverDuels,
     DenseOverItems,
+    LowRankOverSets,
 )
 from sparse_prefgp.covariances.coefficients import TermOfDuels, widened
 from sparse_prefgp.covariances.finite import finite_parts, parts_of
+from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, with_rows
-from sparse_prefgp.covariances.pair_effect import between_duels, pair_effect
+from sparse_prefgp.covariances.pair_effect import (
+    PairEffect,
+    looks_of_pairs,
+    pair_effect,
+    shared_effects,
+)
 from sparse_prefgp.covariances.residual import SharedNoise, summed
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.checks import plain_scalars
@@ -65,9 +72,9 @@ class Exact(Approximation):
                 'over="items" out.'
             )
         effect = pair_effect(problem.kernel)
-        if self.over == "items" and effect is not None:
-            raise ValueError('Effects of pairs are of duels, not of items; leave over="items" out.')
-        apart = graph.noises is None and effect is None
+        if effect is not None:
+            return self._over_pairs(problem, tf.convert_to_tensor(effect.variance))
+        apart = graph.noises is None
         if self.over is None and apart and _has_fewer_columns(problem):
             return _over_columns(problem)
         rows, kernel = as_float(graph.rows), problem.of_rows
@@ -83,8 +90,6 @@ class Exact(Approximation):
             between = _between_duels(kernel_matrix(kernel, rows), graph)
             if graph.noises is not None:
                 between += _shared_noise(problem, graph.noises)
-            if effect is not None:
-                between += between_duels(graph, tf.convert_to_tensor(effect.variance))
             covariance = DenseOverDuels(between)
             jitter = tf.zeros([], rows.dtype)
 
@@ -100,6 +105,30 @@ class Exact(Approximation):
         factors, offset = build_factors(problem, problem.own_noise)
         zero = tf.zeros([], rows.dtype)
         return DuelPrior(covariance, factors, offset, zero, features, jitter, zero)
+
+    def _over_pairs(self, problem: DuelProblem, effects: tf.Tensor) -> DuelPrior:
+        """Over items, next to effects of this variance of pairs, each of its own duels alone."""
+        if self.over is not None:
+            raise ValueError(
+                f"Effects of pairs are done over items, in blocks of their duels; leave "
+                f'over="{self.over}" out.'
+            )
+        graph = problem.graph
+        _ask(graph.num_rows, "items")
+        basis = features_of_rows(problem)
+        items, looks = basis.of(as_float(graph.rows)), looks_of_pairs(graph)
+        apart = graph.num_rows == len(np.unique(graph.rows[:, graph.layout.number]))
+        of_one = all(isinstance(x, ItemEffect | PairEffect) for x in parts_of(problem.kernel))
+        covariance = LowRankOverSets(
+            items,
+            looks,
+            shared_effects(graph, effects),
+            np.ones(graph.num_sites),
+            diagonal=apart and of_one and items.shape[0] == items.shape[1],
+        )
+        factors, offset = build_factors(problem, problem.noise)
+        zero = tf.zeros([], items.dtype)
+        return DuelPrior(covariance, factors, offset, zero, basis.of_inputs, basis.jitter, zero)
 
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same, copies of an answer about a set apart: each has noises of its own."""

@@ -19,8 +19,10 @@ from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.centred import of_the_centre
 from sparse_prefgp.covariances.coefficients import widened
+from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
+from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.covariances.residual import (
     MAX_BLOCK,
     PEOPLE,
@@ -93,6 +95,9 @@ def features_of_rows(problem: DuelProblem) -> FeaturesOfItems:
     """Of g itself, exact at all rows of the graph: `K_0 = L L'`, features `k_0 L⁻ᵀ`."""
     graph = problem.graph
     rows, kernel = as_float(graph.rows), problem.of_rows
+    if all(isinstance(part, PairEffect) for part in parts_of(kernel)):  # of no item by itself
+        nothing = tf.zeros([], rows.dtype)
+        return FeaturesOfItems(lambda inputs: nothing * inputs[:, :1], nothing)
     factor, jitter = cholesky_with_jitter(kernel_matrix(kernel, rows), MAX_CONDITION)
 
     def features(inputs: tf.Tensor) -> tf.Tensor:

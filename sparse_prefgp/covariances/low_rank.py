@@ -163,10 +163,17 @@ class LowRankOverItems(_NoResidual):
     :param single_precision: what inference gathers and sums over duels, the sparse product and the
         squared distances, in float32; all that is m × m, and the gradient, in the features' own
         type.
+    :param diagonal: whether B is, as of items that share nothing: no product with it then.
     """
 
-    def __init__(self, features: tf.Tensor, graph: Links, single_precision: bool = False) -> None:
-        self.features = features
+    def __init__(
+        self,
+        features: tf.Tensor,
+        graph: Links,
+        single_precision: bool = False,
+        diagonal: bool = False,
+    ) -> None:
+        self.features, self._diagonal = features, diagonal
         self._constant = tf.stop_gradient(features)
         self._graph = graph
         self._gathered = self._constant
@@ -177,6 +184,9 @@ class LowRankOverItems(_NoResidual):
 
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
         gathered = self._gathered
+        if self._diagonal:
+            scale = tf.linalg.diag_part(self._constant)
+            return scale[:, None] * self._graph.laplacian.dense(precision) * scale
         half = self._graph.laplacian.half_matmul(tf.cast(precision, gathered.dtype), gathered)
         # Of the rounded features on both sides, so that P stays that of one Phi.
         rounded, half = (tf.cast(x, self.features.dtype) for x in (gathered, half))
@@ -195,7 +205,10 @@ class LowRankOverItems(_NoResidual):
 
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
         inverse = tf.cast(inverse, self._gathered.dtype)
-        scaled = constant_matmul(self._gathered, inverse, transpose_b=True)
+        if self._diagonal:
+            scaled = tf.linalg.diag_part(self._constant)[:, None] * tf.transpose(inverse)
+        else:
+            scaled = constant_matmul(self._gathered, inverse, transpose_b=True)
         return tf.cast(squared_distances_without_gradient(self._graph, scaled), self.features.dtype)
 
     def _linear(

@@ -79,6 +79,7 @@ class LowRankOverSets(LowRankOverItems):
     :param residuals: R of each form, (r, r, g), or (g,) times 1 1'.
     :param copies: (t,) how many equal ones each site stands for; those of a look have one number.
     :param single_precision: as of `LowRankOverItems`.
+    :param diagonal: as of `LowRankOverItems`.
     """
 
     has_looks = True
@@ -90,8 +91,9 @@ class LowRankOverSets(LowRankOverItems):
         residuals: Sequence[tf.Tensor],
         copies: FloatArray,
         single_precision: bool = False,
+        diagonal: bool = False,
     ) -> None:
-        super().__init__(features, looks.pairs, single_precision)
+        super().__init__(features, looks.pairs, single_precision, diagonal)
         self._looks = looks
         self._residuals = tuple(residuals)
         self._r = tuple(map(tf.stop_gradient, residuals))

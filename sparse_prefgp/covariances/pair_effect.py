@@ -126,10 +126,3 @@ def shared_effects(graph: DuelGraph, variance: tf.Tensor) -> list[tf.Tensor]:
     pairs = Pairs.of_graph(graph)
     signs = [signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
     return [variance * sign[:, None] * sign for sign in signs]
-
-
-def between_duels(graph: DuelGraph, variance: tf.Tensor) -> tf.Tensor:
-    """Covariance of the effects in all sites, (t, t)."""
-    pairs = Pairs.of_graph(graph)
-    same = pairs.number[:, None] == pairs.number[None]
-    return variance * as_float(same * pairs.sign[:, None] * pairs.sign)

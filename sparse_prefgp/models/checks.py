@@ -60,7 +60,7 @@ def check_parts(
         raise ValueError(f"kernel must be a GPflow kernel, not {name}{remedy}.")
     rows = as_float(duels.items[[0, 0]])
     # Everything but item effects, which look at no feature.
-    apart = item_effects(kernel) or time_term(kernel) is not None
+    apart = item_effects(kernel) or pair_effect(kernel) or time_term(kernel) is not None
     on_features = feature_part(kernel) if apart else kernel
     of_contexts = context_kernels(kernel)
     looking = [part for part in (on_features, *of_contexts) if part is not None]

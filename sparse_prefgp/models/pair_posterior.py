@@ -9,11 +9,8 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.covariances import LowRankOverSets
-from sparse_prefgp.covariances.base import PosteriorTerms
-from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import (
     Pairs,
-    between_duels,
     looks_of_pairs,
     pair_effect,
     signs_of,
@@ -63,13 +60,11 @@ class PairPosterior(NamedTuple):
 def pair_posterior(
     problem: DuelProblem,
     prior: DuelPrior,
-    terms: PosteriorTerms,
     precision: tf.Tensor,
     shift: tf.Tensor,
 ) -> PairPosterior | None:
     """That of the effects in the kernel of a problem; None without.
 
-    :param terms: what the covariance predicts by under the sites.
     :param precision: (t,) c tau of the sites.
     :param shift: (t,) c nu.
     """
@@ -78,17 +73,8 @@ def pair_posterior(
         return None
     graph = problem.graph
     pairs, variance = Pairs.of_graph(graph), tf.convert_to_tensor(effect.variance)
-    if prior.covariance.has_looks:
-        covariance = cast(LowRankOverSets, prior.covariance)
-        signs = [variance * signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
-        kept = covariance.conditioned(precision, shift)
-        mean, explained, crossed = covariance.shared_with(signs, kept)
-    else:  # over duels
-        first = np.unique(pairs.number, return_index=True)[1]
-        # Of the first site of each pair, with its sign: that is the effect itself.
-        every = tf.gather(between_duels(graph, variance), first)
-        with_sites = every * as_float(pairs.sign[first])[:, None]
-        taken = tf.matmul(with_sites, terms.reduction)
-        mean = tf.linalg.matvec(with_sites, terms.weights)
-        explained, crossed = tf.reduce_sum(taken * with_sites, -1), -taken
+    signs = [variance * signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
+    covariance = cast(LowRankOverSets, prior.covariance)
+    kept = covariance.conditioned(precision, shift)
+    mean, explained, crossed = covariance.shared_with(signs, kept)
     return PairPosterior(pairs, graph.layout.number, variance, mean, variance - explained, crossed)

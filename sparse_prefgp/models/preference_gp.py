@@ -138,7 +138,7 @@ class Solved:
         if prior.in_time is not None:
             return TimePosterior(problem, prior, *counted)
         terms = prior.covariance.predict(*counted)
-        pairs = pair_posterior(problem, prior, terms, *counted)
+        pairs = pair_posterior(problem, prior, *counted)
         return Posterior(
             problem.kernel, problem.mean_function, prior.features, terms, pairs, prior.beside
         )

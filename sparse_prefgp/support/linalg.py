@@ -62,6 +62,8 @@ def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]
 
     :raises ValueError: not even the largest is enough.
     """
+    if scale == 0.0 and not covariance.any():  # as of utilities under effects of pairs alone
+        return covariance, 0.0
     jitter = 0.0
     while jitter <= _LAST_JITTER * scale * 1.01:
         try:

@@ -117,14 +117,9 @@ class KernelChoice:
         :param columns: the features of each raw column; by default single ones.
         :param starts: what the training duels say of where to start; without it `iso(…)` starts at
             sqrt(D), and `projected(…)` is refused.
-        :raises ValueError: a column that is not among them; effects of pairs alone; a projection
+        :raises ValueError: a column that is not among them; a projection
             without `starts`, or onto more directions than items vary along.
         """
-        if all(term == PAIR for term in self.terms):
-            raise ValueError(
-                f"The kernel {self} has effects of pairs alone, so that no item is better than "
-                "another; add one of items, as in se+pair or item+pair."
-            )
         columns = single_columns(num_features) if columns is None else columns
         by_name = {group.name: group.columns for group in columns}
         maker = _Maker(num_features, by_name, starts)

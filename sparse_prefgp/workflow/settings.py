@@ -419,10 +419,9 @@ class FitSettings:
             )
         if table.has_features:
             return self
-        alone = self.kernel_choice.in_time and self.kernel_choice.only_items
-        if _named(self.kernel) is not None and alone:
-            return self
-        if _named(self.kernel) is not None and self.kernel_choice.parts != ("item",):
+        if _named(self.kernel) is not None:
+            if self.kernel_choice.only_items and not self.kernel_choice.names_columns:
+                return self
             raise ValueError(
                 f"The kernel {self.kernel_choice} looks at features, but the items have none; "
                 "leave it out, for an effect of each item, or give items with features."

@@ -277,6 +277,18 @@ def test_item_alone_is_exact_with_features_too() -> None:
         FitSettings(kernel="item", approximation="fitc")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["item+pair", "pair"])
+def test_effects_of_pairs_need_no_features(folder: Path, tmp_path: Path, kernel: str) -> None:
+    out = tmp_path / "out"
+    more = ("--kernel", kernel, "--max-iterations", 3, "--noise-by", "judge")
+    call("fit", "--duels", folder / "duels.csv", "--out", out, *more)
+    model = spg.load(out / "model")
+    assert model.approximation == spg.Exact()
+    assert len(spg.predict(model, folder / "duels.csv")) == T
+    assert len(pd.read_csv(out / "ranking.csv")) == N - 1
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

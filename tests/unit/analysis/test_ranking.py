@@ -382,6 +382,8 @@ def test_factors_of_singular_and_of_wrong_matrices() -> None:
     factor, jitter = factorised(np.zeros((3, 3)), 2.0)
     assert jitter == 2e-14
     np.testing.assert_allclose(factor, np.sqrt(2e-14) * np.eye(3), rtol=ROUNDING)
+    factor, jitter = factorised(np.zeros((3, 3)), 0.0)
+    assert jitter == 0.0 and not factor.any()
     with pytest.raises(ValueError, match="2 candidates is not positive definite"):
         factorised(np.diag([1.0, -1.0]), 1.0)
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.learning.greedy import addition_gains
+from tests.reference.slow_ep import slow_ep
 from tests.reference.slow_sets import slope, slow_sets
 from tests.slopes import check_slopes
 from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, PARTS, ROUNDING
@@ -324,6 +325,35 @@ def test_without_variance_nothing_changes() -> None:
     np.testing.assert_allclose(model.log_evidence(), plain.log_evidence(), atol=EVIDENCE)
 
 
+@pytest.mark.parametrize("item", [0.7, 0.0], ids=["item+pair", "pair"])
+def test_without_features_it_is_the_covariance_of_all_duels(item: float) -> None:
+    """Some said twice, both ways, and a pair of which only one side ever won."""
+    won, lost = np.array([[0, 1], [1, 0], [0, 1], [1, 2], [1, 2], [2, 0], [3, 2], [0, 3]]).T
+    effect = spg.PairEffect(1.3)
+    kernel = effect if not item else spg.ItemEffect(item) + effect
+    duels = spg.Duels(np.zeros((4, 0)), won, lost)
+    model = spg.PreferenceGP(duels, kernel, approximation=spg.Exact(), engine=TIGHT)
+    a = np.eye(4)[lost] - np.eye(4)[won]
+    same = (np.minimum(won, lost)[:, None] == np.minimum(won, lost)) & (
+        np.maximum(won, lost)[:, None] == np.maximum(won, lost)
+    )
+    side = np.where(won < lost, 1.0, -1.0)
+    between = 1.3 * same * side[:, None] * side
+    expected = slow_ep(np.zeros(8), item * a @ a.T + between + np.eye(8), tolerance=1e-13)
+    assert model.log_evidence() == pytest.approx(expected.log_evidence, abs=IDENTITY)
+    # Of a pair that met, given v; and of one that never did.
+    cross = item * a @ (np.eye(4)[0] - np.eye(4)[1]) - between[0]
+    gain = np.linalg.solve(item * a @ a.T + between + np.eye(8), cross)
+    mean = gain @ expected.mean
+    variance = 2.0 * item + 1.3 - gain @ cross + gain @ expected.covariance @ gain
+    items = model.item_inputs()
+    found = model.predict_difference(items[[0, 1]], items[[1, 3]])
+    assert float(found[0][0]) == pytest.approx(mean, abs=IDENTITY)
+    assert float(found[1][0]) == pytest.approx(variance, abs=IDENTITY)
+    if not item:
+        assert float(found[0][1]) == 0.0 and float(found[1][1]) == pytest.approx(1.3)
+
+
 def test_what_is_refused() -> None:
     choice = Events(
         np.arange(3), np.array([0, 3]), np.array([CHOICE], np.int8), np.ones(1, np.int64)
@@ -338,7 +368,7 @@ def test_what_is_refused() -> None:
         ("inside a product", lambda: spg.PreferenceGP(duels, se * spg.PairEffect())),
         ("no PairEffect", lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect())),
         ("The check takes duels", lambda: model_of().check_against_sampling()),
-        ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
+        ("done over items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
         ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
         ("What a duel is worth", lambda: spg.suggest(model_of(), rng=np.random.default_rng(0))),
         ("A predicted gain", lambda: addition_gains(model_of(spg.VFE()), X)),
