@@ -211,11 +211,15 @@ class InMemory(_Flat):
             upstream = [*slopes, -tf.ones_like(density)]
             return loss - density, flat_gradient(tape, [*learned, density], variables, upstream)
 
-        def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
-            return in_variables(*loss_and_slopes(parameters()))
+        # Each is of one signature: TensorFlow would warn of many models in one process, as if one
+        # function were traced again and again.
+        first = parameters.get_concrete_function()
+        second = loss_and_slopes.get_concrete_function(first())
+        third = in_variables.get_concrete_function(*second.structured_outputs)
 
-        # Some of the compiling is left to the first call.
-        loss_and_slopes.get_concrete_function(parameters())
+        def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
+            return third(*second(first()))
+
         self._compiled = loss_and_gradient
         self.compile_seconds += time.perf_counter() - started
         return loss_and_gradient
