@@ -33,7 +33,6 @@ from sparse_prefgp.lab.ablation.fitting import (
 )
 from sparse_prefgp.lab.ablation.measures import PeakMemory, Phases, commit, hardware, metrics_of
 from sparse_prefgp.lab.ablation.reference import LearningRecord, Reference, learned
-from sparse_prefgp.lab.ablation.release import released
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
 from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.lab.layout import DONE, FAILED
@@ -82,8 +81,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
     found, clock = _RunRecord(), Phases()
     status, reason, trace, fault = DONE, "", "", False
     started = time.time()
-    # Whatever `released` imports is there before memory is looked at.
-    with released(), PeakMemory() as memory, _warnings_as_notes(found.notes):
+    with PeakMemory() as memory, _warnings_as_notes(found.notes):
         try:
             if run.is_baseline:
                 _baseline(study, run, found, clock)

@@ -21,7 +21,6 @@ from sparse_prefgp.lab.ablation.fitting import (
     start_model,
 )
 from sparse_prefgp.lab.ablation.measures import Phases
-from sparse_prefgp.lab.ablation.release import released
 from sparse_prefgp.lab.ablation.runs import (
     NONE,
     ReferenceKey,
@@ -141,11 +140,10 @@ def make_reference(study: Study, key: ReferenceKey) -> Reference:
         seed=key.seed,
     )
     try:
-        with released():
-            with clock("data"):
-                holdout, _ = held_out(study, run)
-            _check_size(holdout, study.exact_limit)
-            return replace(_fitted(study, run, holdout, clock), seconds=clock.seconds)
+        with clock("data"):
+            holdout, _ = held_out(study, run)
+        _check_size(holdout, study.exact_limit)
+        return replace(_fitted(study, run, holdout, clock), seconds=clock.seconds)
     except Exception as error:  # whatever it was, it is the reason
         return Reference(key, _one_line(error), seconds=clock.seconds)
 
