@@ -805,7 +805,6 @@ CASES: dict[str, Case] = {
     ),
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
-    "kernel of pairs alone": Case(FIT + " --kernel pair", ("pairs alone", "se+pair")),
     "kernel of pairs in a product": Case(FIT + " --kernel se*pair", ("inside a product",)),
     "kernel of pairs in a stream": Case(PARTS + " --kernel se+pair", ("no PairEffect",), parts()),
     "kernel with a bracket open": Case(
