@@ -108,11 +108,8 @@ class Exact(Approximation):
 
     def _over_pairs(self, problem: DuelProblem, effects: tf.Tensor) -> DuelPrior:
         """Over items, next to effects of this variance of pairs, each of its own duels alone."""
-        if self.over is not None:
-            raise ValueError(
-                f"Effects of pairs are done over items, in blocks of their duels; leave "
-                f'over="{self.over}" out.'
-            )
+        if self.over == "items":
+            raise ValueError('Effects of pairs are of duels, not of items; leave over="items" out.')
         graph = problem.graph
         _ask(graph.num_rows, "items")
         basis = features_of_rows(problem)

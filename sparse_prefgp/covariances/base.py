@@ -61,8 +61,6 @@ class Covariance(Protocol):
 
     # Whether the sites speak to each other through inducing values alone, as sums over sites.
     summed_over_sites: ClassVar[bool] = False
-    # Whether it is over items, with a block of noise of each look or pair.
-    has_looks: ClassVar[bool] = False
 
     @check_shapes(
         "precision: [t]",

@@ -82,8 +82,6 @@ class LowRankOverSets(LowRankOverItems):
     :param diagonal: as of `LowRankOverItems`.
     """
 
-    has_looks = True
-
     def __init__(
         self,
         features: tf.Tensor,

@@ -59,7 +59,7 @@ def check_parts(
             remedy = "; write spg.ItemInTime(…) round it, which is one"
         raise ValueError(f"kernel must be a GPflow kernel, not {name}{remedy}.")
     rows = as_float(duels.items[[0, 0]])
-    # Everything but item effects, which look at no feature.
+    # Everything but effects of items and of pairs, which look at no feature.
     apart = item_effects(kernel) or pair_effect(kernel) or time_term(kernel) is not None
     on_features = feature_part(kernel) if apart else kernel
     of_contexts = context_kernels(kernel)

@@ -341,6 +341,8 @@ def test_without_features_it_is_the_covariance_of_all_duels(item: float) -> None
     between = 1.3 * same * side[:, None] * side
     expected = slow_ep(np.zeros(8), item * a @ a.T + between + np.eye(8), tolerance=1e-13)
     assert model.log_evidence() == pytest.approx(expected.log_evidence, abs=IDENTITY)
+    asked = spg.PreferenceGP(duels, kernel, approximation=spg.Exact(over="duels"), engine=TIGHT)
+    assert asked.log_evidence() == model.log_evidence()
     # Of a pair that met, given v; and of one that never did.
     cross = item * a @ (np.eye(4)[0] - np.eye(4)[1]) - between[0]
     gain = np.linalg.solve(item * a @ a.T + between + np.eye(8), cross)
@@ -368,7 +370,7 @@ def test_what_is_refused() -> None:
         ("inside a product", lambda: spg.PreferenceGP(duels, se * spg.PairEffect())),
         ("no PairEffect", lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect())),
         ("The check takes duels", lambda: model_of().check_against_sampling()),
-        ("done over items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
+        ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
         ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
         ("What a duel is worth", lambda: spg.suggest(model_of(), rng=np.random.default_rng(0))),
         ("A predicted gain", lambda: addition_gains(model_of(spg.VFE()), X)),
