@@ -32,11 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Of a test marked `covering(*ids)`, mark all other cases slow."""
+    """Of a test marked `covering(*ids)` or `covering(every=n)`, mark all other cases slow."""
     made = yield
     cases = [item for item in made if hasattr(item, "callspec")] if type(made) is list else []
     for mark in cases[0].iter_markers("covering") if cases else ():
-        kept = set(mark.args)
+        every = mark.kwargs.get("every")
+        kept = {item.callspec.id for item in cases[::every]} if every else set(mark.args)
         unknown = kept - {item.callspec.id for item in cases}
         if unknown:
             raise collector.CollectError(f"{cases[0].originalname} has no case {min(unknown)!r}")

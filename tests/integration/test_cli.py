@@ -204,6 +204,7 @@ def test_demo_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_demo_draws(tmp_path: Path) -> None:
     """The best items and the calibration in one picture, which is written over only if asked to."""
     from matplotlib.image import imread

@@ -101,6 +101,7 @@ def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Pa
     assert list(written["item_id"]) == list(frame["item_id"])
 
 
+@pytest.mark.slow
 def test_what_a_slip_is_told(folder: Path, fitted: Path) -> None:
     told = answer("rank", "--model", fitted, "--items", folder / "new.csv", "--with-own")
     assert {row["item_id"] for row in told["ranking"]} == {
@@ -129,6 +130,7 @@ def test_what_a_slip_is_told(folder: Path, fitted: Path) -> None:
     assert result.exit_code == 2 and "did you mean 'i3'? Otherwise correct the id" in result.stderr
 
 
+@pytest.mark.slow
 def test_columns_that_say_nothing_are_named(folder: Path, tmp_path: Path) -> None:
     items = pd.read_csv(folder / "items.csv").iloc[np.repeat(np.arange(N), 2)]
     items = items.assign(item_id=[f"i{i}" for i in range(2 * N)])

@@ -232,6 +232,7 @@ def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
         ("sparse_prefgp.models", ("tensorflow", "gpflow", "sklearn", "scipy.stats")),
     ],
 )
+@pytest.mark.covering(every=4)
 def test_import_is_light(module: str, unwanted: tuple[str, ...]) -> None:
     assert _loaded(module, unwanted) == []
 

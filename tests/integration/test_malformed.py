@@ -1276,6 +1276,7 @@ def test_there_are_at_least_fifty() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.covering(every=4)
 def test_one_sentence_and_nothing_touched(
     name: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

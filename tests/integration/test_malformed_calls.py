@@ -74,6 +74,7 @@ def of_ours(*_: Any, **__: Any) -> Any:
         (("select", "--duels", "d.csv"), "sparse_prefgp.io.read_table"),
     ],
 )
+@pytest.mark.covering(every=4)
 def test_an_error_of_somebody_else_is_a_fault(
     words: tuple[str, ...], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def check_swap(d: Data) -> None:
 
 @settings(max_examples=12, **QUICK)
 @given(data(most_duels=60))
+@pytest.mark.slow
 def test_finite_and_honest(d: Data) -> None:
     check_honest(d)
 
@@ -141,6 +142,7 @@ def test_order_of_duels_and_items_changes_nothing(d: Data) -> None:
 
 @settings(max_examples=6, **QUICK)
 @given(data(most_duels=60))
+@pytest.mark.slow
 def test_swapping_winners_and_losers_flips_the_mean(d: Data) -> None:
     check_swap(d)
 

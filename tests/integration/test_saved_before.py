@@ -68,6 +68,7 @@ def test_a_saved_model_answers_as_before(kind: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", FOLDERS)
+@pytest.mark.covering(every=4)
 def test_a_folder_answers_as_before(kind: str, command: str, tmp_path: Path) -> None:
     folder = tmp_path / kind
     shutil.copytree(SAVED / kind, folder)

@@ -49,6 +49,7 @@ def run(*arguments: Any) -> Any:
     return CliRunner().invoke(app, ["fit", "--stream", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "fitted"
     done = run("--items", data / "items.csv", "--duels", data / "ids", "--out", out, *PLAIN)
@@ -155,6 +156,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler"),
     ],
 )
+@pytest.mark.covering(every=4)
 def test_mistakes_are_told_in_one_sentence(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
 ) -> None:

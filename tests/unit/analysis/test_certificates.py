@@ -317,6 +317,7 @@ def repeated(copies: int, ratio: float) -> spg.PreferenceGP:
     ("copies", "ratio"),
     [(3, 1e-3), (3, 0.01), (3, 0.03), (3, 0.05), (3, 0.1), (3, 0.3), (6, 1.0), (8, 2.0), (12, 3.0)],
 )
+@pytest.mark.covering(every=4)
 def test_eps_error_of_a_duel_that_is_repeated(copies: int, ratio: float) -> None:
     """The truth by a sum over the one difference; half of what is said, or more, is there."""
     model = repeated(copies, ratio)

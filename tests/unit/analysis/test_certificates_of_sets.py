@@ -47,6 +47,7 @@ def equal_utilities(kind: int, k: int) -> spg.PreferenceGP:
     ]
     + [(CHOICE, 50, -0.026)],
 )
+@pytest.mark.covering(every=4)
 def test_ep_at_equal_utilities(kind: int, k: int, error: float) -> None:
     model = equal_utilities(kind, k)
     found = float(model.log_evidence()) + log_answers(kind, k)

@@ -94,6 +94,7 @@ def test_ids_are_read_as_written_and_compared_as_text(
         ([7, 8, 9], [7.0, 10.0], [0, -1]),
     ],
 )
+@pytest.mark.covering(every=4)
 def test_whole_numbers_are_the_same_only_where_that_leaves_no_doubt(
     known: list[object], given: list[object], numbers: list[int]
 ) -> None:

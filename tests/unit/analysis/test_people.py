@@ -68,6 +68,7 @@ def variances(model: spg.PreferenceGP) -> np.ndarray:
     return np.array([part.variance.numpy() for part in (*model.taste.kernels, model.kernel)])
 
 
+@pytest.mark.slow
 def test_the_share_that_is_personal(
     model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def by_id(frame: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.covering(every=4)
 def test_utility_and_sd_are_those_of_the_dense_joint(name: str) -> None:
     model = CASES[name]()
     for items in (None, NEW):

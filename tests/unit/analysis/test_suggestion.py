@@ -64,6 +64,7 @@ def both(model: spg.PreferenceGP, items: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("score", ASKED)
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
+@pytest.mark.covering(every=4)
 def test_a_batch_is_what_loops_over_dense_matrices_choose(name: str, score: str) -> None:
     model = made(name, mean_function=gpflow.functions.Linear(np.array([[0.4], [-0.2]])))
     found = spg.suggest(model, batch=5, score=score, rng=rng())
@@ -80,6 +81,7 @@ def test_a_batch_is_what_loops_over_dense_matrices_choose(name: str, score: str)
 
 @pytest.mark.parametrize("name", list(ALL))
 @pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.covering(every=4)
 def test_covariances_with_a_pair(name: str, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not kept:
         monkeypatch.setattr(asked_module, "_KEPT_NUMBERS", 0)

@@ -119,6 +119,7 @@ def test_tight_forms_against_slow_code(index: int, residual: str, over: str) -> 
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.covering(every=4)
 def test_items_and_duels_agree(name: str) -> None:
     case = DUEL_CASES[1]
     items, duels = (case_model(case, ALL[name](over=over)) for over in FORMS)

@@ -48,6 +48,7 @@ def contradictory() -> tuple[spg.Duels, float]:
 
 
 @pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.covering(every=4)
 def test_only_a_bound_stays_below_the_exact_evidence(
     contradictory: tuple[spg.Duels, float], name: str
 ) -> None:
@@ -124,6 +125,7 @@ def exactly() -> spg.PreferenceGP:
 
 
 @pytest.mark.parametrize("name", APPROXIMATIONS)
+@pytest.mark.covering(every=4)
 def test_models_use_the_duels_that_the_approximation_says(
     exactly: spg.PreferenceGP, name: str
 ) -> None:

@@ -265,6 +265,7 @@ def coregion_filled(kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.covering(every=4)
 def test_difference_variance_of_any_kernel(name: str) -> None:
     if name == "ChangePoints":
         # GPflow's own evaluates on one column, whatever active_dims its parts have.

@@ -169,6 +169,7 @@ def test_what_gpflow_computes_in_the_shapes_of_gpflow(name: str) -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("way", ["eager", "compiled", "fused"])
+@pytest.mark.covering(every=4)
 def test_gradients_against_differences_in_the_open(
     way: str, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

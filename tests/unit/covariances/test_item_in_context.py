@@ -113,6 +113,7 @@ def test_kernel_and_differences_are_those_of_each_item(duels: spg.Duels, kind: s
 
 @pytest.mark.parametrize("over", ["items", "duels"])
 @pytest.mark.parametrize("kind", IN_CONTEXT)
+@pytest.mark.covering(every=4)
 def test_exact_is_the_dense_reference(duels: spg.Duels, kind: str, over: str) -> None:
     ours = model(duels, kind, approximation=spg.Exact(over=over))
     inputs = ours.item_inputs()

@@ -122,6 +122,7 @@ def test_words_of_many_languages(text: str, words: list[str]) -> None:
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 def test_any_text_has_finite_features(some: list[str]) -> None:
     assert np.isfinite(FITTED.apply(some)).all()
     fitted = TextTransform.fit(some)
@@ -202,6 +203,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     return items, pd.DataFrame(ids[duels], columns=["winner", "loser"])
 
 
+@pytest.mark.slow
 def test_texts_become_features_that_are_kept_in_the_model(tmp_path: Path) -> None:
     items, duels = tables()
     found = spg.fit(
@@ -331,6 +333,7 @@ def test_features_of_texts_stay_their_own_however_many_there_are() -> None:
     assert found.frame["contribution"].sum() == pytest.approx(found.difference, rel=IDENTITY)
 
 
+@pytest.mark.slow
 def test_explanations_speak_of_statistics_and_words() -> None:
     items, duels = tables()
     model = spg.fit(

@@ -252,6 +252,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["datasets", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_tables_are_written_for_fit(local, tmp_path):
     folder = tmp_path / "football"
     result = run("football_internationals")

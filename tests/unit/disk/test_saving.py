@@ -152,6 +152,7 @@ def assert_same(first: spg.PreferenceGP, second: spg.PreferenceGP) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.covering(every=4)
 def test_every_kernel_comes_back_to_the_bit(name: str, duels: spg.Duels, tmp_path: Path) -> None:
     model = spg.PreferenceGP(duels, KERNELS[name]())
     spg.save(model, tmp_path / "model")
@@ -271,6 +272,7 @@ def test_inference_that_did_not_converge_is_kept_as_it_is(duels: spg.Duels, tmp_
 @pytest.mark.parametrize(
     "ids", [None, list(range(100, 100 + N)), [0.5 * i for i in range(N)], ["ü", "007", *range(12)]]
 )
+@pytest.mark.covering(every=4)
 def test_item_ids(ids: Any, duels: spg.Duels, tmp_path: Path) -> None:
     named = spg.Duels.from_rows(
         duels.items, duels.winners, duels.losers, duels.counts, item_ids=ids

@@ -67,6 +67,7 @@ ONE = [(-np.inf, -5.0), (50.0, 51.0), (1e6, 1e6 + 1), (-1e8, -1e8 + 1), (2.0, np
     ("engine", "lower", "upper"),
     [("parallel", *box) for box in ONE] + [("sequential", *ONE[1]), ("sequential", *ONE[3])],
 )
+@pytest.mark.covering(every=4)
 def test_one_coordinate_is_exact_however_far_out(engine: str, lower: float, upper: float) -> None:
     r = spg.truncated_normal_ep(0.5, [[2.0]], lower, upper, engine=ENGINES[engine])
     exact = truncated_normal(0.5, 2.0, lower, upper)

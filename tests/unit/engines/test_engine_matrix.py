@@ -60,6 +60,7 @@ def exact(engine: str, case: int) -> spg.PreferenceGP:
 
 
 @pytest.mark.parametrize(("name", "engine", "case"), PAIRS)
+@pytest.mark.covering(every=4)
 def test_with_all_items_it_is_exact_and_with_fewer_finite(
     name: str, engine: str, case: int
 ) -> None:

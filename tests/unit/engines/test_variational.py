@@ -132,6 +132,7 @@ def test_the_value_is_the_bound_at_q_and_below_the_evidence(row: str) -> None:
     assert model.log_evidence() < case_model(DUEL_CASES[1], spg.Exact()).log_evidence()
 
 
+@pytest.mark.slow
 def test_low_noise_settles_by_damping_itself() -> None:
     result = case_model(DUEL_CASES[2], spg.Exact(), spg.Variational(damping=1.0)).infer()
     assert result.converged and result.damping < 1.0

@@ -30,6 +30,7 @@ def approximation(row: str, over: str) -> tuple[object, str, float | None]:
 
 @pytest.mark.parametrize("row", ["exact", "vfe", "fitc", "prior_power"])
 @pytest.mark.parametrize("index", CASES)
+@pytest.mark.covering(every=4)
 def test_v_form_and_z_form_agree(index: int, row: str) -> None:
     case = DUEL_CASES[index]
     graph, kernel = DuelGraph.from_duels(case_duels(case)), case_kernel(case)

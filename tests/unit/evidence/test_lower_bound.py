@@ -54,6 +54,7 @@ def test_figures_of_the_reference_cases() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.covering(every=4)
 def test_against_dense_matrices(name: str) -> None:
     """With repeated and opposite duels, and a mean function."""
     given = random_duels(3, items=6, duels=14)
@@ -182,6 +183,7 @@ sites = st.lists(st.tuples(st.floats(-4.0, 4.0), st.floats(0.0, 30.0)), min_size
     variance=st.floats(0.01, 20.0),
     flip=st.booleans(),
 )
+@pytest.mark.slow
 def test_never_above_the_exact_evidence_of_two_duels(
     items: list[float],
     inducing: float | None,

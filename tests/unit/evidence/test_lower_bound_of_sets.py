@@ -29,6 +29,7 @@ NAMES = [name for name in OF_SETS if name != "best_and_worst_shared_noise"]
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.covering(every=4)
 def test_below_the_truth_of_the_cases(name: str) -> None:
     model, truth = model_of(CASES[name]), CASES[name]["truth"]
     found = model.lower_bound()
@@ -69,6 +70,7 @@ def mixed(approximation: spg.Approximation, **more: Any) -> spg.PreferenceGP:
     [spg.Exact(), spg.VFE(), spg.FITC(), spg.PITC(["a", "a", "b", "b", "c", "c"])],
     ids=repr,
 )
+@pytest.mark.covering(every=4)
 def test_against_dense_matrices(approximation: spg.Approximation) -> None:
     """For sites that are no fixed point of anything."""
     model = mixed(approximation)

@@ -38,6 +38,7 @@ def derivatives(link: Link, limits: tuple[float, float], noise: float) -> np.nda
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("extra", EXTRA)
+@pytest.mark.covering(every=4)
 def test_logit_with_normal_noise_beside_it(extra: float, limits: tuple[float, float]) -> None:
     found = derivatives(LINKS["logit"], limits, own_noise(limits) + extra)
     factor = logit_factor(extra, *limits)
@@ -56,6 +57,7 @@ def test_probit(limits: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("name", LINKS)
+@pytest.mark.covering(every=4)
 def test_three_derivatives_in_all_that_is_given(name: str, limits: tuple[float, float]) -> None:
     """Each by a central difference of the one before."""
     link = LINKS[name]

@@ -87,6 +87,7 @@ def test_moments_are_those_of_quad(variance: float, limits: tuple[float, float])
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("variance", VARIANCES)
+@pytest.mark.covering(every=4)
 def test_power_one_is_the_closed_form(variance: float, limits: tuple[float, float]) -> None:
     """However far the normal is from the limits."""
     mean = np.concatenate([MEANS, [-60.0, 60.0]])
@@ -130,6 +131,7 @@ def test_derivatives(variance: float, limits: tuple[float, float]) -> None:
         np.testing.assert_allclose(derivative, numeric(*direction), rtol=GRADIENT, atol=GRADIENT)
 
 
+@pytest.mark.slow
 def test_one_site_is_one_of_many() -> None:
     many = fast(MEANS, 0.7, LIMITS[1], 0.3)
     for i in range(len(MEANS)):

@@ -774,6 +774,7 @@ def call(*arguments: Any) -> Any:
     return CliRunner().invoke(app, ["report", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_the_command(small, tmp_path):
     folder = write_study(tmp_path / "study", small)
     result = call(folder, "--metric", "nlp_nats", "--compare", "FITC", "VFE")

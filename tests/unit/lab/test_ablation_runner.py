@@ -346,6 +346,7 @@ def test_interruptions_of_the_command(
         ([], {"sedes": [1]}, "unknown key 'sedes'; did you mean 'seeds'?"),
     ],
 )
+@pytest.mark.covering(every=4)
 def test_mistakes_of_the_command(
     arguments: list[str],
     values: dict[str, Any],

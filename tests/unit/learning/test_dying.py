@@ -41,6 +41,7 @@ def collapsing(duels: spg.Duels, inducing: int, approximation: object) -> spg.Pr
     return spg.PreferenceGP(duels, kernel, approximation=approximation, inducing_variable=z)
 
 
+@pytest.mark.slow
 def test_a_worse_restart_is_told_and_not_kept() -> None:
     duels, _ = bent_duels(40, 300, 1600)
     model = collapsing(duels, 20, spg.VFE())

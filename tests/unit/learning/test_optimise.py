@@ -322,6 +322,7 @@ def test_nothing_trainable_is_refused() -> None:
         spg.optimise(model)
 
 
+@pytest.mark.slow
 def test_free_scale_is_refused_unless_asked_for() -> None:
     model = build(spg.Exact())
     gpflow.set_trainable(model.noise_variance, True)

@@ -60,6 +60,7 @@ def model() -> spg.PreferenceGP:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.covering(every=4)
 def test_somebody_who_is_met(model: spg.PreferenceGP, kind: str) -> None:
     found = [model.meet(duels).predict_f(ITEMS) for duels in both(kind)]
     for one, other in zip(*found, strict=True):

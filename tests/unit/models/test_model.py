@@ -248,6 +248,7 @@ def test_sites_are_warm_after_a_small_change() -> None:
 
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC", "TightVFE-rank", "TightVFE-logdet"])
+@pytest.mark.covering(every=4)
 def test_all_items_equal(name: str, over: str) -> None:
     duels = spg.Duels(np.ones((4, 2)), [0, 1, 2], [1, 2, 3])
     approximation = ALL[name](over=over)

@@ -74,6 +74,7 @@ def model_of(approximation: spg.Approximation | None = None, **more: Any) -> spg
     ],
     ids=["exact", "all items", "sequential", "fitc"],
 )
+@pytest.mark.covering(every=4)
 def test_the_case(approximation: spg.Approximation, more: dict[str, Any]) -> None:
     """Over duels, and over items with inducing inputs at all of them."""
     model, expected = model_of(approximation, **more), CASE["ep"]
@@ -148,6 +149,7 @@ def test_gradient_of_the_case(approximation: spg.Approximation) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
+@pytest.mark.covering(every=4)
 def test_rows_of_inducing_inputs(row: str) -> None:
     """Against dense matrices: Q and R~ of all nine duels, g in the noise."""
     model = model_of(ROWS[row])

@@ -683,6 +683,7 @@ def test_calls_in_threads_come_back_in_order() -> None:
         assert max(begun) <= 7 + at_once
 
 
+@pytest.mark.slow
 def test_form_and_chunk_are_told_at_debug_level(case, caplog) -> None:
     with caplog.at_level("DEBUG", logger="sparse_prefgp"):
         case.streamed("ids", spg.VFE(), chunk=17).infer()

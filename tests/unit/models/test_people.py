@@ -88,6 +88,7 @@ def exact(case):
     return model_of(case)
 
 
+@pytest.mark.covering(every=4)
 def test_reference_cases(case, exact):
     check_case(exact, case, case["exact"])
     wanted = case["new_person"]["known_sites_held"]

@@ -41,6 +41,7 @@ def model(request: pytest.FixtureRequest) -> spg.PreferenceGP:
     return build(CONFIGURATIONS[request.param])
 
 
+@pytest.mark.covering(every=4)
 def test_shapes_and_types(model: spg.PreferenceGP) -> None:
     mean, variance = model.predict_f(NEW)
     assert mean.shape == variance.shape == (6, 1)

@@ -118,6 +118,7 @@ def test_the_prior_holds_the_directions_near_their_start() -> None:
     assert not made.kernel.lengthscales.trainable
 
 
+@pytest.mark.slow
 def test_learning_moves_the_directions_and_raises_the_evidence() -> None:
     made = model("VFE")
     before = made.log_evidence()

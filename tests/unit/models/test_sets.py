@@ -144,6 +144,7 @@ def check(case: dict[str, Any], model: spg.PreferenceGP) -> None:
 
 
 @pytest.mark.parametrize("name", OF_SETS)
+@pytest.mark.covering(every=4)
 def test_cases(name: str) -> None:
     check(CASES[name], model_of(CASES[name]))
 
@@ -168,6 +169,7 @@ def test_inducing_inputs_at_all_items(name: str, over: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_SETS)
+@pytest.mark.covering(every=4)
 def test_gradients(name: str) -> None:
     case = CASES[name]
     model = model_of(case)
@@ -202,6 +204,7 @@ def _slope_of_inverse(parameter: gpflow.Parameter) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("name", "row", "over"), IN_TURN)
+@pytest.mark.covering(every=4)
 def test_rows_of_inducing_inputs(name: str, row: str, over: str) -> None:
     case = CASES[name]
     approximation = replace(ROWS[row], over=over)

@@ -149,6 +149,7 @@ def rows_at(model: spg.PreferenceGP, items: np.ndarray, years: np.ndarray) -> np
 
 @every_kernel
 @pytest.mark.parametrize("when", ["after the end", "gone by", "both"])
+@pytest.mark.covering(every=4)
 def test_posteriors_at_any_date_are_those_of_dense_matrices(name: str, when: str) -> None:
     model, dense = model_of(name), Dense(name)
     late, past = dense.dates.max() + 1.3, dense.dates.max() - 2.17
@@ -514,6 +515,7 @@ def test_trajectories_are_relative_to_the_items_active_then() -> None:
         model.trajectories([9], days)
 
 
+@pytest.mark.slow
 def test_a_compiled_objective_follows_the_parameters() -> None:
     duels = spg.Duels(np.empty((NUMBER, 0)), M["winners"], M["losers"], times=M["days"])
     term = spg.ItemInTime(spg.markov.Wiener(0.5, 0.05), slices="quarter")

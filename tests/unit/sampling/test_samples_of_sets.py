@@ -42,6 +42,7 @@ def of(model: Any, draws: int = 2000, seed: int = 0, **more: Any) -> PosteriorDr
 
 
 @pytest.mark.parametrize("name", OF_SETS)
+@pytest.mark.covering(every=4)
 def test_evidence_and_means_of_the_cases(name: str) -> None:
     case = CASES[name]
     model, truth = model_of(case), case["truth"]

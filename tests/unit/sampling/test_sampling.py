@@ -342,6 +342,7 @@ def same_posterior(draws: PosteriorDraws, other: np.ndarray, offset: np.ndarray)
 
 
 @pytest.mark.parametrize("index", [0, 1, 2, 3])
+@pytest.mark.covering(every=4)
 def test_reference_cases_against_gibbs(index: int) -> None:
     draws = posterior_of(case_model(DUEL_CASES[index], spg.Exact()), 4000, seed=index)
     assert draws.converged

@@ -716,6 +716,7 @@ def test_names_that_are_left_to_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("split", ["duels", "group:person", "time:day", "given:test"])
+@pytest.mark.covering(every=4)
 def test_the_choice_sees_training_duels_only(
     table: DuelTable, fits: dict[str, Any], split: str
 ) -> None:

@@ -204,6 +204,7 @@ def test_predictions_of_named_alternatives() -> None:
             ask(model, choices=wide, at_onse=True)  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_a_fit_in_chunks_is_scored_as_in_memory() -> None:
     options = {**FIT, "approximation": "vfe", "inducing": 5, "fixed_inducing": True}
     options |= {"split": "given:test", "max_iterations": 2}

@@ -46,6 +46,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     return items, frame
 
 
+@pytest.mark.slow
 def test_both_rules_next_to_elo(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     found = spg.fit(
         None, tables[1], time="day", covariate=["home"], max_iterations=8, test_fraction=0.3
@@ -156,6 +157,7 @@ def test_dates_that_cannot_be_ranked_at(moving: Any, at: Any, words: str) -> Non
         spg.rank(moving, at=at)
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_fit_in_time(
     tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
 ) -> None:
