@@ -17,17 +17,23 @@ from sparse_prefgp.approximations.base import (
     build_factors,
     sample_duels,
 )
+from sparse_prefgp.approximations.duel_terms import (
+    TermsOfDuels,
+    beside_items,
+    over_items_alone,
+    with_levels,
+)
 from sparse_prefgp.approximations.in_time import InTime, columns_of, exact_columns, over_time
 from sparse_prefgp.approximations.people import features_of_rows, over_people
 from sparse_prefgp.covariances import (
     Covariance,
-    DenseOverColumns,
     DenseOverDuels,
     DenseOverItems,
+    LowRankBesideColumns,
     LowRankOverSets,
 )
-from sparse_prefgp.covariances.coefficients import TermOfDuels, widened
-from sparse_prefgp.covariances.finite import finite_parts, parts_of
+from sparse_prefgp.covariances.coefficients import widened
+from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, with_rows
@@ -75,8 +81,8 @@ class Exact(Approximation):
         if effect is not None:
             return self._over_pairs(problem, tf.convert_to_tensor(effect.variance))
         apart = graph.noises is None
-        if self.over is None and apart and _has_fewer_columns(problem):
-            return _over_columns(problem)
+        if self.over is None and apart and (over_columns := _over_columns(problem)) is not None:
+            return over_columns
         rows, kernel = as_float(graph.rows), problem.of_rows
         winners, losers = graph.edges
         over_items = apart and is_over_items(self.over, graph)
@@ -198,43 +204,27 @@ def _ask(size: int, of: str) -> None:
     )
 
 
-def _terms_of_duels(problem: DuelProblem) -> list[TermOfDuels]:
-    return [part for part in finite_parts(problem.kernel) if isinstance(part, TermOfDuels)]
-
-
-def _has_fewer_columns(problem: DuelProblem) -> bool:
-    """Whether items and coefficients are fewer than the rows that covariates make of them."""
+def _over_columns(problem: DuelProblem) -> DuelPrior | None:
+    """Over items and coefficients, leans apart; None where rows or duels are fewer."""
     graph = problem.graph
-    if not graph.layout.covariates:
-        return False
-    size = len(graph.items[0]) + sum(term.num_own(graph) for term in _terms_of_duels(problem))
-    return size < min(graph.num_rows, graph.num_sites)
-
-
-def _over_columns(problem: DuelProblem) -> DuelPrior:
-    """Over items and coefficients."""
-    graph, own = problem.graph, _terms_of_duels(problem)
-    items = widened(as_float(graph.items[0]), graph.layout)
-    plain = [part for part in parts_of(problem.of_rows) if not isinstance(part, TermOfDuels)]
-    kernel = plain[0] if len(plain) == 1 else gpflow.kernels.Sum(plain)
-    lean = next((term.lean for term in own if term.lean is not None), None)
-    variances = [term.variances(graph) for term in own]
-    _ask(items.shape[0] + sum(each.shape[0] for each in variances), "items and coefficients")
-    covariance = DenseOverColumns(
-        kernel_matrix(kernel, items), tf.concat(variances, 0), graph.columns(lean)
-    )
-
-    def features(inputs: tf.Tensor) -> tf.Tensor:
-        inputs = widened(inputs, graph.layout)
-        said = [
-            term.columns_of(graph, inputs) * variance
-            for term, variance in zip(own, variances, strict=True)
-        ]
-        return tf.concat([with_rows(kernel, inputs, items), *said], -1)
-
-    factors, offset = build_factors(problem, problem.noise)
+    terms = TermsOfDuels.of(problem.kernel, graph)
+    if not graph.layout.covariates or terms.others is None:
+        return None
+    scale = terms.border_scale(graph)
+    size = len(graph.items[0]) + scale.shape[0]
+    leans = sum(term.num_own(graph) for term in terms.leans)
+    if size + leans >= min(graph.num_rows, graph.num_sites):
+        return None
+    _ask(size, "items and coefficients")
+    alone = problem._replace(graph=over_items_alone(graph), kernel=terms.others)
+    basis = features_of_rows(alone)
+    items = basis.of(as_float(alone.graph.rows))
+    covariance = LowRankBesideColumns(items, alone.graph, terms.columns(graph), scale)
+    factors, offset = build_factors(alone, problem.noise)
     zero = tf.zeros([], items.dtype)
-    return DuelPrior(covariance, factors, offset, zero, features, covariance.jitter, zero)
+    features = beside_items(terms, graph, basis.of_inputs)
+    prior = DuelPrior(covariance, factors, offset, zero, features, basis.jitter, zero)
+    return with_levels(prior, terms, graph) if terms.leans else prior
 
 
 def _shared_noise(problem: DuelProblem, noises: Noises) -> tf.Tensor:

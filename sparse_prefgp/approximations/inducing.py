@@ -12,6 +12,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import gpflow
@@ -25,6 +26,13 @@ from sparse_prefgp.approximations.base import (
     ask_for_squares,
     build_factors,
     prior_variance,
+)
+from sparse_prefgp.approximations.duel_terms import (
+    TermsOfDuels,
+    beside_items,
+    over_items_alone,
+    with_levels,
+    without_levels,
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.in_time import InTime, over_time
@@ -40,6 +48,7 @@ from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances import (
     Covariance,
     FeaturesBesideEffects,
+    LowRankBesideColumns,
     LowRankOverDuels,
     LowRankOverItems,
     LowRankOverSets,
@@ -54,7 +63,7 @@ from sparse_prefgp.covariances.kernels import (
     between_inducing,
     with_inducing,
 )
-from sparse_prefgp.covariances.low_rank_effects import ItemsOfRows
+from sparse_prefgp.covariances.low_rank_effects import ItemsOfRows, effects_of_items
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
 from sparse_prefgp.covariances.residual import (
     SETS,
@@ -167,10 +176,16 @@ class InducingApproximation(SummedApproximation):
             return self._beside_time(problem, *apart_from_time)
         if problem.taste is not None:
             return self._over_people(problem, whitened(problem), look=True)
-        if effect is None and graph.noises is None and self.over != "duels":
-            apart = beside_effects(problem.kernel, graph)
+        if effect is None and graph.noises is None:
+            terms = TermsOfDuels.of(problem.kernel, graph)
+            over_columns = self._over_columns(problem, terms)
+            if over_columns is not None:
+                return over_columns
+            apart = None if self.over == "duels" else beside_effects(problem.kernel, graph)
             if apart is not None:
                 return self._beside_effects(problem._replace(kernel=apart[0]), apart[1])
+            if terms.leans:
+                return with_levels(self.prior(without_levels(problem, terms)), terms, graph)
         basis = whitened(problem)
         if effect is not None or graph.noises is not None:
             n, p = graph.num_rows, basis.size
@@ -214,6 +229,26 @@ class InducingApproximation(SummedApproximation):
         prior = self._complete(rest, basis, covariance, own_squared_lengths(columns))
         return replace(prior, in_time=InTime(term, others, basis.of_inputs, columns))
 
+    def _over_columns(self, problem: DuelProblem, terms: TermsOfDuels) -> DuelPrior | None:
+        """The prior over items and coefficients, leans apart; None where items are no fewer than
+        rows of duels, or duels."""
+        graph = problem.graph
+        if self.over == "duels" or not graph.layout.covariates or terms.others is None:
+            return None
+        if len(graph.items[0]) >= min(graph.num_rows, graph.num_sites):
+            return None
+        alone = problem._replace(graph=over_items_alone(graph), kernel=terms.others)
+        basis, scale = whitened(alone), terms.border_scale(graph)
+        n, p = len(graph.items[0]), basis.size + scale.shape[0]
+        needed = ARRAYS_OVER_ITEMS * n * p * basis.factor.dtype.size
+        ask_for_features(n, graph.num_sites, p, needed)
+        items = basis.features(as_float(alone.graph.rows))
+        columns = terms.columns(graph)
+        covariance = LowRankBesideColumns(items, alone.graph, columns, scale, self.single_precision)
+        prior = self._complete(alone, basis, covariance, squared_distances(alone.graph, items))
+        prior = replace(prior, features=beside_items(terms, graph, basis.of_inputs))
+        return with_levels(prior, terms, graph) if terms.leans else prior
+
     def _beside_effects(self, problem: DuelProblem, effect: ItemEffect) -> DuelPrior:
         """The prior of duels whose items have effects, which are integrated out.
 
@@ -226,12 +261,9 @@ class InducingApproximation(SummedApproximation):
         explained = squared_distances(graph, features)
         prior = self._complete(problem, basis, covariance, explained)
 
-        beside = FeaturesBesideEffects(
-            basis.of_inputs,
-            ItemsOfRows.of_graph(graph),
-            graph.layout.number,
-            tf.sqrt(variance),
-        )
+        items, column = ItemsOfRows.of_graph(graph), graph.layout.number
+        seen = partial(effects_of_items, items, column, tf.sqrt(variance))
+        beside = FeaturesBesideEffects(basis.of_inputs, seen, len(items.numbers))
         return replace(prior, features=beside.whole, beside=beside)
 
     def _over_pairs(self, problem: DuelProblem, basis: Whitened, effects: tf.Tensor) -> DuelPrior:

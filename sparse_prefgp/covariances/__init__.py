@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.base import Marginals as Marginals
     from sparse_prefgp.covariances.base import SequentialCovariance as SequentialCovariance
     from sparse_prefgp.covariances.base import SequentialState as SequentialState
-    from sparse_prefgp.covariances.dense import DenseOverColumns as DenseOverColumns
     from sparse_prefgp.covariances.dense import DenseOverDuels as DenseOverDuels
     from sparse_prefgp.covariances.dense import DenseOverItems as DenseOverItems
     from sparse_prefgp.covariances.item_effect import ItemEffect as ItemEffect
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.item_in_context import SameLevel as SameLevel
     from sparse_prefgp.covariances.item_in_time import ItemInTime as ItemInTime
     from sparse_prefgp.covariances.items_in_time import ItemsInTime as ItemsInTime
+    from sparse_prefgp.covariances.levels import LowRankWithLevels as LowRankWithLevels
+    from sparse_prefgp.covariances.low_rank import LowRankBesideColumns as LowRankBesideColumns
     from sparse_prefgp.covariances.low_rank import LowRankOverDuels as LowRankOverDuels
     from sparse_prefgp.covariances.low_rank import LowRankOverItems as LowRankOverItems
     from sparse_prefgp.covariances.low_rank_base import LowRank as LowRank

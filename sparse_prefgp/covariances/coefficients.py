@@ -47,9 +47,9 @@ class TermOfDuels(FiniteKernel):
     def slice(
         self, X: tf.Tensor, X2: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        return self._said(X), None if X2 is None else self._said(X2)
+        return self.said_columns(X), None if X2 is None else self.said_columns(X2)
 
-    def _said(self, rows: tf.Tensor) -> tf.Tensor:
+    def said_columns(self, rows: tf.Tensor) -> tf.Tensor:
         if rows.shape[-1] > max(self.columns):
             return tf.gather(rows, self.columns, axis=-1)
         return tf.zeros_like(rows[..., :1]) * tf.ones([len(self.columns)], rows.dtype)
@@ -80,10 +80,10 @@ class CovariateTerm(TermOfDuels):
         return tf.convert_to_tensor(self.variance)
 
     def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        return self._said(inputs)
+        return self.said_columns(inputs)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        return self.K_diag(self._said(second - first))
+        return self.K_diag(self.said_columns(second - first))
 
 
 class Leans(NamedTuple):
@@ -120,27 +120,28 @@ class LeanTerm(TermOfDuels):
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         return self.variance * X[..., 0] ** 2
 
-    def num_own(self, graph: DuelGraph) -> int:
-        return len(self._judges(graph))
+    def num_own(self, graph: DuelGraph | None) -> int:
+        return len(self.levels(graph))
 
     def variances(self, graph: DuelGraph) -> tf.Tensor:
         return tf.fill([self.num_own(graph)], tf.convert_to_tensor(self.variance))
 
     def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        said = self._said(inputs)
-        same = said[..., 1:] == tf.constant(self._judges(graph), said.dtype)[None, :]
+        said = self.said_columns(inputs)
+        same = said[..., 1:] == tf.constant(self.levels(graph), said.dtype)[None, :]
         return said[..., :1] * tf.cast(same, said.dtype)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        a, b = self._said(first), self._said(second)
+        a, b = self.said_columns(first), self.said_columns(second)
         same = tf.cast(a[..., 1] == b[..., 1], a.dtype)
         shared = 2.0 * same * a[..., 0] * b[..., 0]
         return self.variance * (a[..., 0] ** 2 + b[..., 0] ** 2 - shared)
 
-    def _judges(self, graph: DuelGraph) -> IntArray:
+    def levels(self, graph: DuelGraph | None) -> IntArray:
         """Numbers of the judges: of all, or of those that a row names."""
         if self.judges is not None:
             return np.arange(self.judges)
+        assert graph is not None
         found: IntArray = np.unique(graph.rows[:, self.columns[1]])
         return found[found >= 0]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from check_shapes import inherit_check_shapes
-from scipy import sparse
 
 from sparse_prefgp.covariances.base import (
     Column,
@@ -19,7 +17,6 @@ from sparse_prefgp.covariances.base import (
 from sparse_prefgp.data.graph import DuelGraph, differences, incidence_transpose
 from sparse_prefgp.support.linalg import (
     add_to_diagonal,
-    by_numpy,
     cholesky_with_jitter,
     constant_matmul,
     inverse_lower,
@@ -248,69 +245,3 @@ class DenseOverItems(SequentialCovariance):
         item_variance = tf.linalg.diag_part(covariance)
         between = tf.gather_nd(covariance, tf.stack([winners, losers], 1))
         return tf.gather(item_variance, winners) + tf.gather(item_variance, losers) - 2.0 * between
-
-
-class DenseOverColumns(DenseOverItems):
-    """`K` over items, and next to it the prior variances of coefficients, with z = H (f, beta).
-
-    As `DenseOverItems`, with the columns H of `DuelGraph.columns` in place of the incidence matrix
-    A = H[:, :n0]: duels with covariates are many more rows than there are items.
-
-    :param matrix: (n0, n0), of the items.
-    :param variances: (p,) of the other columns.
-    :param columns: H, (t, n0 + p).
-    """
-
-    def __init__(self, matrix: tf.Tensor, variances: tf.Tensor, columns: sparse.csr_matrix) -> None:
-        self._matrix = _beside(matrix, variances)
-        root, self.jitter = cholesky_with_jitter(tf.stop_gradient(matrix))
-        self._root = _beside(root, tf.sqrt(tf.stop_gradient(variances)))
-        self._columns = columns
-        with tf.init_scope():
-            both = [columns.tocoo(), columns.T.tocsr().tocoo()]
-            self._there, self._here = (
-                tf.SparseTensor(np.stack([x.row, x.col], 1).astype(np.int64), x.data, x.shape)
-                for x in both
-            )
-
-    def _back(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.sparse.sparse_dense_matmul(self._here, values[:, None])[:, 0]
-
-    def _forward(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.sparse.sparse_dense_matmul(self._there, values[:, None])[:, 0]
-
-    def _weights(self, precision: tf.Tensor) -> tf.Tensor:
-        columns = self._columns
-
-        def product(weights: np.ndarray) -> np.ndarray:
-            return (columns.T @ columns.multiply(weights[:, None])).toarray()
-
-        return by_numpy(product, precision, shape=[columns.shape[1]] * 2)
-
-    def _weighted(self, precision: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
-        return constant_matmul(self._weights(precision), dense)
-
-    def _variances(self, covariance: tf.Tensor) -> tf.Tensor:
-        columns = self._columns
-
-        def lengths(matrix: np.ndarray) -> np.ndarray:
-            return np.asarray(columns.multiply(columns @ matrix).sum(1)).reshape(-1)
-
-        return by_numpy(lengths, covariance, shape=[columns.shape[0]])
-
-    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
-        row = tf.sparse.to_dense(tf.sparse.slice(self._there, [site, 0], [1, self._here.shape[0]]))[
-            0
-        ]
-        column = tf.linalg.matvec(state.covariance, row)
-        return Column(
-            column,
-            mean=tf.reduce_sum(row * state.mean),
-            variance=tf.reduce_sum(row * column),
-        )
-
-
-def _beside(matrix: tf.Tensor, diagonal: tf.Tensor) -> tf.Tensor:
-    """A block-diagonal matrix of the two, (n0 + p, n0 + p)."""
-    n, p = matrix.shape[0], diagonal.shape[0]
-    return tf.pad(matrix, [[0, p], [0, p]]) + tf.linalg.diag(tf.pad(diagonal, [[n, 0]]))

@@ -9,9 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 
 import gpflow
+import numpy as np
 import tensorflow as tf
+from scipy import sparse
 
 from sparse_prefgp.covariances.base import Column, Intermediates, SequentialState
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
@@ -21,8 +24,11 @@ from sparse_prefgp.data.graph import (
     incidence_transpose,
     squared_distances_without_gradient,
 )
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import (
+    by_numpy,
+    chunks,
     constant_matmul,
     product_plus_outer,
     squared_lengths,
@@ -30,7 +36,7 @@ from sparse_prefgp.support.linalg import (
 )
 
 
-class _NoResidual(LowRank):
+class NoResidual(LowRank):
     """z = Phi u: what the two forms share, everything that happens among the inducing values."""
 
     @abstractmethod
@@ -56,8 +62,26 @@ class _NoResidual(LowRank):
         """A scalar whose derivative in Phi is `(s - T Phi mean) mean' - T Phi covariance`."""
 
     @abstractmethod
-    def _site_features(self, site: tf.Tensor) -> tf.Tensor:
+    def site_features(self, site: tf.Tensor) -> tf.Tensor:
         """Row of Phi of one site, (m,)."""
+
+    # For effects of levels beside Phi u, of which each site sees one (`levels.py`).
+
+    @abstractmethod
+    def grouped(self, weights: tf.Tensor, number: IntArray, size: int) -> tf.Tensor:
+        """Sums of weights (t,) times rows of Phi over the sites of each level, (L, m), without
+        gradient.
+
+        :param number: (t,) the level of each site, below L = size.
+        """
+
+    @abstractmethod
+    def along(self, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        """Each row of Phi times the row of its level, (t,), of a table (L, m); without gradient."""
+
+    @abstractmethod
+    def pulled(self, weights: tf.Tensor, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        """A scalar whose derivative in each row of Phi is its weight times the row of its level."""
 
     def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
         return ()
@@ -87,7 +111,7 @@ class _NoResidual(LowRank):
         return SequentialState(u.covariance, u.mean[:, 0])
 
     def column(self, state: SequentialState, site: tf.Tensor) -> Column:
-        features = self._site_features(site)
+        features = self.site_features(site)
         covariance = tf.linalg.matvec(state.covariance, features)
         return Column(
             covariance,
@@ -99,7 +123,7 @@ class _NoResidual(LowRank):
         return None
 
 
-class LowRankOverDuels(_NoResidual):
+class LowRankOverDuels(NoResidual):
     """Phi itself, (t, m), whole or in chunks of rows: for fewer duels than items. O(t m²) a sweep.
 
     Many duels come in chunks, so that nothing besides Phi is ever as large as Phi.
@@ -148,8 +172,40 @@ class LowRankOverDuels(_NoResidual):
             ]
         )
 
-    def _site_features(self, site: tf.Tensor) -> tf.Tensor:
+    def site_features(self, site: tf.Tensor) -> tf.Tensor:
         return tf.stop_gradient(self.features)[site]
+
+    def _stretches(self) -> list[slice]:
+        """The sites of each chunk."""
+        ends = np.cumsum([0, *self._sizes]).tolist()
+        return [slice(*both) for both in pairwise(ends)]
+
+    def grouped(self, weights: tf.Tensor, number: IntArray, size: int) -> tf.Tensor:
+        def add(weights: FloatArray, *chunks: FloatArray) -> FloatArray:
+            each = zip(self._stretches(), chunks, strict=True)
+            sums = [
+                by_level(weights[at], number[at], np.arange(len(chunk)), (size, len(chunk))) @ chunk
+                for at, chunk in each
+            ]
+            return np.asarray(sum(sums))
+
+        return by_numpy(add, weights, *self._constants, shape=[size, self._constants[0].shape[1]])
+
+    def along(self, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        def multiply(table: FloatArray, *chunks: FloatArray) -> FloatArray:
+            each = zip(self._stretches(), chunks, strict=True)
+            return np.concatenate(
+                [np.einsum("ik,ik->i", chunk, table[number[at]]) for at, chunk in each]
+            )
+
+        return by_numpy(multiply, table, *self._constants, shape=[len(number)])
+
+    def pulled(self, weights: tf.Tensor, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        def slope(at: slice, share: tf.Tensor) -> tf.Tensor:
+            return share * weights[at, None] * tf.gather(table, number[at])
+
+        each = zip(self._chunks, self._stretches(), strict=True)
+        return tf.add_n([_with_slope(chunk, partial(slope, at)) for chunk, at in each])
 
     @cached_property
     def features(self) -> tf.Tensor:
@@ -157,7 +213,7 @@ class LowRankOverDuels(_NoResidual):
         return self._chunks[0] if len(self._chunks) == 1 else tf.concat(self._chunks, 0)
 
 
-class LowRankOverItems(_NoResidual):
+class LowRankOverItems(NoResidual):
     """`features` is B, (n, m), with Phi = A B: for shared items. O(n m² + t m) a sweep.
 
     :param single_precision: what inference gathers and sums over duels, the sparse product and the
@@ -218,9 +274,145 @@ class LowRankOverItems(_NoResidual):
         slope = partial(_slope, weighted, covariance, mean, self._summed(shift), None)
         return _with_slope(self.features, slope)
 
-    def _site_features(self, site: tf.Tensor) -> tf.Tensor:
+    def site_features(self, site: tf.Tensor) -> tf.Tensor:
         winners, losers = self._graph.edges
         return self._constant[losers[site]] - self._constant[winners[site]]
+
+    def _by_level(self, weights: FloatArray, number: IntArray, size: int) -> sparse.csr_matrix:
+        """(L, n), by how much the sites of each level see each row of B."""
+        graph, shape = self._graph, (size, self._graph.num_rows)
+        lost = by_level(weights, number, graph.losers, shape)
+        return lost - by_level(weights, number, graph.winners, shape)
+
+    def grouped(self, weights: tf.Tensor, number: IntArray, size: int) -> tf.Tensor:
+        def add(weights: FloatArray, rows: FloatArray) -> FloatArray:
+            return np.asarray(self._by_level(weights, number, size) @ rows)
+
+        return by_numpy(add, weights, self._constant, shape=[size, self.features.shape[1]])
+
+    def along(self, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        graph = self._graph
+
+        def multiply(table: FloatArray, rows: FloatArray) -> FloatArray:
+            if len(table) * len(rows) <= len(number) * rows.shape[1]:
+                product = table @ rows.T
+                return product[number, graph.losers] - product[number, graph.winners]
+            found = np.empty(len(number))
+            for at in chunks(len(number), 8 * rows.shape[1]):
+                step = rows[graph.losers[at]] - rows[graph.winners[at]]
+                found[at] = np.einsum("ik,ik->i", step, table[number[at]])
+            return found
+
+        return by_numpy(multiply, table, self._constant, shape=[len(number)])
+
+    def pulled(self, weights: tf.Tensor, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        def multiply(weights: FloatArray, table: FloatArray) -> FloatArray:
+            return np.asarray(self._by_level(weights, number, len(table)).T @ table)
+
+        def slope(share: tf.Tensor) -> tf.Tensor:
+            shape = self.features.shape.as_list()
+            return share * by_numpy(multiply, weights, table, shape=shape)
+
+        return _with_slope(self.features, slope)
+
+
+class LowRankBesideColumns(LowRankOverItems):
+    """Phi = (A B, X diag(scale)): items, and next to them the covariates of duels.
+
+    :param features: B, (n, m).
+    :param columns: X, (t, C), of the loser less of the winner.
+    :param scale: (C,) standard deviations of their coefficients.
+    """
+
+    def __init__(
+        self,
+        features: tf.Tensor,
+        graph: Links,
+        columns: FloatArray,
+        scale: tf.Tensor,
+        single_precision: bool = False,
+    ) -> None:
+        super().__init__(features, graph, single_precision)
+        self._scale = scale
+        with tf.init_scope():
+            self._given = tf.constant(columns)
+        self._columns = self._given * tf.stop_gradient(scale)
+        self._m = features.shape[1]
+
+    def _product(self, precision: tf.Tensor) -> tf.Tensor:
+        weighted = precision[:, None] * self._columns
+        crossed = constant_matmul(self._constant, self._of_rows(weighted), transpose_a=True)
+        own = constant_matmul(self._columns, weighted, transpose_a=True)
+        above = tf.concat([super()._product(precision), crossed], 1)
+        return tf.concat([above, tf.concat([tf.transpose(crossed), own], 1)], 0)
+
+    def _of_rows(self, values: tf.Tensor) -> tf.Tensor:
+        """A' values, (n, C), of (t, C)."""
+        return tf.stack([self._summed(each)[:, 0] for each in tf.unstack(values, axis=1)], 1)
+
+    def _back(self, shift: tf.Tensor) -> tf.Tensor:
+        own = self._scale[:, None] * tf.matmul(self._given, shift[:, None], transpose_a=True)
+        return tf.concat([super()._back(shift), own], 0)
+
+    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+        own = tf.linalg.matvec(self._columns, mean[self._m :, 0])
+        return super()._project(mean[: self._m]) + own
+
+    def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
+        of_items, own = inverse[:, : self._m], inverse[:, self._m :]
+        crossed = constant_matmul(of_items, own, transpose_a=True)
+        among = constant_matmul(own, own, transpose_a=True)
+        between = tf.gather(tf.matmul(self._constant, crossed), self._graph.edges[1])
+        between -= tf.gather(tf.matmul(self._constant, crossed), self._graph.edges[0])
+        more = 2.0 * between + tf.matmul(self._columns, among)
+        return super()._squared_lengths(of_items) + tf.reduce_sum(more * self._columns, -1)
+
+    def _linear(
+        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    ) -> tf.Tensor:
+        m, weighted = self._m, precision[:, None] * self._columns
+        among = self._of_rows(weighted)
+        rows = tf.concat([self._graph.laplacian.matmul(precision, self._constant), among], 1)
+        moment = covariance + tf.matmul(mean, mean, transpose_b=True)
+        summed = self._summed(shift)
+
+        def slope(share: tf.Tensor) -> tf.Tensor:
+            return product_plus_outer(rows, -share * moment[:, :m], share * summed, mean[:m], None)
+
+        # The same in X diag(scale), of which a scale sees its own column.
+        crossed = tf.matmul(among, self._constant, transpose_a=True)
+        own = tf.concat([crossed, tf.matmul(weighted, self._columns, transpose_a=True)], 1)
+        seen = tf.matmul(self._columns, shift[:, None], transpose_a=True)[:, 0] * mean[m:, 0]
+        slopes = seen - tf.reduce_sum(own * tf.transpose(moment[:, m:]), 1)
+        by_scale = tf.stop_gradient(slopes / self._scale) * self._scale
+        return _with_slope(self.features, slope) + tf.reduce_sum(by_scale)
+
+    def site_features(self, site: tf.Tensor) -> tf.Tensor:
+        return tf.concat([super().site_features(site), self._columns[site]], 0)
+
+    def grouped(self, weights: tf.Tensor, number: IntArray, size: int) -> tf.Tensor:
+        def add(weights: FloatArray, columns: FloatArray) -> FloatArray:
+            shape = size, len(columns)
+            return np.asarray(by_level(weights, number, np.arange(shape[1]), shape) @ columns)
+
+        own = by_numpy(add, weights, self._columns, shape=[size, self._columns.shape[1]])
+        return tf.concat([super().grouped(weights, number, size), own], 1)
+
+    def along(self, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        own = tf.reduce_sum(tf.gather(table[:, self._m :], number) * self._columns, -1)
+        return super().along(table[:, : self._m], number) + own
+
+    def pulled(self, weights: tf.Tensor, table: tf.Tensor, number: IntArray) -> tf.Tensor:
+        rows = weights[:, None] * tf.gather(table[:, self._m :], number)
+        by_scale = tf.stop_gradient(tf.reduce_sum(rows * self._given, 0)) * self._scale
+        return super().pulled(weights, table[:, : self._m], number) + tf.reduce_sum(by_scale)
+
+
+def by_level(
+    weights: FloatArray, number: IntArray, column: IntArray, shape: tuple[int, int]
+) -> sparse.csr_matrix:
+    """Weights (t,) in the rows of their levels and in these columns, those of one place summed."""
+    return sparse.csr_matrix((weights, (number, column)), shape=shape)
 
 
 def _slope(

@@ -107,7 +107,11 @@ class LowRank(SequentialCovariance, ABC):
         found = self.sums(precision, shift, own)
         if self.known is not None:
             found = Sums(*(mine + theirs for mine, theirs in zip(found, self.known, strict=True)))
-        return LowRankIntermediates(found.posterior(), own)
+        return LowRankIntermediates(self.posterior_of(found), own)
+
+    def posterior_of(self, sums: Sums) -> InducingPosterior:
+        """q(u) under these sums alone."""
+        return sums.posterior()
 
     @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
@@ -128,5 +132,6 @@ class LowRank(SequentialCovariance, ABC):
 
 def terms_of(u: InducingPosterior) -> PosteriorTerms:
     """What prediction needs of q(u), for whitened features of the inputs."""
-    identity = tf.eye(tf.shape(u.inverse)[0], dtype=u.inverse.dtype)
-    return PosteriorTerms(u.mean[:, 0], identity - u.covariance)
+    covariance = u.covariance
+    one = tf.ones([], covariance.dtype)
+    return PosteriorTerms(u.mean[:, 0], add_to_diagonal(-covariance, one))

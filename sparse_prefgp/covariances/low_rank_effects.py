@@ -17,7 +17,7 @@ and ½ log|P| over z gains ½ log|G|. This is the Woodbury identity with the dia
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -96,47 +96,60 @@ class Own(NamedTuple):
 
 
 class FeaturesBesideEffects(NamedTuple):
-    """The features that `LowRankWithEffects.predict` names, without their zeros."""
+    """Features for u and for effects of which an input sees few, without their zeros."""
 
     of_u: Callable[[tf.Tensor], tf.Tensor]
     """Maps inputs (N, ...) to their features for u, (N, m)."""
-    items: ItemsOfRows
-    column: int
-    """Of the number of the item in an input."""
-    scale: tf.Tensor
-    """s."""
+    entries: Callable[[tf.Tensor], Sequence[tuple[tf.Tensor, tf.Tensor]]]
+    """Maps inputs to the effects that each sees, by number, and how much of them, (N,) both."""
+    number: int
+    """n, how many effects there are."""
 
     def whole(self, inputs: tf.Tensor) -> tf.Tensor:
         """Both side by side, (N, m + n)."""
-        place, known = self._known(inputs)
-        effects = tf.one_hot(place, len(self.items.numbers), dtype=known.dtype)
-        return tf.concat([self.of_u(inputs), known[:, None] * effects], 1)
+        of_u = self.of_u(inputs)
+        effects = [
+            value[:, None] * tf.one_hot(place, self.number, dtype=value.dtype)
+            for place, value in self.entries(inputs)
+        ]
+        return tf.concat([of_u, tf.add_n(effects)], 1)
 
     def told(
         self, terms: PosteriorTerms, *sides: tuple[float, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean a w and a R a' of sums of inputs (N, ...), each times its factor, (N,) each."""
         of_u = tf.add_n([factor * self.of_u(inputs) for factor, inputs in sides])
-        ends = [(factor, *self._known(inputs)) for factor, inputs in sides]
+        seen = [
+            (place, factor * value)
+            for factor, inputs in sides
+            for place, value in self.entries(inputs)
+        ]
         m = of_u.shape[1]
         mean = tf.linalg.matvec(of_u, terms.weights[:m])
         explained = tf.reduce_sum(tf.matmul(of_u, terms.reduction[:m, :m]) * of_u, -1)
-        for factor, place, known in ends:
-            mean += factor * known * tf.gather(terms.weights[m:], place)
+        for place, value in seen:
+            mean += value * tf.gather(terms.weights[m:], place)
             crossed = tf.gather(terms.reduction[m:, :m], place)
-            explained += 2.0 * factor * known * tf.reduce_sum(of_u * crossed, -1)
-            for other_factor, other, other_known in ends:
+            explained += 2.0 * value * tf.reduce_sum(of_u * crossed, -1)
+            for other, other_value in seen:
                 both = tf.gather_nd(terms.reduction, tf.stack([place + m, other + m], 1))
-                explained += factor * known * other_factor * other_known * both
+                explained += value * other_value * both
         return mean, explained
 
-    def _known(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Which effect each input has, (N,), and s, or 0 where it is not known."""
-        number = inputs[:, self.column]
-        numbers = tf.constant(self.items.numbers, number.dtype)
-        place = tf.minimum(tf.searchsorted(numbers, number), len(self.items.numbers) - 1)
-        known = tf.gather(numbers, place) == number
-        return place, self.scale * tf.cast(known, number.dtype)
+
+def effects_of_items(
+    items: ItemsOfRows, column: int, scale: tf.Tensor, inputs: tf.Tensor
+) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    """Which effect each input (N, ...) has, (N,), and s, or 0 where it is not known.
+
+    :param column: of the number of the item in an input.
+    :param scale: s.
+    """
+    number = inputs[:, column]
+    numbers = tf.constant(items.numbers, number.dtype)
+    place = tf.minimum(tf.searchsorted(numbers, number), len(items.numbers) - 1)
+    known = tf.gather(numbers, place) == number
+    return [(place, scale * tf.cast(known, number.dtype))]
 
 
 class LowRankWithEffects(LowRank):

@@ -416,41 +416,6 @@ class DuelGraph(Links):
         )
         return distinct, item.reshape(-1)
 
-    def columns(self, lean: int | None = None) -> sparse.csr_matrix:
-        """What z is made of where duels have covariates, (t, n0 + C + number of judges), sparse.
-
-        The n0 items, the covariates, and for each judge that is named the covariate that judges
-        lean by.
-
-        :param lean: the number of that covariate; None where judges do not lean.
-        """
-        if lean not in self._columns:
-            at, layout = self.layout.first_covariate, self.layout
-            said = self.rows[:, at : at + layout.covariates]
-            parts = [sparse.csr_matrix(said)]
-            if lean is not None:
-                judges, judge = np.unique(self.rows[:, layout.judge], return_inverse=True)
-                own = sparse.csr_matrix(
-                    (said[:, lean], (np.arange(self.num_rows), judge.reshape(-1))),
-                    shape=(self.num_rows, len(judges)),
-                )
-                parts.append(own[:, np.flatnonzero(judges >= 0)])
-            items, item = self.items
-            one = np.ones(self.num_rows)
-            parts.insert(
-                0,
-                sparse.csr_matrix(
-                    (one, (np.arange(self.num_rows), item)), shape=(self.num_rows, len(items))
-                ),
-            )
-            of_row = sparse.hstack(parts, format="csr")
-            self._columns[lean] = of_row[self.losers] - of_row[self.winners]
-        return self._columns[lean]
-
-    @cached_property
-    def _columns(self) -> dict[int | None, sparse.csr_matrix]:
-        return {}
-
     def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
         """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
         held, layout = self._layouts.get("last", (None, ()))

@@ -1,0 +1,160 @@
+"""Terms that see what is said of a duel, apart from those of its items.
+
+Coefficients are a border of columns next to the features of the items; the leans by the column
+with the most levels are eliminated (`covariances/levels.py`), others are columns of the border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem
+from sparse_prefgp.covariances import FeaturesBesideEffects, LowRankWithLevels
+from sparse_prefgp.covariances.coefficients import LeanTerm, TermOfDuels, widened
+from sparse_prefgp.covariances.finite import parts_of
+from sparse_prefgp.covariances.levels import Levels
+from sparse_prefgp.covariances.low_rank import NoResidual
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.arrays import FloatArray
+
+
+class TermsOfDuels(NamedTuple):
+    """The terms of a kernel on rows that see columns of the duel."""
+
+    border: tuple[TermOfDuels, ...]
+    """Coefficients, and leans with fewer levels."""
+    leans: tuple[LeanTerm, ...]
+    """Of one column of levels."""
+    others: gpflow.kernels.Kernel | None
+    """All else that the kernel is a sum of."""
+
+    @classmethod
+    def of(cls, kernel: gpflow.kernels.Kernel, graph: DuelGraph | None) -> TermsOfDuels:
+        """Those of a kernel; of any graph, where leans know the number of their levels."""
+        parts = parts_of(kernel)
+        leans = [part for part in parts if isinstance(part, LeanTerm)]
+        sizes = [part.num_own(graph) for part in leans]
+        column = leans[int(np.argmax(sizes))].columns[1] if leans else None
+        eliminated = [part for part in leans if part.columns[1] == column]
+        own = [part for part in parts if isinstance(part, TermOfDuels)]
+        rest = [part for part in parts if part not in own]
+        return cls(
+            tuple(part for part in own if part not in eliminated),
+            tuple(eliminated),
+            None if not rest else rest[0] if len(rest) == 1 else gpflow.kernels.Sum(rest),
+        )
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """(q,) standard deviations of the leans of a level."""
+        return tf.sqrt(tf.stack([tf.convert_to_tensor(term.variance) for term in self.leans]))
+
+    def border_scale(self, graph: DuelGraph) -> tf.Tensor:
+        """(p,) standard deviations of the coefficients of the border."""
+        return tf.sqrt(tf.concat([term.variances(graph) for term in self.border], 0))
+
+    def border_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+        """(N, p), what these are multiplied by in rows (N, ...)."""
+        return tf.concat([term.columns_of(graph, inputs) for term in self.border], 1)
+
+    def columns(self, graph: DuelGraph) -> FloatArray:
+        """X of the border, (t, p), of the losers less of the winners."""
+
+        def lay_out() -> FloatArray:
+            with tf.init_scope():
+                rows = self.border_of(graph, tf.constant(graph.rows)).numpy()
+            return np.asarray(rows[graph.losers] - rows[graph.winners])
+
+        return graph.once(f"border {[term.columns for term in self.border]}", lay_out)
+
+    def numbers(self, graph: DuelGraph | None) -> FloatArray:
+        """(L,) of the levels that lean, ascending."""
+        return self.leans[0].levels(graph).astype(float)
+
+    def levels(self, graph: DuelGraph) -> Levels:
+        """What each site sees of which level."""
+
+        def lay_out() -> Levels:
+            numbers, column = self.numbers(graph), self.leans[0].columns[1]
+            level = np.searchsorted(numbers, graph.rows[graph.winners, column])
+            level = np.minimum(level, len(numbers) - 1)
+            said = graph.rows[:, [term.columns[0] for term in self.leans]]
+            known = numbers[level] == graph.rows[graph.winners, column]
+            step = said[graph.losers] - said[graph.winners]
+            return Levels(level, step * known[:, None], len(numbers))
+
+        return graph.once(f"levels {[term.columns for term in self.leans]}", lay_out)
+
+    def entries(
+        self, graph: DuelGraph | None, inputs: tf.Tensor
+    ) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """Which effect each row (N, ...) sees by each lean, (N,), and how much of it, (N,)."""
+        numbers = self.numbers(graph)
+        found = []
+        for k, (term, scale) in enumerate(zip(self.leans, tf.unstack(self.scale), strict=True)):
+            values, number = tf.unstack(term.said_columns(inputs), axis=1)
+            levels = tf.constant(numbers, number.dtype)
+            place = tf.minimum(tf.searchsorted(levels, number), len(numbers) - 1)
+            known = tf.cast(tf.gather(levels, place) == number, number.dtype)
+            found.append((place * len(self.leans) + k, scale * values * known))
+        return found
+
+    def features(
+        self, of_u: Callable[[tf.Tensor], tf.Tensor], graph: DuelGraph | None
+    ) -> FeaturesBesideEffects:
+        """Those of rows for u, (N, m), and what else they see."""
+        number = len(self.leans) * len(self.numbers(graph))
+        return FeaturesBesideEffects(of_u, partial(self.entries, graph), number)
+
+
+def without_levels(problem: DuelProblem, terms: TermsOfDuels) -> DuelProblem:
+    """A problem whose kernel lacks the leans that are eliminated."""
+    parts = [part for part in parts_of(problem.kernel) if part not in terms.leans]
+    return problem._replace(kernel=parts[0] if len(parts) == 1 else gpflow.kernels.Sum(parts))
+
+
+def with_levels(prior: DuelPrior, terms: TermsOfDuels, graph: DuelGraph) -> DuelPrior:
+    """The prior of a problem without the leans of one column of levels, with these."""
+    base = prior.covariance
+    assert isinstance(base, NoResidual)
+    layout, of_u = graph.layout, prior.features
+
+    def features(inputs: tf.Tensor) -> tf.Tensor:
+        return of_u(widened(inputs, layout))
+
+    beside = terms.features(features, graph)
+    covariance = LowRankWithLevels(base, terms.levels(graph), terms.scale)
+    return replace(prior, covariance=covariance, features=beside.whole, beside=beside)
+
+
+def over_items_alone(graph: DuelGraph) -> DuelGraph:
+    """The sites of a graph between its items, whatever else was said of them."""
+
+    def lay_out() -> DuelGraph:
+        items, item = graph.items
+        layout = graph.layout._replace(covariates=0, judged=False)
+        ends = item[graph.winners], item[graph.losers]
+        return replace(graph, rows=items, winners=ends[0], losers=ends[1], layout=layout)
+
+    return graph.once("over items alone", lay_out)
+
+
+def beside_items(
+    terms: TermsOfDuels, graph: DuelGraph, of_items: Callable[[tf.Tensor], tf.Tensor]
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """The features of rows, (N, m + p), next to those of their items, (N, m), the border."""
+    scale = terms.border_scale(graph)
+
+    def features(inputs: tf.Tensor) -> tf.Tensor:
+        inputs = widened(inputs, graph.layout)
+        items = of_items(inputs[:, : graph.layout.first_covariate])
+        return tf.concat([items, terms.border_of(graph, inputs) * scale], 1)
+
+    return features

@@ -1,0 +1,243 @@
+"""Low rank, next to effects of many levels of which each site sees one: these are eliminated.
+
+z = Phi u + x_l e_l with u ~ N(0, I), l the level of a site (its judge, say), x (q,) what it sees
+of it, and whitened effects e_l ~ N(0, I), (q,) of each of L levels. The sites of different levels
+meet in u alone, so that with the sums over the sites of each level
+
+    S = Σ T x x'    R = Σ T x Phi    b = Σ s x    G = (I + S)⁻¹
+
+u has the Schur complement `P = I + Lambda - Σ R'G R` and the shift `h - Σ R'G b`, and
+`e | u ~ N(G (b - R u), G)`. ½ log|P| over z gains ½ Σ log|I + S|. O(t m + L m²) a sweep, besides
+what Phi takes. (Henderson 1984 absorbs such effects in mixed-model equations.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import tensorflow as tf
+
+from sparse_prefgp.covariances.base import Column, Intermediates, SequentialState
+from sparse_prefgp.covariances.low_rank import NoResidual
+from sparse_prefgp.covariances.low_rank_base import (
+    InducingPosterior,
+    LowRank,
+    Sums,
+    condition,
+)
+from sparse_prefgp.data.graph import Groups
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.linalg import add_to_diagonal
+
+# `LevelsPosterior`, where others have one of u alone.
+JointPosterior: TypeAlias = Any
+
+
+class Levels(NamedTuple):
+    """Which level each site sees, and what of it."""
+
+    number: IntArray
+    """(t,) 0, 1, … below `size`."""
+    values: FloatArray
+    """(t, q)."""
+    size: int
+    """L."""
+
+
+class LevelsPosterior(NamedTuple):
+    """The Gaussian over u and all e, (m + L q,) in this order."""
+
+    u: InducingPosterior
+    gain: tf.Tensor
+    """G, (L, q, q), the covariance of e given u."""
+    crossed: tf.Tensor
+    """G R, (L, q, m)."""
+    effects: tf.Tensor
+    """E e, (L, q)."""
+    half_log_det: tf.Tensor
+    """½ log|P| of both."""
+
+    @classmethod
+    def of(cls, precision: tf.Tensor, shift: tf.Tensor, size: int, each: int) -> LevelsPosterior:
+        """That with this precision (m + L q, m + L q), prior included, and shift (m + L q, 1).
+
+        :param size: m.
+        :param each: q.
+        """
+        blocks = _diagonal_blocks(precision[size:, size:], each)
+        gain = tf.linalg.inv(blocks)
+        rows = tf.reshape(precision[size:, :size], [-1, each, size])
+        crossed = tf.matmul(gain, rows)
+        flat, shifts = tf.reshape(crossed, [-1, size]), shift[size:]
+        rest = precision[:size, :size] - tf.matmul(precision[size:, :size], flat, transpose_a=True)
+        rest = 0.5 * (rest + tf.transpose(rest))
+        u = condition(rest, shift[:size] - tf.matmul(flat, shifts, transpose_a=True))
+        alone = tf.matmul(gain, tf.reshape(shifts, [-1, each, 1]))[..., 0]
+        effects = alone - tf.reshape(tf.matmul(flat, u.mean), [-1, each])
+        more = 0.5 * tf.reduce_sum(tf.linalg.slogdet(blocks).log_abs_determinant)
+        return cls(u, gain, crossed, effects, u.half_log_det + more)
+
+    @property
+    def mean(self) -> tf.Tensor:
+        """(m + L q, 1)."""
+        return tf.concat([self.u.mean, tf.reshape(self.effects, [-1, 1])], 0)
+
+    @property
+    def with_u(self) -> tf.Tensor:
+        """-Cov[e, u] = G R P⁻¹, (L, q, m)."""
+        return tf.tensordot(self.crossed, self.u.covariance, 1)
+
+    def own(self, with_u: tf.Tensor) -> tf.Tensor:
+        """Cov e of each level, (L, q, q).
+
+        :param with_u: the property.
+        """
+        return self.gain + tf.matmul(with_u, self.crossed, transpose_b=True)
+
+    @property
+    def covariance(self) -> tf.Tensor:
+        """(m + L q, m + L q)."""
+        size = self.crossed.shape[-1]
+        with_u = tf.reshape(self.with_u, [-1, size])
+        crossed = tf.reshape(self.crossed, [-1, size])
+        between = _block_diagonal(self.gain) + tf.matmul(with_u, crossed, transpose_b=True)
+        above = tf.concat([self.u.covariance, -tf.transpose(with_u)], 1)
+        return tf.concat([above, tf.concat([-with_u, between], 1)], 0)
+
+
+class LowRankWithLevels(LowRank):
+    """Of z = Phi u + x_l e_l, with the effects of each level eliminated.
+
+    :param base: of Phi u alone.
+    :param levels: of the sites.
+    :param scale: (q,) by which the values are multiplied: standard deviations of the effects.
+    """
+
+    def __init__(self, base: NoResidual, levels: Levels, scale: tf.Tensor) -> None:
+        self._base, self._scale = base, scale
+        self._number, self._size = levels.number, levels.size
+        with tf.init_scope():
+            self._values = [tf.constant(column) for column in levels.values.T.copy()]
+            self._at = tf.constant(levels.number, tf.int32)
+        self._groups = Groups(levels.number, levels.size)
+        fixed = tf.unstack(tf.stop_gradient(scale))
+        self._x = [x * s for x, s in zip(self._values, fixed, strict=True)]
+
+    def _summed(self, each: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Sums over the sites of each level, (L, k) of k times (t,)."""
+        return tf.stack([self._groups.sums(values) for values in each], 1)
+
+    def _of_sites(self, each: tf.Tensor) -> tf.Tensor:
+        """Σ x_k each_k of the level of every site, (t,), of (L, q)."""
+        picked = tf.unstack(tf.gather(each, self._at), axis=1)
+        return tf.add_n([x * value for x, value in zip(self._x, picked, strict=True)])
+
+    # Conditioning.
+
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
+        return self._base.own(precision, shift)
+
+    def own_half_log_det(self, own: Intermediates) -> tf.Tensor:
+        return self._base.own_half_log_det(own)
+
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Sums:
+        """Of u and all e, the sums over levels as a border."""
+        of_u = self._base.sums(precision, shift, own)
+        weighted = [precision * x for x in self._x]
+        q, n = len(self._x), self._size
+        squares = self._summed([w * x for w in weighted for x in self._x])
+        rows = [self._base.grouped(w, self._number, n) for w in weighted]
+        crossed = tf.reshape(tf.stack(rows, 1), [n * q, -1])
+        shifts = tf.reshape(self._summed([shift * x for x in self._x]), [-1, 1])
+        blocks = _block_diagonal(tf.reshape(squares, [n, q, q]))
+        above = tf.concat([of_u.precision, tf.transpose(crossed)], 1)
+        return Sums(
+            tf.concat([above, tf.concat([crossed, blocks], 1)], 0),
+            tf.concat([of_u.shift, shifts], 0),
+        )
+
+    def posterior_of(self, sums: Sums) -> JointPosterior:
+        precision = add_to_diagonal(sums.precision, tf.ones([], sums.precision.dtype))
+        q = len(self._x)
+        return LevelsPosterior.of(precision, sums.shift, precision.shape[0] - self._size * q, q)
+
+    def marginals_under(self, u: JointPosterior, own: Intermediates) -> tuple[tf.Tensor, tf.Tensor]:
+        mean, variance = self._base.marginals_under(u.u, own)
+        with_u = u.with_u
+        variance -= 2.0 * tf.add_n(
+            [x * along for x, along in zip(self._x, self._along(with_u), strict=True)]
+        )
+        among = tf.unstack(u.own(with_u), axis=1)
+        variance += tf.add_n(
+            [x * self._of_sites(each) for x, each in zip(self._x, among, strict=True)]
+        )
+        return mean + self._of_sites(u.effects), variance
+
+    def _along(self, with_u: tf.Tensor) -> list[tf.Tensor]:
+        """-Cov[e_k, Phi u] of the level of every site, q times (t,)."""
+        tables = tf.unstack(with_u, axis=1)
+        return [self._base.along(table, self._number) for table in tables]
+
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: JointPosterior, own: Intermediates
+    ) -> tf.Tensor:
+        # d/dPhi = (s - T E z) (E u)' - T Cov[z, u], and the same of x with e. Cov[z, u] is
+        # (Phi - x G R) P⁻¹.
+        left = shift - precision * self._of_sites(u.effects)
+        with_u = u.with_u
+        total = self._base.surrogate_under(precision, left, u.u, own)
+        for x, table in zip(self._x, tf.unstack(with_u, axis=1), strict=True):
+            total += self._base.pulled(precision * x, table, self._number)
+        mean, _ = self._base.marginals_under(u.u, own)
+        unseen = left - precision * mean
+        effects = tf.unstack(tf.gather(u.effects, self._at), axis=1)
+        among, along = tf.unstack(u.own(with_u), axis=1), self._along(with_u)
+        slopes = []
+        for k, values in enumerate(self._values):
+            with_effect = self._of_sites(among[k]) - along[k]
+            slope = unseen * effects[k] - precision * with_effect
+            slopes.append(tf.reduce_sum(values * slope))
+        return total + tf.reduce_sum(tf.stop_gradient(tf.stack(slopes)) * self._scale)
+
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        both = [self._summed([values * x for x in self._values]) for values in (left, right)]
+        own = tf.reduce_sum(both[0] * both[1], 0) * self._scale**2
+        return self._base.quadratic(left, right) + tf.reduce_sum(own)
+
+    # One site after the other, O((m + L q)²) each.
+
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        u = self.conditioned(precision, shift).u
+        return SequentialState(u.covariance, u.mean[:, 0])
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        x = tf.stack([values[site] for values in self._x])
+        effects = tf.one_hot(self._at[site], self._size, dtype=x.dtype)[:, None] * x
+        features = tf.concat([self._base.site_features(site), tf.reshape(effects, [-1])], 0)
+        covariance = tf.linalg.matvec(state.covariance, features)
+        return Column(
+            covariance,
+            mean=tf.reduce_sum(features * state.mean),
+            variance=tf.reduce_sum(features * covariance),
+        )
+
+    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
+        return None
+
+
+def _block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
+    """(L q, L q) of blocks (L, q, q)."""
+    n, q = blocks.shape[0], blocks.shape[1]
+    if q == 1:
+        return tf.linalg.diag(blocks[:, 0, 0])
+    whole = tf.eye(n, dtype=blocks.dtype)[:, None, :, None] * blocks[:, :, None, :]
+    return tf.reshape(whole, [n * q, n * q])
+
+
+def _diagonal_blocks(matrix: tf.Tensor, each: int) -> tf.Tensor:
+    """The blocks (L, q, q) of which `_block_diagonal` makes a matrix (L q, L q)."""
+    if each == 1:
+        return tf.linalg.diag_part(matrix)[:, None, None]
+    apart = tf.reshape(matrix, [matrix.shape[0] // each, each, -1, each])
+    return tf.transpose(tf.linalg.diag_part(tf.transpose(apart, [1, 3, 0, 2])), [2, 0, 1])
