@@ -20,6 +20,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import CompiledKernel, DuelPrior, DuelProblem
+from sparse_prefgp.approximations.duel_terms import TermsOfDuels, with_levels, without_levels
 from sparse_prefgp.approximations.inducing import (
     InducingApproximation,
     SummedApproximation,
@@ -30,7 +31,7 @@ from sparse_prefgp.approximations.inducing import (
 from sparse_prefgp.approximations.layout import FeatureLayout
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
-from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIntermediates
+from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.data.events import Doors, with_noises
 from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, noises_of
 from sparse_prefgp.engines.base import SweepState
@@ -166,22 +167,23 @@ class Algebra:
         self.items = None if stream.items is None else stream.items.features
         self.about_sets = stream.scan.sets.any
         self._approximation = approximation
+        self._terms = eliminated(parameters, approximation, self.about_sets)
         self._rows = None
         if layout.over_items:
             assert self.items is not None
             self._rows = as_float(self.items)
-        alone = self._problem()
+        problem = self._problem()
         self._compiled = CompiledKernel(
             *(
                 _Fused(function, parameters.variables)
                 for function in (
-                    partial(related_to_pairs, alone),
-                    partial(_difference_variance, alone.kernel),
+                    partial(related_to_pairs, problem),
+                    partial(_difference_variance, problem.kernel),
                 )
             )
         )
         self._factor = self._jitter = self._source = tf.zeros([])
-        self._posterior = Natural.prior(parameters.size).posterior()
+        self.begin(Natural.prior(parameters.size))
         self._values: FloatArray | None = None
         self.num_values = len(parameters.values())
 
@@ -208,7 +210,7 @@ class Algebra:
     def _problem(self, graph: Any = None) -> DuelProblem:
         p = self.parameters
         kernel, mean_function = p.on_rows()
-        return DuelProblem(
+        problem = DuelProblem(
             graph,
             kernel,
             mean_function,
@@ -221,6 +223,7 @@ class Algebra:
             taste=p.taste_on_rows(),
             centre=p.centre,
         )
+        return problem if self._terms is None else without_levels(problem, self._terms)
 
     def use(self, values: FloatArray) -> None:
         """Take these hyperparameters, unless they are those at hand."""
@@ -238,9 +241,9 @@ class Algebra:
             return factor, jitter, factor
         return factor, jitter, whitened(problem, (factor, jitter)).features(self._rows)
 
-    def begin(self, posterior: InducingPosterior) -> None:
-        """Take the marginals of the coming pass from `posterior`."""
-        self._posterior = posterior
+    def begin(self, total: Natural) -> None:
+        """Take the marginals of the coming pass from this posterior."""
+        self._posterior = total.posterior(*size_of_levels(self._terms))
 
     def _prior(self, chunk: ChunkGraph, look: bool) -> tuple[DuelPrior, LowRank]:
         """The prior of a chunk, and its covariance, from the source."""
@@ -253,6 +256,8 @@ class Algebra:
         else:
             basis = whitened(problem, (self._source, self._jitter))
             prior = approximation.over_duels(problem, basis, self.size, look)
+        if self._terms is not None:
+            prior = with_levels(prior, self._terms, chunk.graph)
         return prior, cast(LowRank, prior.covariance)
 
     @staticmethod
@@ -313,6 +318,21 @@ class Algebra:
             _, _, source = self._make_source()
         upstream = tf.reshape(tf.constant(slope, source.dtype), source.shape)
         return np.asarray(flat_gradient(tape, source, variables, upstream).numpy())
+
+
+def eliminated(
+    parameters: Hyperparameters, approximation: SummedApproximation, about_sets: bool
+) -> TermsOfDuels | None:
+    """The terms of duels whose leans are eliminated; None where sites of several levels meet."""
+    if about_sets or approximation.has_blocks or parameters.taste is not None:
+        return None
+    terms = TermsOfDuels.of(parameters.on_rows()[0], None)
+    return terms if terms.leans else None
+
+
+def size_of_levels(terms: TermsOfDuels | None) -> tuple[int, int]:
+    """How many levels are eliminated, and how many effects each has."""
+    return (0, 0) if terms is None else (len(terms.numbers(None)), len(terms.leans))
 
 
 def _sites(sites: FloatArray) -> Sites:

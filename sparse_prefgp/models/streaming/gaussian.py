@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.low_rank_base import InducingPosterior, Sums, condition
+from sparse_prefgp.covariances.levels import JointPosterior, LevelsPosterior
+from sparse_prefgp.covariances.low_rank_base import Sums, condition
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -56,9 +57,16 @@ class Natural(NamedTuple):
         """What sites say of u."""
         return cls(sums.precision.numpy(), sums.shift.numpy()[:, 0])
 
-    def posterior(self) -> InducingPosterior:
-        """The Gaussian itself; its ½ log|P| is NaN where the precision is not positive definite."""
-        return condition(*map(as_float, (self.precision, self.shift[:, None])))
+    def posterior(self, levels: int = 0, each: int = 0) -> JointPosterior:
+        """The Gaussian itself; its ½ log|P| is NaN where the precision is not positive definite.
+
+        :param levels: how many levels come last, which do not meet: these are eliminated.
+        :param each: effects of a level.
+        """
+        precision, shift = map(as_float, (self.precision, self.shift[:, None]))
+        if not levels:
+            return condition(precision, shift)
+        return LevelsPosterior.of(precision, shift, len(self.shift) - levels * each, each)
 
 
 def numbers_of(size: int) -> int:

@@ -15,7 +15,7 @@ from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.engines import PartitionedEP
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
-from sparse_prefgp.models.streaming.algebra import Algebra
+from sparse_prefgp.models.streaming.algebra import Algebra, eliminated, size_of_levels
 from sparse_prefgp.models.streaming.cluster import Cluster
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
@@ -123,7 +123,10 @@ class StreamInference:
         """That of parts which learn by these parameters: the same one as long as it is possible."""
         self._follow(parameters)
         if self._coordinator is None:
-            self._coordinator = Coordinator(self.parts(parameters), parameters.size, self._engine)
+            sets = self._stream.scan.sets.any
+            levels = size_of_levels(eliminated(parameters, self._approximation, sets))
+            pool = self.parts(parameters)
+            self._coordinator = Coordinator(pool, parameters.size, self._engine, levels)
         return self._coordinator
 
     def parts(self, parameters: Hyperparameters) -> Pool:

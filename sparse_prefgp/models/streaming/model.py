@@ -15,8 +15,9 @@ import tensorflow as tf
 from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
+from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
 from sparse_prefgp.approximations.inducing import whitened
-from sparse_prefgp.covariances.coefficients import Leans
+from sparse_prefgp.covariances.coefficients import Leans, widened
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
@@ -134,7 +135,12 @@ class SolvedParts:
             centre=parameters.centre,
         )
         terms = terms_of(self.total.posterior())
-        return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)
+        of_duels = TermsOfDuels.of(kernel, None)
+        if not of_duels.leans:
+            return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)
+        of_u = whitened(without_levels(problem, of_duels)).of_inputs
+        beside = of_duels.features(lambda x: of_u(widened(x, parameters.row_layout)), None)
+        return Posterior(kernel, mean_function, beside.whole, terms, beside=beside)
 
     @cached_property
     def strangers(self) -> Strangers:

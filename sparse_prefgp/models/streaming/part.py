@@ -203,7 +203,7 @@ class Part:
     def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
         """One local sweep over all sites from the same marginals."""
         algebra, found, site = self.algebra, SiteSums(), Natural.zeros(self.algebra.num_inducing)
-        algebra.begin(cavity.plus(self._site).posterior())
+        algebra.begin(cavity.plus(self._site))
         sweep = partial(algebra.sweep, damping=damping, look=correct)
         for at, (new, here, sums) in self._pass(sweep, seen):
             self.store.write(at.start, at.sites, new)
@@ -221,7 +221,7 @@ class Part:
     def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
         """Gradient of what this part adds to the evidence, its sites held."""
         algebra, found = self.algebra, SiteSums()
-        algebra.begin(cavity.plus(self._site).posterior())
+        algebra.begin(cavity.plus(self._site))
         gradient, by_source = np.zeros(algebra.num_values), np.zeros(())
         for _, (own, here, slope) in self._pass(algebra.pull, seen):
             gradient, by_source = gradient + own, by_source + slope

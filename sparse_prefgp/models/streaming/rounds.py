@@ -183,10 +183,13 @@ class Coordinator:
     """Knows of each part its Gaussian site over u, and nothing of its duels.
 
     :param size: m.
+    :param levels: how many levels are eliminated, and how many effects each has.
     """
 
-    def __init__(self, pool: Pool, size: int, settings: PartitionedEP) -> None:
-        self._pool = pool
+    def __init__(
+        self, pool: Pool, size: int, settings: PartitionedEP, levels: tuple[int, int] = (0, 0)
+    ) -> None:
+        self._pool, self._levels = pool, levels
         self._size = size
         self.settings = settings
         number = len(pool.rows)
@@ -275,7 +278,7 @@ class Coordinator:
         outcome = None
         while True:
             lost = self._lost
-            half_log_det = float(self.total.posterior().half_log_det)
+            half_log_det = float(self.total.posterior(*self._levels).half_log_det)
             self.at = PassLabel("gradient", 0, self.at.change)
             replies = self._ask(values, gradient=True)
             if self._lost == lost:
@@ -296,7 +299,7 @@ class Coordinator:
         self, values: FloatArray, number: int, damping: float, tolerance: float, begin: bool
     ) -> tuple[Round, float, float]:
         started = time.perf_counter()
-        half_log_det = float(self.total.posterior().half_log_det)
+        half_log_det = float(self.total.posterior(*self._levels).half_log_det)
         known = self._correction
         correct = known is None or known[0] != values.tobytes()
         replies = self._ask(
