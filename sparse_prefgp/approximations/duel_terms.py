@@ -83,10 +83,12 @@ class TermsOfDuels(NamedTuple):
 
         def lay_out() -> Levels:
             numbers, column = self.numbers(graph), self.leans[0].columns[1]
-            level = np.searchsorted(numbers, graph.rows[graph.winners, column])
-            level = np.minimum(level, len(numbers) - 1)
+            # A side of which nothing is said names nobody.
+            ends = graph.rows[graph.winners, column], graph.rows[graph.losers, column]
+            named = np.maximum(*ends)
+            level = np.minimum(np.searchsorted(numbers, named), len(numbers) - 1)
             said = graph.rows[:, [term.columns[0] for term in self.leans]]
-            known = numbers[level] == graph.rows[graph.winners, column]
+            known = numbers[level] == named
             step = said[graph.losers] - said[graph.winners]
             return Levels(level, step * known[:, None], len(numbers))
 
@@ -116,7 +118,12 @@ class TermsOfDuels(NamedTuple):
 
 def without_levels(problem: DuelProblem, terms: TermsOfDuels) -> DuelProblem:
     """A problem whose kernel lacks the leans that are eliminated."""
-    parts = [part for part in parts_of(problem.kernel) if part not in terms.leans]
+    gone = [term.columns for term in terms.leans]  # terms are made anew for each kernel on rows
+    parts = [
+        part
+        for part in parts_of(problem.kernel)
+        if not (isinstance(part, LeanTerm) and part.columns in gone)
+    ]
     return problem._replace(kernel=parts[0] if len(parts) == 1 else gpflow.kernels.Sum(parts))
 
 
