@@ -45,6 +45,48 @@ class Levels(NamedTuple):
     """L."""
 
 
+class LevelSums(NamedTuple):
+    """What sites say of u and of all e, without gradient."""
+
+    of_u: Sums
+    blocks: tf.Tensor
+    """S, (L, q, q)."""
+    rows: tf.Tensor
+    """R, (L, q, m)."""
+    shifts: tf.Tensor
+    """b, (L, q)."""
+
+    @classmethod
+    def parted(cls, precision: tf.Tensor, shift: tf.Tensor, levels: int, each: int) -> LevelSums:
+        """Those of both as one, (m + L q, m + L q) and (m + L q, 1), where levels do not meet."""
+        m = precision.shape[0] - levels * each
+        return cls(
+            Sums(precision[:m, :m], shift[:m]),
+            _diagonal_blocks(precision[m:, m:], each),
+            tf.reshape(precision[m:, :m], [levels, each, m]),
+            tf.reshape(shift[m:], [levels, each]),
+        )
+
+    @property
+    def precision(self) -> tf.Tensor:
+        """Of u and all e, (m + L q, m + L q)."""
+        rows = tf.reshape(self.rows, [-1, self.rows.shape[-1]])
+        above = tf.concat([self.of_u.precision, tf.transpose(rows)], 1)
+        return tf.concat([above, tf.concat([rows, _block_diagonal(self.blocks)], 1)], 0)
+
+    @property
+    def shift(self) -> tf.Tensor:
+        """Of u and all e, (m + L q, 1)."""
+        return tf.concat([self.of_u.shift, tf.reshape(self.shifts, [-1, 1])], 0)
+
+    def posterior(self) -> LevelsPosterior:
+        """Of u and e ~ N(0, I) under these sites alone."""
+        one = tf.ones([], self.blocks.dtype)
+        of_u = self.of_u._replace(precision=add_to_diagonal(self.of_u.precision, one))
+        blocks = self.blocks + tf.eye(self.blocks.shape[-1], dtype=one.dtype)
+        return LevelsPosterior.of(self._replace(of_u=of_u, blocks=blocks))
+
+
 class LevelsPosterior(NamedTuple):
     """The Gaussian over u and all e, (m + L q,) in this order."""
 
@@ -59,22 +101,17 @@ class LevelsPosterior(NamedTuple):
     """½ log|P| of both."""
 
     @classmethod
-    def of(cls, precision: tf.Tensor, shift: tf.Tensor, size: int, each: int) -> LevelsPosterior:
-        """That with this precision (m + L q, m + L q), prior included, and shift (m + L q, 1).
-
-        :param size: m.
-        :param each: q.
-        """
-        blocks = _diagonal_blocks(precision[size:, size:], each)
+    def of(cls, precision: LevelSums) -> LevelsPosterior:
+        """That with this precision and shift, the prior included."""
+        of_u, blocks, rows, shifts = precision
         gain = tf.linalg.inv(blocks)
-        rows = tf.reshape(precision[size:, :size], [-1, each, size])
         crossed = tf.matmul(gain, rows)
-        flat, shifts = tf.reshape(crossed, [-1, size]), shift[size:]
-        rest = precision[:size, :size] - tf.matmul(precision[size:, :size], flat, transpose_a=True)
-        rest = 0.5 * (rest + tf.transpose(rest))
-        u = condition(rest, shift[:size] - tf.matmul(flat, shifts, transpose_a=True))
-        alone = tf.matmul(gain, tf.reshape(shifts, [-1, each, 1]))[..., 0]
-        effects = alone - tf.reshape(tf.matmul(flat, u.mean), [-1, each])
+        flat = tf.reshape(crossed, [-1, crossed.shape[-1]])
+        rest = of_u.precision - tf.matmul(tf.reshape(rows, flat.shape), flat, transpose_a=True)
+        seen = tf.matmul(flat, tf.reshape(shifts, [-1, 1]), transpose_a=True)
+        u = condition(0.5 * (rest + tf.transpose(rest)), of_u.shift - seen)
+        alone = tf.linalg.matvec(gain, shifts)
+        effects = alone - tf.reshape(tf.matmul(flat, u.mean), shifts.shape)
         more = 0.5 * tf.reduce_sum(tf.linalg.slogdet(blocks).log_abs_determinant)
         return cls(u, gain, crossed, effects, u.half_log_det + more)
 
@@ -141,26 +178,18 @@ class LowRankWithLevels(LowRank):
     def own_half_log_det(self, own: Intermediates) -> tf.Tensor:
         return self._base.own_half_log_det(own)
 
-    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Sums:
-        """Of u and all e, the sums over levels as a border."""
-        of_u = self._base.sums(precision, shift, own)
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Any:
+        """`LevelSums`."""
         weighted = [precision * x for x in self._x]
         q, n = len(self._x), self._size
         squares = self._summed([w * x for w in weighted for x in self._x])
         rows = [self._base.grouped(w, self._number, n) for w in weighted]
-        crossed = tf.reshape(tf.stack(rows, 1), [n * q, -1])
-        shifts = tf.reshape(self._summed([shift * x for x in self._x]), [-1, 1])
-        blocks = _block_diagonal(tf.reshape(squares, [n, q, q]))
-        above = tf.concat([of_u.precision, tf.transpose(crossed)], 1)
-        return Sums(
-            tf.concat([above, tf.concat([crossed, blocks], 1)], 0),
-            tf.concat([of_u.shift, shifts], 0),
+        return LevelSums(
+            self._base.sums(precision, shift, own),
+            tf.reshape(squares, [n, q, q]),
+            tf.stack(rows, 1),
+            self._summed([shift * x for x in self._x]),
         )
-
-    def posterior_of(self, sums: Sums) -> JointPosterior:
-        precision = add_to_diagonal(sums.precision, tf.ones([], sums.precision.dtype))
-        q = len(self._x)
-        return LevelsPosterior.of(precision, sums.shift, precision.shape[0] - self._size * q, q)
 
     def marginals_under(self, u: JointPosterior, own: Intermediates) -> tuple[tf.Tensor, tf.Tensor]:
         mean, variance = self._base.marginals_under(u.u, own)

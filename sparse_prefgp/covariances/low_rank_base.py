@@ -107,11 +107,7 @@ class LowRank(SequentialCovariance, ABC):
         found = self.sums(precision, shift, own)
         if self.known is not None:
             found = Sums(*(mine + theirs for mine, theirs in zip(found, self.known, strict=True)))
-        return LowRankIntermediates(self.posterior_of(found), own)
-
-    def posterior_of(self, sums: Sums) -> InducingPosterior:
-        """q(u) under these sums alone."""
-        return sums.posterior()
+        return LowRankIntermediates(found.posterior(), own)
 
     @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:

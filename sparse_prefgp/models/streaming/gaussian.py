@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.levels import JointPosterior, LevelsPosterior
+from sparse_prefgp.covariances.levels import JointPosterior, LevelsPosterior, LevelSums
 from sparse_prefgp.covariances.low_rank_base import Sums, condition
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -66,7 +66,7 @@ class Natural(NamedTuple):
         precision, shift = map(as_float, (self.precision, self.shift[:, None]))
         if not levels:
             return condition(precision, shift)
-        return LevelsPosterior.of(precision, shift, len(self.shift) - levels * each, each)
+        return LevelsPosterior.of(LevelSums.parted(precision, shift, levels, each))
 
 
 def numbers_of(size: int) -> int:
