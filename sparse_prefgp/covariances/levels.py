@@ -56,29 +56,6 @@ class LevelSums(NamedTuple):
     shifts: tf.Tensor
     """b, (L, q)."""
 
-    @classmethod
-    def parted(cls, precision: tf.Tensor, shift: tf.Tensor, levels: int, each: int) -> LevelSums:
-        """Those of both as one, (m + L q, m + L q) and (m + L q, 1), where levels do not meet."""
-        m = precision.shape[0] - levels * each
-        return cls(
-            Sums(precision[:m, :m], shift[:m]),
-            _diagonal_blocks(precision[m:, m:], each),
-            tf.reshape(precision[m:, :m], [levels, each, m]),
-            tf.reshape(shift[m:], [levels, each]),
-        )
-
-    @property
-    def precision(self) -> tf.Tensor:
-        """Of u and all e, (m + L q, m + L q)."""
-        rows = tf.reshape(self.rows, [-1, self.rows.shape[-1]])
-        above = tf.concat([self.of_u.precision, tf.transpose(rows)], 1)
-        return tf.concat([above, tf.concat([rows, _block_diagonal(self.blocks)], 1)], 0)
-
-    @property
-    def shift(self) -> tf.Tensor:
-        """Of u and all e, (m + L q, 1)."""
-        return tf.concat([self.of_u.shift, tf.reshape(self.shifts, [-1, 1])], 0)
-
     def posterior(self) -> LevelsPosterior:
         """Of u and e ~ N(0, I) under these sites alone."""
         one = tf.ones([], self.blocks.dtype)
@@ -262,11 +239,3 @@ def _block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
         return tf.linalg.diag(blocks[:, 0, 0])
     whole = tf.eye(n, dtype=blocks.dtype)[:, None, :, None] * blocks[:, :, None, :]
     return tf.reshape(whole, [n * q, n * q])
-
-
-def _diagonal_blocks(matrix: tf.Tensor, each: int) -> tf.Tensor:
-    """The blocks (L, q, q) of which `_block_diagonal` makes a matrix (L q, L q)."""
-    if each == 1:
-        return tf.linalg.diag_part(matrix)[:, None, None]
-    apart = tf.reshape(matrix, [matrix.shape[0] // each, each, -1, each])
-    return tf.transpose(tf.linalg.diag_part(tf.transpose(apart, [1, 3, 0, 2])), [2, 0, 1])

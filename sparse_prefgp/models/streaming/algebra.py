@@ -40,7 +40,7 @@ from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.outcomes import cuts_of
-from sparse_prefgp.models.streaming.gaussian import Natural
+from sparse_prefgp.models.streaming.gaussian import Natural, Size
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -183,7 +183,7 @@ class Algebra:
             )
         )
         self._factor = self._jitter = self._source = tf.zeros([])
-        self.begin(Natural.prior(parameters.size))
+        self.begin(Natural.prior(self.natural_size))
         self._values: FloatArray | None = None
         self.num_values = len(parameters.values())
 
@@ -193,9 +193,9 @@ class Algebra:
         return float(self._jitter)
 
     @property
-    def num_inducing(self) -> int:
-        """m, and coefficients besides."""
-        return self.parameters.size
+    def natural_size(self) -> Size:
+        """Of the Gaussian over inducing values, coefficients and leans."""
+        return size_of(self.parameters, self._approximation, self.about_sets)
 
     @property
     def tastes(self) -> bool:
@@ -243,7 +243,7 @@ class Algebra:
 
     def begin(self, total: Natural) -> None:
         """Take the marginals of the coming pass from this posterior."""
-        self._posterior = total.posterior(*size_of_levels(self._terms))
+        self._posterior = total.posterior()
 
     def _prior(self, chunk: ChunkGraph, look: bool) -> tuple[DuelPrior, LowRank]:
         """The prior of a chunk, and its covariance, from the source."""
@@ -330,9 +330,15 @@ def eliminated(
     return terms if terms.leans else None
 
 
-def size_of_levels(terms: TermsOfDuels | None) -> tuple[int, int]:
-    """How many levels are eliminated, and how many effects each has."""
-    return (0, 0) if terms is None else (len(terms.numbers(None)), len(terms.leans))
+def size_of(
+    parameters: Hyperparameters, approximation: SummedApproximation, about_sets: bool
+) -> Size:
+    """Of the Gaussian over inducing values, coefficients and leans."""
+    terms = eliminated(parameters, approximation, about_sets)
+    if terms is None:
+        return Size(parameters.size)
+    levels, each = len(terms.numbers(None)), len(terms.leans)
+    return Size(parameters.size - levels * each, levels, each)
 
 
 def _sites(sites: FloatArray) -> Sites:

@@ -17,65 +17,111 @@ from sparse_prefgp.covariances.low_rank_base import Sums, condition
 from sparse_prefgp.support.arrays import FloatArray
 
 
+class Size(NamedTuple):
+    """How many numbers a Gaussian over u has, and over effects of levels that do not meet."""
+
+    u: int
+    """m, with coefficients."""
+    levels: int = 0
+    """L."""
+    each: int = 0
+    """q, effects of a level."""
+
+    @property
+    def whole(self) -> int:
+        """m + L q."""
+        return self.u + self.levels * self.each
+
+
 class Natural(NamedTuple):
-    """precision (m, m), symmetric, and shift (m,) of a Gaussian over u, or of a site on it."""
+    """Natural parameters of a Gaussian over u and the effects e of levels, or of a site on it."""
 
     precision: FloatArray
+    """(m, m), symmetric."""
     shift: FloatArray
+    """(m,)."""
+    blocks: FloatArray
+    """(L, q, q), the precision of e."""
+    rows: FloatArray
+    """(L, q, m), what it is with u."""
+    shifts: FloatArray
+    """(L, q)."""
 
     @classmethod
-    def zeros(cls, size: int) -> Natural:
-        return cls(np.zeros((size, size)), np.zeros(size))
+    def zeros(cls, size: Size) -> Natural:
+        m, levels, q = size
+        shapes = (m, m), (m,), (levels, q, q), (levels, q, m), (levels, q)
+        return cls(*map(np.zeros, shapes))
 
     @classmethod
-    def prior(cls, size: int) -> Natural:
-        """Whitened u ~ N(0, I)."""
-        return cls(np.eye(size), np.zeros(size))
+    def prior(cls, size: Size) -> Natural:
+        """Whitened u, e ~ N(0, I)."""
+        nothing = cls.zeros(size)
+        blocks = nothing.blocks + np.eye(size.each)
+        return nothing._replace(precision=np.eye(size.u), blocks=blocks)
+
+    @property
+    def size(self) -> Size:
+        return Size(len(self.shift), *self.shifts.shape)
 
     def plus(self, other: Natural) -> Natural:
-        return Natural(self.precision + other.precision, self.shift + other.shift)
+        return Natural(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
     def minus(self, other: Natural) -> Natural:
-        return Natural(self.precision - other.precision, self.shift - other.shift)
+        return Natural(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
 
     def packed(self) -> FloatArray:
-        """The lower triangle by rows and then the shift: m (m + 1) / 2 + m numbers."""
+        """The lower triangle of u by rows, m (m + 1) / 2 numbers, then all else."""
         triangle = self.precision[np.tril_indices(len(self.shift))]
-        return np.concatenate([triangle, self.shift])
+        return np.concatenate([triangle, *(values.reshape(-1) for values in self[1:])])
 
     @classmethod
-    def unpacked(cls, numbers: FloatArray) -> Natural:
+    def unpacked(cls, numbers: FloatArray, size: Size) -> Natural:
         """What `packed` gave."""
-        size = size_of(len(numbers))
-        precision = np.zeros((size, size))
-        precision[np.tril_indices(size)] = numbers[: len(numbers) - size]
-        precision += np.tril(precision, -1).T
-        return cls(precision, numbers[len(numbers) - size :].copy())
+        made = cls.zeros(size)
+        m = size.u
+        lengths = [m * (m + 1) // 2, *(values.size for values in made[1:])]
+        triangle, *others = np.split(numbers, np.cumsum(lengths)[:-1])
+        made.precision[np.tril_indices(m)] = triangle
+        each = zip(others, made[1:], strict=True)
+        return cls(
+            made.precision + np.tril(made.precision, -1).T,
+            *(values.reshape(shape.shape).copy() for values, shape in each),
+        )
+
+    def parted(self, size: Size) -> Natural:
+        """One over u alone as one of this size, whose levels are its last places."""
+        m, levels, q = size
+        among = self.precision[m:, m:].reshape(levels, q, levels, q)
+        return Natural(
+            self.precision[:m, :m],
+            self.shift[:m],
+            np.ascontiguousarray(among[np.arange(levels), :, np.arange(levels)]),
+            self.precision[m:, :m].reshape(levels, q, m),
+            self.shift[m:].reshape(levels, q),
+        )
 
     @classmethod
-    def of(cls, sums: Sums) -> Natural:
-        """What sites say of u."""
-        return cls(sums.precision.numpy(), sums.shift.numpy()[:, 0])
+    def of(cls, sums: Sums | LevelSums) -> Natural:
+        """What sites say of u, and of the effects of levels where these are apart."""
+        of_u = sums.of_u if isinstance(sums, LevelSums) else sums
+        found = cls.zeros(Size(of_u.shift.shape[0]))
+        found = found._replace(precision=of_u.precision.numpy(), shift=of_u.shift.numpy()[:, 0])
+        if not isinstance(sums, LevelSums):
+            return found
+        blocks, rows, shifts = (x.numpy() for x in sums[1:])
+        return found._replace(blocks=blocks, rows=rows, shifts=shifts)
 
-    def posterior(self, levels: int = 0, each: int = 0) -> JointPosterior:
-        """The Gaussian itself; its ½ log|P| is NaN where the precision is not positive definite.
-
-        :param levels: how many levels come last, which do not meet: these are eliminated.
-        :param each: effects of a level.
-        """
-        precision, shift = map(as_float, (self.precision, self.shift[:, None]))
-        if not levels:
-            return condition(precision, shift)
-        return LevelsPosterior.of(LevelSums.parted(precision, shift, levels, each))
-
-
-def numbers_of(size: int) -> int:
-    """How many numbers `packed` has for m = size."""
-    return size * (size + 1) // 2 + size
+    def posterior(self) -> JointPosterior:
+        """The Gaussian itself; its ½ log|P| is NaN where the precision is not positive definite."""
+        precision, shift, *levels = map(as_float, self)
+        of_u = Sums(precision, shift[:, None])
+        if not self.size.levels:
+            return condition(*of_u)
+        return LevelsPosterior.of(LevelSums(of_u, *levels))
 
 
-def size_of(numbers: int) -> int:
-    """The inverse of `numbers_of`: m² + 3 m = 2 numbers."""
-    size = round((np.sqrt(9.0 + 8.0 * numbers) - 3.0) / 2.0)
-    assert numbers_of(size) == numbers
-    return size
+def numbers_of(size: Size | int) -> int:
+    """How many numbers `packed` has."""
+    m, levels, q = size if isinstance(size, Size) else Size(size)
+    return m * (m + 1) // 2 + m + levels * q * (q + m + 1)

@@ -15,7 +15,7 @@ from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.engines import PartitionedEP
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
-from sparse_prefgp.models.streaming.algebra import Algebra, eliminated, size_of_levels
+from sparse_prefgp.models.streaming.algebra import Algebra, size_of
 from sparse_prefgp.models.streaming.cluster import Cluster
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
@@ -124,9 +124,8 @@ class StreamInference:
         self._follow(parameters)
         if self._coordinator is None:
             sets = self._stream.scan.sets.any
-            levels = size_of_levels(eliminated(parameters, self._approximation, sets))
-            pool = self.parts(parameters)
-            self._coordinator = Coordinator(pool, parameters.size, self._engine, levels)
+            size = size_of(parameters, self._approximation, sets)
+            self._coordinator = Coordinator(self.parts(parameters), size, self._engine)
         return self._coordinator
 
     def parts(self, parameters: Hyperparameters) -> Pool:

@@ -136,7 +136,7 @@ class SolvedParts:
         )
         terms = terms_of(self.total.posterior())
         of_duels = TermsOfDuels.of(kernel, None)
-        if not of_duels.leans:
+        if not self.total.size.levels:
             return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)
         of_u = whitened(without_levels(problem, of_duels)).of_inputs
         beside = of_duels.features(lambda x: of_u(widened(x, parameters.row_layout)), None)
@@ -159,7 +159,7 @@ class SolvedParts:
         )
         basis = whitened(problem)
         # Of the sites alone, without the prior of u.
-        told = self.total.minus(Natural.prior(len(self.total.shift)))
+        told = self.total.minus(Natural.prior(self.total.size))
         known = Sums(as_float(told.precision), as_float(told.shift[:, None]))
         return Strangers(problem, basis.of_items, known)
 

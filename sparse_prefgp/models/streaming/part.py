@@ -15,7 +15,13 @@ from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.approximations.layout import choose_stream_layout
 from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
-from sparse_prefgp.models.streaming.algebra import Algebra, ChunkGraph, SiteSums, chunk_graph
+from sparse_prefgp.models.streaming.algebra import (
+    Algebra,
+    ChunkGraph,
+    SiteSums,
+    chunk_graph,
+    size_of,
+)
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.threads import in_order
@@ -131,7 +137,7 @@ def algebra_for(
     layout = choose_stream_layout(
         None if table is None or not over_items else table.num_items,
         max(stream.num_sites for stream in streams),
-        parameters.size,
+        size_of(parameters, approximation, streams[0].scan.sets.any).u,
         streams[0].num_features,
         size,
     )
@@ -155,7 +161,7 @@ class Part:
         self.duels = duels
         self.store = SiteStore(duels.num_sites, sites_file)
         self.algebra = algebra
-        self._site = Natural.zeros(algebra.num_inducing)
+        self._site = Natural.zeros(algebra.natural_size)
 
     @property
     def form(self) -> str:
@@ -172,8 +178,8 @@ class Part:
             self.algebra.use(task.values)
         if task.restart:
             self.store.clear()
-            self._site = Natural.zeros(self.algebra.num_inducing)
-        cavity = Natural.unpacked(task.cavity)
+            self._site = Natural.zeros(self.algebra.natural_size)
+        cavity = Natural.unpacked(task.cavity, self.algebra.natural_size)
         if task.gradient:
             gradient, found = self._pull(cavity, seen)
             return self._reply(found, gradient, 1, started)
@@ -202,7 +208,7 @@ class Part:
 
     def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
         """One local sweep over all sites from the same marginals."""
-        algebra, found, site = self.algebra, SiteSums(), Natural.zeros(self.algebra.num_inducing)
+        algebra, found, site = self.algebra, SiteSums(), Natural.zeros(self.algebra.natural_size)
         algebra.begin(cavity.plus(self._site))
         sweep = partial(algebra.sweep, damping=damping, look=correct)
         for at, (new, here, sums) in self._pass(sweep, seen):
@@ -213,7 +219,7 @@ class Part:
 
     def _hold(self, seen: Seen | None) -> None:
         """The Gaussian site that the sites make under the hyperparameters as they are."""
-        site = Natural.zeros(self.algebra.num_inducing)
+        site = Natural.zeros(self.algebra.natural_size)
         for _, sums in self._pass(self.algebra.hold, seen):
             site = site.plus(sums)
         self._site = site

@@ -13,7 +13,8 @@ from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.describing import APPROXIMATIONS, ENGINES, value_of
-from sparse_prefgp.models.streaming.gaussian import Natural, numbers_of
+from sparse_prefgp.models.streaming.algebra import size_of
+from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.hyperparameters import Description
 from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
 from sparse_prefgp.models.streaming.seen import SeenDuels
@@ -48,18 +49,24 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     parameters = Description(description, arrays).rebuilt()
     natural = arrays["natural"]
     prior = between_inducing(parameters.inducing_variable, parameters.kernel)
-    fits = len(natural) == numbers_of(parameters.size)
+    approximation = value_of(description["approximation"], APPROXIMATIONS)
+    size = size_of(parameters, approximation, data.get("has_sets", False))
+    # Files of before have leans among the coefficients.
+    dense = Size(size.whole)
+    fits = len(natural) in (numbers_of(size), numbers_of(dense))
     if not (fits and np.all(np.isfinite(natural)) and np.all(np.isfinite(prior))):
         raise ValueError("what the duels say does not fit the inducing inputs")
     kept = LoadedPosterior(
         seen,
-        Natural.unpacked(natural),
+        Natural.unpacked(natural, size)
+        if len(natural) == numbers_of(size)
+        else Natural.unpacked(natural, dense).parted(size),
         description["log_evidence"],
         StreamedResult(**inference),
     )
     return StreamedGP.without_duels(
         parameters,
-        value_of(description["approximation"], APPROXIMATIONS),
+        approximation,
         value_of(description["engine"], ENGINES),
         kept,
     )

@@ -17,7 +17,7 @@ from sparse_prefgp.engines.base import Pace
 from sparse_prefgp.evidence import summed_log_evidence
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
-from sparse_prefgp.models.streaming.gaussian import Natural
+from sparse_prefgp.models.streaming.gaussian import Natural, Size
 from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -182,14 +182,11 @@ class Outcome:
 class Coordinator:
     """Knows of each part its Gaussian site over u, and nothing of its duels.
 
-    :param size: m.
-    :param levels: how many levels are eliminated, and how many effects each has.
+    :param size: of these.
     """
 
-    def __init__(
-        self, pool: Pool, size: int, settings: PartitionedEP, levels: tuple[int, int] = (0, 0)
-    ) -> None:
-        self._pool, self._levels = pool, levels
+    def __init__(self, pool: Pool, size: Size, settings: PartitionedEP) -> None:
+        self._pool = pool
         self._size = size
         self.settings = settings
         number = len(pool.rows)
@@ -278,7 +275,7 @@ class Coordinator:
         outcome = None
         while True:
             lost = self._lost
-            half_log_det = float(self.total.posterior(*self._levels).half_log_det)
+            half_log_det = float(self.total.posterior().half_log_det)
             self.at = PassLabel("gradient", 0, self.at.change)
             replies = self._ask(values, gradient=True)
             if self._lost == lost:
@@ -299,7 +296,7 @@ class Coordinator:
         self, values: FloatArray, number: int, damping: float, tolerance: float, begin: bool
     ) -> tuple[Round, float, float]:
         started = time.perf_counter()
-        half_log_det = float(self.total.posterior(*self._levels).half_log_det)
+        half_log_det = float(self.total.posterior().half_log_det)
         known = self._correction
         correct = known is None or known[0] != values.tobytes()
         replies = self._ask(
@@ -373,7 +370,7 @@ class Coordinator:
                     f"Part {k} has worked through {reply.rows} of its {self._pool.rows[k]} duels; "
                     "no model is made of fewer duels than were given: start again."
                 )
-            self._sites[k] = Natural.unpacked(reply.site)
+            self._sites[k] = Natural.unpacked(reply.site, self._size)
             self._values[k] = values.copy()
         self._sent, self._received = tuple(sent.tolist()), tuple(received.tolist())
         return [replies[k] for k in sorted(replies)]

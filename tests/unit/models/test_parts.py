@@ -497,7 +497,7 @@ def test_packing_keeps_every_number() -> None:
     site = Natural(root @ root.T, rng.normal(size=5))
     packed = site.packed()
     assert len(packed) == numbers_of(5) == 20
-    for one, other in zip(Natural.unpacked(packed), site, strict=True):
+    for one, other in zip(Natural.unpacked(packed, site.size), site, strict=True):
         np.testing.assert_array_equal(one, other)
     posterior = site.posterior()
     np.testing.assert_allclose(posterior.covariance, np.linalg.inv(site.precision), rtol=IDENTITY)
