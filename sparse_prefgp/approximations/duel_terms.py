@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import gpflow
 import numpy as np
@@ -23,6 +23,9 @@ from sparse_prefgp.covariances.levels import Levels
 from sparse_prefgp.covariances.low_rank import NoResidual
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import FloatArray
+
+# X, (t, p), of the losers less of the winners, and (p,) standard deviations of its coefficients.
+Border: TypeAlias = tuple[FloatArray, tf.Tensor]
 
 
 class TermsOfDuels(NamedTuple):
@@ -73,6 +76,10 @@ class TermsOfDuels(NamedTuple):
             return np.asarray(rows[graph.losers] - rows[graph.winners])
 
         return graph.once(f"border {[term.columns for term in self.border]}", lay_out)
+
+    def border_beside(self, graph: DuelGraph) -> Border:
+        """X and the standard deviations of its coefficients."""
+        return self.columns(graph), self.border_scale(graph)
 
     def numbers(self, graph: DuelGraph | None) -> FloatArray:
         """(L,) of the levels that lean, ascending."""

@@ -210,8 +210,7 @@ def _over_columns(problem: DuelProblem) -> DuelPrior | None:
     terms = TermsOfDuels.of(problem.kernel, graph)
     if not graph.layout.covariates or terms.others is None:
         return None
-    scale = terms.border_scale(graph)
-    size = len(graph.items[0]) + scale.shape[0]
+    size = len(graph.items[0]) + int(terms.border_scale(graph).shape[0])
     leans = sum(term.num_own(graph) for term in terms.leans)
     if size + leans >= min(graph.num_rows, graph.num_sites):
         return None
@@ -219,7 +218,7 @@ def _over_columns(problem: DuelProblem) -> DuelPrior | None:
     alone = problem._replace(graph=over_items_alone(graph), kernel=terms.others)
     basis = features_of_rows(alone)
     items = basis.of(as_float(alone.graph.rows))
-    covariance = LowRankBesideColumns(items, alone.graph, terms.columns(graph), scale)
+    covariance = LowRankBesideColumns(items, alone.graph, *terms.border_beside(graph))
     factors, offset = build_factors(alone, problem.noise)
     zero = tf.zeros([], items.dtype)
     features = beside_items(terms, graph, basis.of_inputs)

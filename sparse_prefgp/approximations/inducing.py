@@ -28,6 +28,7 @@ from sparse_prefgp.approximations.base import (
     prior_variance,
 )
 from sparse_prefgp.approximations.duel_terms import (
+    Border,
     TermsOfDuels,
     beside_items,
     over_items_alone,
@@ -238,14 +239,12 @@ class InducingApproximation(SummedApproximation):
         if len(graph.items[0]) >= min(graph.num_rows, graph.num_sites):
             return None
         alone = problem._replace(graph=over_items_alone(graph), kernel=terms.others)
-        basis, scale = whitened(alone), terms.border_scale(graph)
-        n, p = len(graph.items[0]), basis.size + scale.shape[0]
+        basis = whitened(alone)
+        n, p = len(graph.items[0]), basis.size + int(terms.border_scale(graph).shape[0])
         needed = ARRAYS_OVER_ITEMS * n * p * basis.factor.dtype.size
         ask_for_features(n, graph.num_sites, p, needed)
         items = basis.features(as_float(alone.graph.rows))
-        columns = terms.columns(graph)
-        covariance = LowRankBesideColumns(items, alone.graph, columns, scale, self.single_precision)
-        prior = self._complete(alone, basis, covariance, squared_distances(alone.graph, items))
+        prior = self.over_items(alone, basis, items, alone.graph, border=terms.border_beside(graph))
         prior = replace(prior, features=beside_items(terms, graph, basis.of_inputs))
         return with_levels(prior, terms, graph) if terms.leans else prior
 
@@ -348,16 +347,20 @@ class InducingApproximation(SummedApproximation):
         features: tf.Tensor,
         links: Links,
         look: bool = True,
+        border: Border | None = None,
     ) -> DuelPrior:
         """The prior of the duels of a problem by the features of their items.
 
         :param features: B, (n, p).
         :param links: which of its rows each duel compares.
         :param look: whether residual or correction are wanted.
+        :param border: coefficients of covariates besides, not in the problem's kernel.
         """
         if problem.graph.noises is not None:
             return self._over_sets(problem, basis, features, links, look)
         covariance = LowRankOverItems(features, links, self.single_precision)
+        if border is not None:
+            covariance = LowRankBesideColumns(features, links, *border, self.single_precision)
         explained = squared_distances(links, features) if look else None
         return self._complete(problem, basis, covariance, explained)
 

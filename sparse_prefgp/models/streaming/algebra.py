@@ -167,7 +167,7 @@ class Algebra:
         self.items = None if stream.items is None else stream.items.features
         self.about_sets = stream.scan.sets.any
         self._approximation = approximation
-        self._terms = eliminated(parameters, approximation, self.about_sets)
+        self._terms = terms_apart(parameters, approximation, self.about_sets)
         self._rows = None
         if layout.over_items:
             assert self.items is not None
@@ -223,7 +223,11 @@ class Algebra:
             taste=p.taste_on_rows(),
             centre=p.centre,
         )
-        return problem if self._terms is None else without_levels(problem, self._terms)
+        if self._terms is None:
+            return problem
+        if self.over_items:
+            return problem._replace(kernel=TermsOfDuels.of(kernel, None).others)
+        return without_levels(problem, self._terms)
 
     def use(self, values: FloatArray) -> None:
         """Take these hyperparameters, unless they are those at hand."""
@@ -252,11 +256,12 @@ class Algebra:
         if chunk.links is not None and self.over_items:
             basis = whitened(problem, (self._factor, self._jitter))
             summed = cast(InducingApproximation, approximation)  # blocks never go over items
-            prior = summed.over_items(problem, basis, self._source, chunk.links, look)
+            border = None if self._terms is None else self._terms.border_beside(chunk.graph)
+            prior = summed.over_items(problem, basis, self._source, chunk.links, look, border)
         else:
             basis = whitened(problem, (self._source, self._jitter))
             prior = approximation.over_duels(problem, basis, self.size, look)
-        if self._terms is not None:
+        if self._terms is not None and self._terms.leans:
             prior = with_levels(prior, self._terms, chunk.graph)
         return prior, cast(LowRank, prior.covariance)
 
@@ -320,22 +325,22 @@ class Algebra:
         return np.asarray(flat_gradient(tape, source, variables, upstream).numpy())
 
 
-def eliminated(
+def terms_apart(
     parameters: Hyperparameters, approximation: SummedApproximation, about_sets: bool
 ) -> TermsOfDuels | None:
-    """The terms of duels whose leans are eliminated; None where sites of several levels meet."""
+    """The terms that see what is said of a duel; None without, or where they are features."""
     if about_sets or approximation.has_blocks or parameters.taste is not None:
         return None
     terms = TermsOfDuels.of(parameters.on_rows()[0], None)
-    return terms if terms.leans else None
+    return terms if terms.border or terms.leans else None
 
 
 def size_of(
     parameters: Hyperparameters, approximation: SummedApproximation, about_sets: bool
 ) -> Size:
     """Of the Gaussian over inducing values, coefficients and leans."""
-    terms = eliminated(parameters, approximation, about_sets)
-    if terms is None:
+    terms = terms_apart(parameters, approximation, about_sets)
+    if terms is None or not terms.leans:
         return Size(parameters.size)
     levels, each = len(terms.numbers(None)), len(terms.leans)
     return Size(parameters.size - levels * each, levels, each)

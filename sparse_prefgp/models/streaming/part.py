@@ -131,13 +131,14 @@ def algebra_for(
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     table = streams[0].items
-    # Neither blocks nor covariates nor tastes are those of items.
+    # Neither blocks nor tastes are those of items, nor covariates of sets.
     apart = approximation.has_blocks or parameters.taste is not None
-    over_items = not (apart or parameters.row_layout.covariates)
+    sets = streams[0].scan.sets.any
+    over_items = not (apart or (sets and parameters.row_layout.covariates))
     layout = choose_stream_layout(
         None if table is None or not over_items else table.num_items,
         max(stream.num_sites for stream in streams),
-        size_of(parameters, approximation, streams[0].scan.sets.any).u,
+        size_of(parameters, approximation, sets).u,
         streams[0].num_features,
         size,
     )

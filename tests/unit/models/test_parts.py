@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import layout
 from sparse_prefgp.models.streaming import algebra
-from sparse_prefgp.models.streaming.gaussian import Natural, numbers_of
+from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.threads import in_order
 from tests.cases import SPARSE
 from tests.tolerances import (
@@ -494,14 +494,35 @@ def test_threads_that_meet_such_a_kernel_together_all_go_on() -> None:
 def test_packing_keeps_every_number() -> None:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(5, 5))
-    site = Natural(root @ root.T, rng.normal(size=5))
+    size = Size(5, 3, 2)
+    numbers = map(rng.normal, [0.0] * 4, [1.0] * 4, [x.shape for x in Natural.zeros(size)[1:]])
+    site = Natural(root @ root.T, *numbers)
     packed = site.packed()
-    assert len(packed) == numbers_of(5) == 20
+    assert len(packed) == numbers_of(size) == 20 + 3 * 2 * 8
     for one, other in zip(Natural.unpacked(packed, site.size), site, strict=True):
         np.testing.assert_array_equal(one, other)
-    posterior = site.posterior()
-    np.testing.assert_allclose(posterior.covariance, np.linalg.inv(site.precision), rtol=IDENTITY)
-    assert np.isnan(Natural(-np.eye(2), np.zeros(2)).posterior().half_log_det)
+    alone = Natural.zeros(Size(5))._replace(precision=site.precision)
+    np.testing.assert_allclose(
+        alone.posterior().covariance, np.linalg.inv(site.precision), rtol=IDENTITY
+    )
+    assert np.isnan(Natural.zeros(Size(2))._replace(precision=-np.eye(2)).posterior().half_log_det)
+
+
+def test_levels_apart_are_those_among_all() -> None:
+    rng = np.random.default_rng(1)
+    size = Size(4, 3, 2)
+    whole = np.zeros((size.whole,) * 2)
+    for at in range(size.u, size.whole, 2):
+        some = np.r_[: size.u, at : at + 2]
+        root = rng.normal(size=(6, 6))
+        whole[np.ix_(some, some)] += root @ root.T
+    dense = Natural.zeros(Size(size.whole))._replace(
+        precision=whole + np.eye(size.whole), shift=rng.normal(size=size.whole)
+    )
+    one, other = dense.posterior(), dense.parted(size).posterior()
+    np.testing.assert_allclose(other.covariance, one.covariance, atol=1e-12)
+    np.testing.assert_allclose(other.mean, one.mean, atol=1e-12)
+    assert float(other.half_log_det) == pytest.approx(float(one.half_log_det), abs=1e-12)
 
 
 @pytest.mark.parametrize(
