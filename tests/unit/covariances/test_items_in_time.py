@@ -13,7 +13,15 @@ import tensorflow as tf
 from sparse_prefgp import markov
 from sparse_prefgp.approximations import DuelPrior
 from sparse_prefgp.covariances import DenseOverDuels, ItemsInTime
-from sparse_prefgp.covariances.frontier import Frontier, Moves, Plan, Seen, filtered, smoothed
+from sparse_prefgp.covariances.frontier import (
+    Frontier,
+    Moves,
+    Plan,
+    Seen,
+    States,
+    filtered,
+    smoothed,
+)
 from sparse_prefgp.engines import Laplace, ParallelEP, SequentialEP, Variational
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites
@@ -76,11 +84,15 @@ class Case:
 
     @property
     def plan(self) -> Plan:
-        return Plan.of(self.times, self.slices, self.losers, self.winners)
+        return self.planned(self.times, self.slices, self.losers, self.winners)
+
+    def planned(self, *given: Any) -> Plan:
+        """Of items without effects."""
+        return Plan.of(*given[:4], States.alone(7), self.kernel.observed, *given[4:])
 
     def fast(self, columns: tf.Tensor | None = None) -> ItemsInTime:
         given = tf.constant(self.columns) if columns is None else columns
-        return ItemsInTime(self.plan, self.kernel, given)
+        return ItemsInTime(self.plan, self.kernel, given, tf.zeros([0], tf.float64))
 
     def by_tensors(self, columns: tf.Tensor) -> tf.Tensor:
         """K of z, differentiable in the parameters of the kernel and in the columns."""
@@ -182,7 +194,7 @@ def test_extremes_are_harmless() -> None:
 def _moves(kernel: markov.MarkovKernel, plan: Plan) -> Moves:
     gaps = tf.constant(plan.spans)
     tensors = kernel.start(), kernel.transitions(gaps), kernel.added(gaps)
-    return Moves(kernel.observed, *(x.numpy() for x in tensors))
+    return Moves(*(x.numpy() for x in tensors), np.empty(0))
 
 
 def _by_item(plan: Plan, end: Frontier, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -199,13 +211,13 @@ def test_a_filter_can_stop_and_take_up_again() -> None:
     def some(which: np.ndarray, plan: Plan) -> Seen:
         return Seen(*(x[which][plan.order] for x in seen))
 
-    whole = Plan.of(case.times, *ends, every)
+    whole = case.planned(case.times, *ends, every)
     expected = filtered(whole, _moves(case.kernel, whole), some(case.slices >= 0, whole)).end
     early = case.slices < 4
-    first = Plan.of(case.times[:4], *(x[early] for x in ends), every)
+    first = case.planned(case.times[:4], *(x[early] for x in ends), every)
     middle = filtered(first, _moves(case.kernel, first), some(early, first)).end
     slices, losers, winners = (x[~early] for x in ends)
-    then = Plan.of(case.times[4:], slices - 4, losers, winners, every, after=first)
+    then = case.planned(case.times[4:], slices - 4, losers, winners, every, first)
     found = filtered(then, _moves(case.kernel, then), some(~early, then), middle).end
     for one, other in zip(_by_item(then, found, 2), _by_item(whole, expected, 2), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=IDENTITY)
@@ -218,7 +230,7 @@ def test_items_leave_after_their_last_slice_unless_they_stay() -> None:
     assert len(case.plan.frontier) == 0
     sizes, of_slices = case.plan.sizes
     assert sizes.max() < 7 and np.all(of_slices <= sizes)
-    stay = Plan.of(case.times, case.slices, case.losers, case.winners, np.arange(7) % 2 == 0)
+    stay = case.planned(case.times, case.slices, case.losers, case.winners, np.arange(7) % 2 == 0)
     assert set(stay.frontier) == {*np.unique([case.losers, case.winners])} & {0, 2, 4, 6}
 
 
@@ -229,7 +241,7 @@ def test_other_dates_are_sites_that_say_nothing() -> None:
     times = np.insert(np.append(case.times, dates[1]), 4, dates[0])
     slices = np.where(case.slices < 4, case.slices, case.slices + 1)
     items = np.array([2, 3, 2, 3])
-    plan = Plan.of(
+    plan = case.planned(
         times,
         np.append(slices, [4, 4, 9, 9]),
         np.append(case.losers, items),
@@ -276,13 +288,14 @@ def _kernel(case: dict[str, Any]) -> markov.MarkovKernel:
 
 def _prior(case: dict[str, Any], kernel: markov.MarkovKernel) -> DuelPrior:
     t = len(case["slice"])
-    ends = (np.array(case[name]) for name in ("slice", "loser", "winner"))
-    plan = Plan.of(np.array(case["times"]), *ends)
+    ends = [np.array(case[name]) for name in ("slice", "loser", "winner")]
+    items = States.alone(int(max(map(np.max, ends[1:]))) + 1)
+    plan = Plan.of(np.array(case["times"]), *ends, items, kernel.observed)
     columns = tf.constant(np.array(case["columns"]).reshape(t, -1))
     zero = tf.zeros([], tf.float64)
     noise = tf.fill([t], tf.constant(case["noise_variance_of_z"], tf.float64))
     factors = Factors(tf.ones_like(noise), noise, None, tf.zeros_like(noise))
-    covariance = ItemsInTime(plan, kernel, columns)
+    covariance = ItemsInTime(plan, kernel, columns, tf.zeros([0], tf.float64))
     return DuelPrior(covariance, factors, tf.zeros_like(noise), zero, tf.identity, zero, zero)
 
 
