@@ -11,7 +11,7 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.approximations.base import DuelProblem
-from sparse_prefgp.covariances import ItemsInTime, ItemTimes
+from sparse_prefgp.covariances import ItemsInTime
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
 from sparse_prefgp.covariances.frontier import Moves, Plan, States
 from sparse_prefgp.covariances.item_in_time import Apart
@@ -19,6 +19,7 @@ from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.machine import ask
 
 
 class DatedSites(NamedTuple):
@@ -138,12 +139,10 @@ def _looked_up(known: FloatArray, asked: FloatArray) -> tuple[IntArray, FloatArr
     return place[which[len(known) :]], every[new]
 
 
-def variances_of(terms: Apart, *keys: tuple[FloatArray, ...]) -> tf.Tensor:
-    """Prior variances of effects by their keys, one group of the terms after the other."""
-    found = [tf.zeros([0], gpflow.default_float())]
-    for some in keys:
-        found += [term.variances_of(x) for term, x in zip(terms.effects, some[1:], strict=True)]
-    return tf.concat(found, 0)
+def variances_of(terms: Apart, keys: tuple[FloatArray, ...]) -> tf.Tensor:
+    """Prior variances of effects by the keys of all terms."""
+    found = [term.variances_of(some) for term, some in zip(terms.effects, keys[1:], strict=True)]
+    return tf.concat([tf.zeros([0], gpflow.default_float()), *found], 0)
 
 
 class InTime(NamedTuple):
@@ -174,11 +173,11 @@ class InTime(NamedTuple):
         return np.maximum(np.asarray(whole - tf.reduce_sum(columns**2, 1)), 0.0)
 
 
-def moves_of(terms: Apart, plan: Plan, *keys: tuple[FloatArray, ...]) -> Moves:
+def moves_of(terms: Apart, plan: Plan, keys: tuple[FloatArray, ...]) -> Moves:
     """Utilities in time in numbers, over the gaps of a plan, and effects by their keys."""
     kernel, spans = terms.term.kernel, tf.constant(plan.spans)
     tensors = kernel.start(), kernel.transitions(spans), kernel.added(spans)
-    return Moves(*(np.asarray(x) for x in (*tensors, variances_of(terms, *keys))))
+    return Moves(*(np.asarray(x) for x in (*tensors, variances_of(terms, keys))))
 
 
 def over_time(problem: DuelProblem, terms: Apart, columns: tf.Tensor) -> ItemsInTime:
@@ -194,7 +193,17 @@ def over_time(problem: DuelProblem, terms: Apart, columns: tf.Tensor) -> ItemsIn
             "with ItemInTime; give duels without, or leave ItemInTime out."
         )
     plan, keys = plan_of(graph, terms), DatedSites.once(graph, terms).keys
+    graph.once(f"room for {columns.shape[1]} columns", lambda: _ask_for(plan, *columns.shape))
     return ItemsInTime(plan, terms.term.kernel, columns, variances_of(terms, keys))
+
+
+def _ask_for(plan: Plan, t: int, k: int) -> None:
+    """Ask for the memory of sweeps next to columns (t, k), of which there are three arrays."""
+    ask(
+        plan.num_bytes(k) + 3 * 8 * t * k,
+        f"Sweeps over utilities in time next to {k:,} columns of other terms",
+        "take fewer inducing inputs, features or covariates",
+    )
 
 
 def exact_columns(
@@ -206,12 +215,6 @@ def exact_columns(
     """
     parts = [] if others is None else parts_of(others)
     for part in parts:
-        if isinstance(part, ItemTimes):
-            raise ValueError(
-                f"ItemTimes has the kernel {type(part.kernel).__name__}, whose effects of items "
-                "have no form next to ItemInTime; take ItemTimes of SameLevel or Linear "
-                "(item*column, item*linear(column))."
-            )
         if not _is_finite(part):
             raise ValueError(
                 f"Exact() next to ItemInTime takes terms of finitely many features, which "

@@ -114,6 +114,12 @@ def check_time(
             "and for a level next to form take ItemInTime(spg.markov.Constant() + "
             "spg.markov.Matern12())."
         )
+    for inner in unheld_kernels(kernel):
+        raise ValueError(
+            f"ItemTimes has the kernel {type(inner).__name__}, whose effects of items have no form "
+            "next to ItemInTime; take ItemTimes of SameLevel or Linear (item*column, "
+            "item*linear(column))."
+        )
     if approximation is not None and approximation.has_blocks:
         raise ValueError(
             f"{approximation.name} has blocks of duels, which no filter in time knows; with "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -59,9 +59,9 @@ class Asked(NamedTuple):
     """Utilities asked for, at a date each, or differences of two at a date."""
 
     states: States
-    """Those of the sites, then those of new items and effects."""
-    new: tuple[FloatArray, ...]
-    """Keys of the latter, of each term."""
+    """Those of the sites, then those of new items."""
+    fresh: sparse.csr_matrix
+    """(q, f), by effects that no site sees, standard normal and independent of all."""
     times: FloatArray
     """(q,) in years since 1970."""
     columns: FloatArray
@@ -70,7 +70,7 @@ class Asked(NamedTuple):
     def take(self, which: BoolArray | slice) -> Asked:
         across = self.states.across[which]
         states = self.states._replace(across=across)
-        return Asked(states, self.new, self.times[which], self.columns[which])
+        return Asked(states, self.fresh[which], self.times[which], self.columns[which])
 
     def by(self, weights: sparse.csr_matrix) -> Asked:
         """Weighted sums (q', q) of the utilities, each at the date of the first of them."""
@@ -78,7 +78,7 @@ class Asked(NamedTuple):
         across.eliminate_zeros()  # of who is compared with himself
         states = self.states._replace(across=across)
         first = weights.indices[weights.indptr[:-1]]
-        return Asked(states, self.new, self.times[first], weights @ self.columns)
+        return Asked(states, weights @ self.fresh, self.times[first], weights @ self.columns)
 
 
 class JointInTime(NamedTuple):
@@ -211,7 +211,9 @@ class TimePosterior(Posterior):
         across = sparse.csr_matrix(states.across.multiply(states.moving))
         across.eliminate_zeros()
         alone = apart._replace(
-            states=states._replace(across=across), columns=np.zeros_like(apart.columns)
+            states=states._replace(across=across),
+            fresh=apart.fresh[:, :0],
+            columns=np.zeros_like(apart.columns),
         )
         mean, variance = self._each(alone)
         return float(mean[0]), float(variance[0])
@@ -240,6 +242,7 @@ class TimePosterior(Posterior):
             some = slice(start, start + len(rows))
             start = some.stop
             mean, covariance, *_ = self._together(swept, some)
+            covariance += _squared(asked.fresh[some])
             before = np.asarray(self._prior_mean(_flat(rows))).reshape(weight.shape)
             mean += np.sum(weight * before, 1)
             result.append((mean, covariance + self._beyond(rows, weight, asked.columns[some])))
@@ -268,8 +271,8 @@ class TimePosterior(Posterior):
         n = int(every.sum())
         alone = sparse.identity(len(every), format="csr")[every]
         states = sites.states._replace(across=alone)
-        new = tuple(keys[:0] for keys in sites.keys)
-        found = self._joint(Asked(states, new, np.full(n, time), np.zeros((n, k))))
+        nothing = sparse.csr_matrix((n, 0)), np.full(n, time), np.zeros((n, k))
+        found = self._joint(Asked(states, *nothing))
         mean = np.concatenate([found.weights, found.mean])
         across = found.rows @ found.of_weights
         covariance = np.block([[found.of_weights, across.T], [across, found.covariance]])
@@ -330,9 +333,13 @@ class TimePosterior(Posterior):
     def _asked(self, inputs: tf.Tensor) -> Asked:
         """The utility of each row."""
         rows = np.asarray(inputs)
-        states, new = states_of(self._in_time.terms, self._sites.keys, rows)
+        terms, known = self._in_time.terms, self._sites.keys
+        (across, moving), new = states_of(terms, known, rows)
+        held = moving | (np.arange(len(moving)) < sum(map(len, known)))
+        roots = sparse.diags(np.sqrt(np.asarray(variances_of(terms, new))))
+        states, fresh = States(across[:, held], moving[held]), across[:, ~held] @ roots
         columns = np.asarray(self._in_time.features(inputs))
-        return Asked(states, new, rows[:, self._layout.date] / DAYS_A_YEAR, columns)
+        return Asked(states, fresh, rows[:, self._layout.date] / DAYS_A_YEAR, columns)
 
     def _beyond(self, inputs: tf.Tensor, weights: FloatArray, columns: FloatArray) -> FloatArray:
         """What the features of averages, (N, k), leave of the covariance of the other terms,
@@ -369,10 +376,14 @@ class TimePosterior(Posterior):
                 swept.found.mean[swept.at, 0],
                 swept.found.variance[swept.at],
             )
-        return mean, variance
+        return mean, variance + _row_sums(asked.fresh, asked.fresh)
 
     def _joint(self, asked: Asked) -> JointInTime:
         """All of them jointly."""
+        found = self._joint_of_known(asked)
+        return found._replace(covariance=found.covariance + _squared(asked.fresh))
+
+    def _joint_of_known(self, asked: Asked) -> JointInTime:
         across, times = asked.states.across.tocoo(), asked.times
         moved = asked.states.moving[across.col]
         items = across.col[moved]
@@ -407,47 +418,39 @@ class TimePosterior(Posterior):
         return np.asarray(np.bincount(across.row, early, len(asked.times)) == 0.0)
 
     def _from_end(self, asked: Asked) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-        """By the numbers of the frontier at the end, (q, N), and what joins, (q, n), of variance 1
-        for each state."""
-        end, kernel, terms = self.end, self._markov, self._in_time.terms
-        across, moving, n, h = (
-            asked.states.across.tocoo(),
-            asked.states.moving,
-            len(self.end.places),
-            kernel.observed,
-        )
-        row, state, weight = across.row, across.col, across.data
-        moves, new = moving[state], state >= n
-        added = np.zeros(len(state))
-        added[new & moves] = h @ np.asarray(kernel.start()) @ h
-        first = n + len(asked.new[0])
-        added[new & ~moves] = np.asarray(variances_of(terms, asked.new))[
-            state[new & ~moves] - first
-        ]
-        old, still = moves & ~new, ~moves & ~new
-        spans = tf.constant(asked.times[row[old]] - end.times[state[old]])
+        """By the numbers of the frontier at the end, (q, N), and by what joins, (q, n), of variance
+        1 for each state."""
+        end, kernel, across = self.end, self._markov, asked.states.across.tocoo()
+        row, state, weight, h = across.row, across.col, across.data, kernel.observed
+        new = state >= len(end.places)
+        moves = asked.states.moving[state] & ~new
+        still = ~moves & ~new
+        spans = tf.constant(asked.times[row[moves]] - end.times[state[moves]])
         moved = np.einsum("a,qab->qb", h, np.asarray(kernel.transitions(spans)))
-        added[old] = np.einsum("a,qab,b->q", h, np.asarray(kernel.added(spans)), h)
+        added = np.where(new, h @ np.asarray(kernel.start()) @ h, 0.0)
+        added[moves] = np.einsum("a,qab,b->q", h, np.asarray(kernel.added(spans)), h)
         rows, places, values = [row[still]], [end.places[state[still]]], [weight[still]]
         for j in range(len(h)):
-            rows.append(row[old])
-            places.append(end.places[state[old]] + j)
-            values.append(weight[old] * moved[:, j])
-        q, size = len(asked.times), len(end.state.mean)
+            rows.append(row[moves])
+            places.append(end.places[state[moves]] + j)
+            values.append(weight[moves] * moved[:, j])
         given = np.concatenate(values), (np.concatenate(rows), np.concatenate(places))
         joins = weight * np.sqrt(added), (row, state)
-        return sparse.csr_matrix(given, (q, size)), sparse.csr_matrix(joins, (q, len(moving)))
+        return (
+            sparse.csr_matrix(given, (across.shape[0], len(end.state.mean))),
+            sparse.csr_matrix(joins, across.shape),
+        )
 
     def _each_from_end(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
         state, (w, of_w) = self.end.state, self._of_weights
         given, joins = self._from_end(asked)
         mean = given @ state.mean
         rows = asked.columns + mean[:, 1:]
-        variance = np.asarray(joins.multiply(joins).sum(1)).reshape(-1)
+        variance = _row_sums(joins, joins)
         variance += np.einsum("qk,kl,ql->q", rows, of_w, rows)
         for some in chunks(len(variance), 8 * len(state.mean)):
             own = given[some]
-            variance[some] += np.asarray(own.multiply(own @ state.covariance).sum(1)).reshape(-1)
+            variance[some] += _row_sums(own, own @ state.covariance)
         return mean[:, 0] + rows @ w, variance
 
     def _joint_from_end(self, asked: Asked) -> JointInTime:
@@ -456,7 +459,7 @@ class TimePosterior(Posterior):
         mean = given @ state.mean
         rows = asked.columns + mean[:, 1:]
         covariance = given @ (given @ state.covariance).T
-        covariance += (joins @ joins.T).toarray() + rows @ of_w @ rows.T
+        covariance += _squared(joins) + rows @ of_w @ rows.T
         return JointInTime(mean[:, 0] + rows @ w, covariance, rows, w, of_w)
 
     # By a sweep.
@@ -496,13 +499,23 @@ class TimePosterior(Posterior):
             shift if shifts is None else np.hstack([shift, shifts]),
             np.concatenate([seen.columns, asked.columns]),
         )
-        moves = moves_of(self._in_time.terms, plan, sites.keys, asked.new)
+        moves = moves_of(self._in_time.terms, plan, sites.keys)
         ordered, late = self._in_order(plan, whole), slice(len(sites.losers), None)
         together = {*steps[late].tolist()} if joint else ()
         found = smoothed(plan, moves, ordered, filtered(plan, moves, ordered), joint=together)
         where = np.empty(len(losers), np.int64)
         where[plan.order] = np.arange(len(losers))
         return _Swept(plan, found, where[late], steps[late])
+
+
+def _squared(rows: sparse.csr_matrix) -> FloatArray:
+    """R R', dense."""
+    return np.asarray((rows @ rows.T).toarray())
+
+
+def _row_sums(rows: sparse.csr_matrix, others: Any) -> FloatArray:
+    """Inner products of the rows of two matrices, (q,)."""
+    return np.asarray(rows.multiply(others).sum(1)).reshape(-1)
 
 
 def _flat(inputs: tf.Tensor) -> tf.Tensor:

@@ -385,6 +385,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spg.PreferenceGP(duels_of(False), spg.ItemEffect() + _time()),
         "ItemEffect is a level of each item",
     ),
+    "effects by a curved kernel": (
+        lambda: spg.PreferenceGP(
+            duels_of(False),
+            spg.ItemTimes(gpflow.kernels.SquaredExponential(active_dims=[1])) + _time(),
+        ),
+        "kernel SquaredExponential, whose effects of items have no form next to ItemInTime",
+    ),
     "effects of pairs": (
         lambda: spg.PreferenceGP(duels_of(False), spg.PairEffect() + _time()),
         "Effects of pairs have no form",
