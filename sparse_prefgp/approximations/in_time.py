@@ -53,13 +53,11 @@ class DatedSites(NamedTuple):
     @classmethod
     def _of(cls, graph: DuelGraph, terms: Apart) -> DatedSites:
         layout = graph.layout
-        seen = np.unique(np.concatenate([[layout.number], *(x.seen for x in terms.effects)]))
+        seen = sorted({column for term in terms.filtered for column in term.seen})
         _, first, of_row = np.unique(
-            graph.rows[:, seen.astype(int)], axis=0, return_index=True, return_inverse=True
+            graph.rows[:, seen], axis=0, return_index=True, return_inverse=True
         )
-        none = tuple(
-            np.empty((0, term.effects_of(graph.rows[:1])[0].shape[2])) for term in terms.filtered
-        )
+        none = tuple(term.effects_of(graph.rows[:0])[0][:, 0] for term in terms.filtered)
         states, keys = states_of(terms, none, graph.rows[first])
         sides = of_row.reshape(-1)
         ends = sides[graph.losers], sides[graph.winners]

@@ -74,11 +74,6 @@ class States(NamedTuple):
     moving: BoolArray
     """(n,) which are states of items, of d numbers; the others are effects, of one."""
 
-    @classmethod
-    def alone(cls, size: int) -> States:
-        """Those of so many items that have no effects."""
-        return cls(sparse.identity(size, format="csr"), np.ones(size, bool))
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:

@@ -61,6 +61,11 @@ STATES = np.hstack(
 )
 
 
+def alone(size: int) -> States:
+    """Of so many items that have no effects."""
+    return States(sparse.identity(size, format="csr"), np.ones(size, bool))
+
+
 class Case:
     """Duels in slices, some sites, and the same dense.
 
@@ -90,7 +95,7 @@ class Case:
         self.losers, self.winners = np.array(pairs)[shuffled].T
         self.slices = slices[shuffled]
         self.columns = rng.normal(size=(len(slices), columns))
-        self.states, self.variances = States.alone(7), np.empty(0)
+        self.states, self.variances = alone(7), np.empty(0)
         self.sides, of_effects = (self.losers, self.winners), np.empty((len(slices), 0))
         if effects:
             self.sides = tuple(x + 7 * rng.integers(0, 2, len(x)) for x in self.sides)
@@ -334,7 +339,7 @@ def _kernel(case: dict[str, Any]) -> markov.MarkovKernel:
 def _prior(case: dict[str, Any], kernel: markov.MarkovKernel) -> DuelPrior:
     t = len(case["slice"])
     ends = [np.array(case[name]) for name in ("slice", "loser", "winner")]
-    items = States.alone(int(max(map(np.max, ends[1:]))) + 1)
+    items = alone(int(max(map(np.max, ends[1:]))) + 1)
     plan = Plan.of(np.array(case["times"]), *ends, items, kernel.observed)
     columns = tf.constant(np.array(case["columns"]).reshape(t, -1))
     zero = tf.zeros([], tf.float64)
