@@ -273,7 +273,7 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
     :param left: (t,) k~, the variance of each z that the inducing inputs leave.
     """
     if (apart := beside_time(problem.kernel)) is not None:  # which is exact
-        problem = problem._replace(kernel=apart[0])
+        problem = problem._replace(kernel=apart.others)
     graph, noise = problem.graph, problem.noise
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     effects = pair_effect(problem.kernel) is not None

@@ -2,7 +2,8 @@
 
     python experiments/time/cost.py $SPARSE_PREFGP_DATA
 
-N items are on the frontier of a slice, p of them play in it; `sum pN²` is what a sweep should cost.
+N numbers are on the frontier of a slice, p of them are of its items; `sum pN²` is what a sweep
+should cost.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from football import KERNELS, Football
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations.in_time import plan_of
+from sparse_prefgp.covariances.item_in_time import beside_time
 
 SWEEPS = 4
 
@@ -33,7 +35,9 @@ def main() -> None:
         model = spg.PreferenceGP(
             duels, spg.ItemInTime(kernel, slices=slices), approximation=spg.Exact(), engine=engine
         )
-        plan = plan_of(model.graph)
+        terms = beside_time(model.problem().kernel)
+        assert terms is not None
+        plan = plan_of(model.graph, terms)
         size, moved = plan.sizes
         work = float(np.sum(moved * size.astype(float) ** 2))
         taken = []
@@ -44,7 +48,7 @@ def main() -> None:
         print(
             f"{slices:8} {len(plan.steps):5,} {size.mean():6.0f} / {size.max():3} "
             f"{moved.mean():6.1f}   {work:.1e} {taken[1]:10.2f} {1e9 * taken[1] / work:12.2f}"
-            f" {plan.num_bytes(1) / 1e6:9.0f}",
+            f" {plan.num_bytes() / 1e6:9.0f}",
             flush=True,
         )
 

@@ -35,7 +35,7 @@ from sparse_prefgp.covariances import (
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import ItemEffect
-from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time
+from sparse_prefgp.covariances.item_in_time import Apart, beside_time
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, with_rows
 from sparse_prefgp.covariances.pair_effect import (
     PairEffect,
@@ -71,7 +71,7 @@ class Exact(Approximation):
             _ask(graph.num_rows, "items")
             return over_people(problem, features_of_rows(problem))
         if (apart_from_time := beside_time(problem.kernel)) is not None:
-            return _over_time(problem, *apart_from_time)
+            return _over_time(problem, apart_from_time)
         if self.over == "items" and graph.noises is not None:
             raise ValueError(
                 "Sets of alternatives share noises over the rows of their answers; leave "
@@ -138,16 +138,14 @@ class Exact(Approximation):
         return graph.one_by_one()
 
 
-def _over_time(
-    problem: DuelProblem, others: gpflow.kernels.Kernel | None, term: ItemInTime
-) -> DuelPrior:
+def _over_time(problem: DuelProblem, terms: Apart) -> DuelPrior:
     """Utilities in time, next to terms of finitely many features."""
-    features = exact_columns(problem, others)
+    features = exact_columns(problem, terms.others)
     columns = columns_of(problem, features)
-    covariance = over_time(problem, term, columns)
+    covariance = over_time(problem, terms, columns)
     factors, offset = build_factors(problem, problem.noise)
     zero = tf.zeros([], columns.dtype)
-    in_time = InTime(term, others, features, columns)
+    in_time = InTime(terms, features, columns)
     return DuelPrior(covariance, factors, offset, zero, features, zero, zero, in_time=in_time)
 
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
+from scipy import sparse
 
 from sparse_prefgp.approximations.base import DuelProblem
-from sparse_prefgp.covariances import ItemInTime, ItemsInTime
+from sparse_prefgp.covariances import ItemsInTime
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
-from sparse_prefgp.covariances.frontier import Moves, Plan
+from sparse_prefgp.covariances.frontier import Moves, Plan, States
+from sparse_prefgp.covariances.item_in_time import Apart
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
-from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.machine import ask
 
 
 class DatedSites(NamedTuple):
@@ -34,44 +36,117 @@ class DatedSites(NamedTuple):
     slices: IntArray
     """(t,)."""
     losers: IntArray
-    """(t,) places in `numbers`."""
+    """(t,) rows of the states."""
     winners: IntArray
-    """(t,) places in `numbers`."""
+    """(t,) rows of the states."""
+    states: States
+    """Of the distinct sides."""
+    keys: tuple[FloatArray, ...]
+    """What names the states, in their order: (n, 1) the numbers of items, then, of each term of
+    effects in a context, (E, c) their keys."""
 
     @classmethod
-    def once(cls, graph: DuelGraph) -> DatedSites:
+    def once(cls, graph: DuelGraph, terms: Apart) -> DatedSites:
         """Those of a graph whose rows are dated, laid out once."""
-        return graph.once("dated sites", lambda: cls._of(graph))
+        return graph.once(f"dated sites {_seen(terms)}", lambda: cls._of(graph, terms))
 
     @classmethod
-    def _of(cls, graph: DuelGraph) -> DatedSites:
+    def _of(cls, graph: DuelGraph, terms: Apart) -> DatedSites:
         layout = graph.layout
-        numbers, of_row = np.unique(graph.rows[:, layout.number], return_inverse=True)
-        of_row = of_row.reshape(-1)
-        ends = of_row[graph.losers], of_row[graph.winners]
+        seen = sorted({column for term in terms.filtered for column in term.seen})
+        _, first, of_row = np.unique(
+            graph.rows[:, seen], axis=0, return_index=True, return_inverse=True
+        )
+        none = tuple(term.effects_of(graph.rows[:0])[0][:, 0] for term in terms.filtered)
+        states, keys = states_of(terms, none, graph.rows[first])
+        sides = of_row.reshape(-1)
+        ends = sides[graph.losers], sides[graph.winners]
         days, place = np.unique(graph.rows[graph.winners, layout.date], return_inverse=True)
         times, place = days / DAYS_A_YEAR, place.reshape(-1)
+        numbers = keys[0][:, 0]
         begin, last = np.full(len(numbers), np.inf), np.full(len(numbers), -np.inf)
-        for items in ends:
+        for side in ends:
+            items = np.searchsorted(numbers, graph.rows[first[side], layout.number])
             np.minimum.at(begin, items, times[place])
             np.maximum.at(last, items, times[place])
-        return cls(numbers, begin, last, times, place, *ends)
+        return cls(numbers, begin, last, times, place, *ends, states, keys)
 
-    def plan(self, staying: BoolArray | None = None) -> Plan:
-        return Plan.of(self.times, self.slices, self.losers, self.winners, staying)
+    @property
+    def owner(self) -> IntArray:
+        """(n,) of each state the place of its item in `numbers`."""
+        return np.concatenate([np.searchsorted(self.numbers, keys[:, 0]) for keys in self.keys])
+
+    def plan(
+        self,
+        observed: FloatArray,
+        some: Any = slice(None),
+        staying: BoolArray | None = None,
+        after: Plan | None = None,
+    ) -> Plan:
+        """Of all or some of the sites."""
+        slices, place = np.unique(self.slices[some], return_inverse=True)
+        ends = place.reshape(-1), self.losers[some], self.winners[some]
+        return Plan.of(self.times[slices], *ends, self.states, observed, staying, after)
 
 
-def plan_of(graph: DuelGraph) -> Plan:
+def _seen(terms: Apart) -> str:
+    """What the states of items and effects depend on, besides the rows."""
+    return str([(type(term.kernel).__name__, term.seen) for term in terms.effects])
+
+
+def plan_of(graph: DuelGraph, terms: Apart) -> Plan:
     """The plan of the sites of a graph whose rows are dated, made once."""
-    return graph.once("plan", lambda: DatedSites.once(graph).plan())
+    observed = terms.term.kernel.observed
+    name = f"plan {observed} {_seen(terms)}"
+    return graph.once(name, lambda: DatedSites.once(graph, terms).plan(observed))
+
+
+def states_of(
+    terms: Apart, known: tuple[FloatArray, ...], rows: FloatArray
+) -> tuple[States, tuple[FloatArray, ...]]:
+    """The states of rows (N, ...): those known, then items and effects that are not.
+
+    :param known: keys of each term.
+    :return: keys of those that are not known, too.
+    """
+    total = sum(map(len, known))
+    begin, end, new, places, weights = 0, total, [], [], []
+    for keys, term in zip(known, terms.filtered, strict=True):
+        asked, weight = term.effects_of(rows)
+        place, more = _looked_up(keys, asked.reshape(-1, keys.shape[1]))
+        places.append(np.where(place < len(keys), begin, end - len(keys)) + place)
+        places[-1].shape = weight.shape
+        weights.append(weight)
+        new.append(more)
+        begin, end = begin + len(keys), end + len(more)
+    moving = [np.arange(total) < len(known[0]), np.arange(end - total) < len(new[0])]
+    place, weight = np.hstack(places), np.hstack(weights)
+    starts = place.shape[1] * np.arange(len(rows) + 1)
+    across = sparse.csr_matrix((weight.reshape(-1), place.reshape(-1), starts), (len(rows), end))
+    return States(across, np.concatenate(moving)), tuple(new)
+
+
+def _looked_up(known: FloatArray, asked: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Where rows asked for are among those known, further places for others, and these."""
+    every, which = np.unique(np.concatenate([known, asked]), axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    place = np.full(len(every), -1)
+    place[which[: len(known)]] = np.arange(len(known))
+    new = place < 0
+    place[new] = len(known) + np.arange(new.sum())
+    return place[which[len(known) :]], every[new]
+
+
+def variances_of(terms: Apart, keys: tuple[FloatArray, ...]) -> tf.Tensor:
+    """Prior variances of effects by the keys of all terms."""
+    found = [term.variances_of(some) for term, some in zip(terms.effects, keys[1:], strict=True)]
+    return tf.concat([tf.zeros([0], gpflow.default_float()), *found], 0)
 
 
 class InTime(NamedTuple):
     """What a posterior wants to know besides the covariance."""
 
-    term: ItemInTime
-    others: gpflow.kernels.Kernel | None
-    """The other terms of the kernel; None without."""
+    terms: Apart
     features: Callable[[tf.Tensor], tf.Tensor]
     """Maps rows (N, ...) to the features of which the columns are differences, (N, k)."""
     columns: tf.Tensor
@@ -84,25 +159,26 @@ class InTime(NamedTuple):
         :param first: rows (N, D).
         :param second: rows whose utility is taken off; None for none.
         """
-        if self.others is None:
+        others = self.terms.others
+        if others is None:
             return np.zeros(first.shape[0])
         columns = self.features(first)
         if second is None:
-            whole = self.others(first, full_cov=False)
+            whole = others(first, full_cov=False)
         else:
             columns -= self.features(second)
-            whole = pair_difference_variance(self.others, first, second)
+            whole = pair_difference_variance(others, first, second)
         return np.maximum(np.asarray(whole - tf.reduce_sum(columns**2, 1)), 0.0)
 
 
-def moves_of(kernel: MarkovKernel, plan: Plan) -> Moves:
-    """A Markov kernel in numbers, over the gaps of a plan."""
-    spans = tf.constant(plan.spans)
+def moves_of(terms: Apart, plan: Plan, keys: tuple[FloatArray, ...]) -> Moves:
+    """Utilities in time in numbers, over the gaps of a plan, and effects by their keys."""
+    kernel, spans = terms.term.kernel, tf.constant(plan.spans)
     tensors = kernel.start(), kernel.transitions(spans), kernel.added(spans)
-    return Moves(kernel.observed, *(np.asarray(x) for x in tensors))
+    return Moves(*(np.asarray(x) for x in (*tensors, variances_of(terms, keys))))
 
 
-def over_time(problem: DuelProblem, term: ItemInTime, columns: tf.Tensor) -> ItemsInTime:
+def over_time(problem: DuelProblem, terms: Apart, columns: tf.Tensor) -> ItemsInTime:
     """The covariance of duels between items whose utilities move.
 
     :param columns: X, (t, k), of the other terms.
@@ -114,7 +190,18 @@ def over_time(problem: DuelProblem, term: ItemInTime, columns: tf.Tensor) -> Ite
             f"{'Answers about sets' if problem.taste is None else 'Tastes of people'} have no form "
             "with ItemInTime; give duels without, or leave ItemInTime out."
         )
-    return ItemsInTime(plan_of(graph), term.kernel, columns)
+    plan, keys = plan_of(graph, terms), DatedSites.once(graph, terms).keys
+    graph.once(f"room for {columns.shape[1]} columns", lambda: _ask_for(plan, *columns.shape))
+    return ItemsInTime(plan, terms.term.kernel, columns, variances_of(terms, keys))
+
+
+def _ask_for(plan: Plan, t: int, k: int) -> None:
+    """Ask for the memory of sweeps next to columns (t, k), of which there are three arrays."""
+    ask(
+        plan.num_bytes(k) + 3 * 8 * t * k,
+        f"Sweeps over utilities in time next to {k:,} columns of other terms",
+        "take fewer inducing inputs, features or covariates",
+    )
 
 
 def exact_columns(

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -58,7 +57,7 @@ from sparse_prefgp.covariances import (
 )
 from sparse_prefgp.covariances.finite import feature_part, finite_parts
 from sparse_prefgp.covariances.item_effect import ItemEffect, beside_effects
-from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time
+from sparse_prefgp.covariances.item_in_time import Apart, beside_time
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
@@ -174,7 +173,7 @@ class InducingApproximation(SummedApproximation):
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph, effect = problem.graph, pair_effect(problem.kernel)
         if (apart_from_time := beside_time(problem.kernel)) is not None:
-            return self._beside_time(problem, *apart_from_time)
+            return self._beside_time(problem, apart_from_time)
         if problem.taste is not None:
             return self._over_people(problem, whitened(problem), look=True)
         if effect is None and graph.noises is None:
@@ -215,20 +214,16 @@ class InducingApproximation(SummedApproximation):
         added = self.correction_of_people if look and self.penalises_residual else None
         return over_people(problem, shared, self.residual_share, added)
 
-    def _beside_time(
-        self, problem: DuelProblem, others: gpflow.kernels.Kernel | None, term: ItemInTime
-    ) -> DuelPrior:
-        """The prior of duels between items whose utilities move in time, which is filtered.
-
-        :param others: the other terms, which the inducing values explain.
-        """
-        rest = problem._replace(kernel=others)
+    def _beside_time(self, problem: DuelProblem, terms: Apart) -> DuelPrior:
+        """The prior of duels between items whose utilities move in time, which is filtered; the
+        inducing values explain the other terms."""
+        rest = problem._replace(kernel=terms.others)
         basis = whitened(rest)
         layout = choose_layout("duels", problem.graph, basis.size, basis.factor.dtype.size)
         columns = tf.concat(features_of_duels(basis, problem.graph, layout.chunk), 0)
-        covariance = over_time(problem, term, columns)
+        covariance = over_time(problem, terms, columns)
         prior = self._complete(rest, basis, covariance, own_squared_lengths(columns))
-        return replace(prior, in_time=InTime(term, others, basis.of_inputs, columns))
+        return replace(prior, in_time=InTime(terms, basis.of_inputs, columns))
 
     def _over_columns(self, problem: DuelProblem, terms: TermsOfDuels) -> DuelPrior | None:
         """The prior over items and coefficients, leans apart; None where items are no fewer than

@@ -1,14 +1,15 @@
 """The frontier filter with its adjoint smoother: Gaussian utilities in time, exact across items.
 
-Items move independently, by `s' = A s + N(0, Q)` between the slices in which they duel; a site
-sees `z = h's_loser - h's_winner + x'w`, w ~ N(0, I). What is kept is the joint Gaussian of each
-active item's state at its last slice, the *frontier*: a slice moves and multiplies only its own p
-of N items, O(p N²), and an item leaves after its last slice. Backward go the adjoints of mean and
-covariance (Bryson & Frazier 1963), so that nothing is divided by Q, and no N × N matrix is
-factorised: Q = 0, A = 0 and T = 0 are harmless.
+Items move independently, by `s' = A s + N(0, Q)` between the slices in which they duel; effects,
+such as those of an item in a context, are numbers that stay. The utility of a side is h's of its
+item and a weighted sum of its effects, and a site sees `z = u_loser - u_winner + x'w`, w ~ N(0, I).
+What is kept is the joint Gaussian of states and effects, each as of its last slice, the *frontier*:
+a slice moves and multiplies only its own p of N numbers, O(p N²), and whatever has had its last
+slice leaves. Backward go the adjoints of mean and covariance (Bryson & Frazier 1963), so that
+nothing is divided by Q, and no N × N matrix is factorised: Q = 0, A = 0 and T = 0 are harmless.
 
 With C the covariance of the frontier, m its mean, T and b precision and shift of the sites of a
-slice, U = Cov[states, z], F = Cov[z] and y its mean before they are seen:
+slice, U = Cov[frontier, z], F = Cov[z] and y its mean before they are seen:
 
     M = T^½ (I + T^½ F T^½)⁻¹ T^½     g = (I - M F)(b - T y)     m += U g     C -= U M U'
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpstrf, dtrtrs
 
@@ -35,31 +37,47 @@ _THIN = 24
 
 
 class Step(NamedTuple):
-    """What a slice does to the frontier."""
+    """What a slice does to the frontier, which is a row of numbers."""
 
     before: int
-    """How many items the frontier has before."""
+    """How many the frontier has before."""
     size: int
-    """N, how many with those that enter, which take the last places."""
+    """N, how many with those that enter, which take the last places: d of each item, then effects.
+    """
     places: IntArray
-    """(p,) in the frontier, of the items of the slice."""
+    """(p,) in the frontier, of the numbers of the slice: d of each item, then effects."""
+    items: int
+    """How many items the slice has."""
     moved: IntArray
-    """Which of the p were there before."""
+    """Which of these were there before."""
     gaps: slice
     """Theirs, among the gaps of the plan."""
+    entering: IntArray
+    """Which of the p are effects that enter."""
+    effects: IntArray
+    """Which effects these are."""
     sites: slice
     """Of the slice, in the order of the plan."""
-    losers: IntArray
-    """(t_s,) which of the p each site has as its loser."""
-    winners: IntArray
-    """(t_s,) which of the p each site has as its winner; -1 for none."""
+    sides: sparse.csr_matrix | None
+    """(s, p), utilities of the sides of the slice; None where they are the numbers themselves."""
+    across: sparse.csr_matrix
+    """V, (t_s, s): +1 for the loser of each site, -1 for its winner."""
     keep: IntArray | None
     """Places that stay afterwards; None for all."""
 
 
+class States(NamedTuple):
+    """Utilities as weighted sums of n states: of items that move, and effects that do not."""
+
+    across: sparse.csr_matrix
+    """(q, n), of each utility."""
+    moving: BoolArray
+    """(n,) which are states of items, of d numbers; the others are effects, of one."""
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which items enter, move, meet and leave in which slice: integers, made once."""
+    """What enters, moves, meets and leaves in which slice: integers and weights, made once."""
 
     steps: tuple[Step, ...]
     order: IntArray
@@ -67,7 +85,9 @@ class Plan:
     spans: FloatArray
     """(g,) the gaps between successive slices of an item."""
     frontier: IntArray
-    """Items of the frontier after the last slice, by place."""
+    """States of the frontier after the last slice, in its order."""
+    places: IntArray
+    """Where each of these begins in it."""
     last_times: FloatArray
     """Of the last slice of each of these."""
 
@@ -78,6 +98,8 @@ class Plan:
         slices: IntArray,
         losers: IntArray,
         winners: IntArray,
+        states: States,
+        observed: FloatArray,
         staying: BoolArray | None = None,
         after: Plan | None = None,
     ) -> Plan:
@@ -85,73 +107,94 @@ class Plan:
 
         :param times: (S,) of the slices, ascending; each has a site.
         :param slices: (t,) of each site.
-        :param losers: (t,) items, 0, 1, …
-        :param winners: (t,) items; -1 for a site of one item alone.
-        :param staying: (items,) which stay in the frontier after their last slice; None for none.
-        :param after: begin with its frontier, of which whoever has no site here stays.
+        :param losers: (t,) rows of the states.
+        :param winners: (t,) rows of the states; -1 for a site of one side alone.
+        :param states: of the sides.
+        :param observed: h, (d,), of an item.
+        :param staying: (n,) which states stay in the frontier after their last slice; None for
+            none.
+        :param after: begin with its frontier, of which whatever has no site here stays.
         """
+        first = np.argsort(~states.moving, kind="stable")  # items come before effects
+        rank, d = np.argsort(first), len(observed)
+        n, moving = len(first), int(states.moving.sum())
+        sizes = np.where(np.arange(n) < moving, d, 1)
         order = np.argsort(slices, kind="stable")
         at, ends = slices[order], np.stack([losers[order], winners[order]], 1)
-        frontier = np.empty(0, np.int64) if after is None else after.frontier
-        n = int(max(ends.max(), frontier.max(initial=-1))) + 1
-        there = ends >= 0
-        nodes, number = np.unique((at[:, None] * n + ends)[there], return_inverse=True)
-        node = np.full(ends.shape, -1)
-        node[there] = number.reshape(-1)
-        slice_of, item_of = np.divmod(nodes, n)
-        previous, last = _neighbours(item_of)
-        last_time = np.full(n, np.nan)
+        count, there = states.across.shape[0], ends >= 0
+        nodes, number = np.unique((at[:, None] * count + ends)[there], return_inverse=True)
+        side = np.full(ends.shape, -1)
+        side[there] = number.reshape(-1)
+        sides = states.across[nodes % count].tocoo()
+        slice_of_side, row = nodes // count, sides.row
+        nodes, number = np.unique(slice_of_side[row] * n + rank[sides.col], return_inverse=True)
+        slice_of, state_of = np.divmod(nodes, n)
+        previous, last = _neighbours(state_of)
+        frontier, last_time = np.empty(0, np.int64), np.full(n, np.nan)
         if after is not None:
+            frontier = rank[after.frontier]
             last_time[frontier] = after.last_times
-        came = np.where(previous < 0, last_time[item_of], times[slice_of[previous]])
-        there_before = ~np.isnan(came)
-        spans = (times[slice_of] - came)[there_before]
-        gap = np.append(0, np.cumsum(there_before))
-        bounds = np.searchsorted(slice_of, np.arange(len(times) + 1))
-        sites = np.searchsorted(at, np.arange(len(times) + 1))
-        leaving = last if staying is None else last & ~staying[item_of]
+        came = np.where(previous < 0, last_time[state_of], times[slice_of[previous]])
+        there_before, moves = ~np.isnan(came), state_of < moving
+        spans = (times[slice_of] - came)[there_before & moves]
+        gap = np.append(0, np.cumsum(there_before & moves))
+        every = np.arange(len(times) + 1)
+        bounds, sites = np.searchsorted(slice_of, every), np.searchsorted(at, every)
+        side_bounds = np.searchsorted(slice_of_side, every)
+        # Numbers of a slice, from which of them a state begins, and what sides are of them.
+        starts = np.append(0, np.cumsum(sizes[state_of]))
+        own = starts[:-1] - starts[bounds[slice_of]]
+        seen = _seen(sides, number.reshape(-1), own, moves, observed)
+        plain = d == 1 and moving == n == count
+        plain = plain and (states.across != sparse.identity(n)).nnz == 0
+        leaving = last if staying is None else last & ~staying[first][state_of]
         place, gone, waiting, steps = np.full(n, -1), np.zeros(n, bool), 0, []
-        place[frontier] = np.arange(len(frontier))
+        place[frontier], size = _begins(sizes[frontier])
         for s in range(len(times)):
             low, high = bounds[s : s + 2]
-            items, before = item_of[low:high], len(frontier)
-            new = ~there_before[low:high]
-            entering = items[new]
-            place[entering] = before + np.arange(len(entering))
-            frontier = np.concatenate([frontier, entering])
-            places, size, keep = place[items], len(frontier), None
-            out = items[leaving[low:high]]
+            some, new, before = state_of[low:high], ~there_before[low:high], size
+            moved, begins = moves[low:high], own[low:high]
+            place[some[new]], grown = _begins(sizes[some[new]], before)
+            size = grown
+            frontier = np.concatenate([frontier, some[new]])
+            places, keep = _entries(place[some], sizes[some]), None
+            out = some[leaving[low:high]]
             gone[out] = True
-            waiting += len(out)
+            waiting += int(sizes[out].sum())
             if waiting and (_LEFT_SHARE * waiting >= size or s == len(times) - 1):
-                keep = np.flatnonzero(~gone[frontier])
-                frontier, waiting = frontier[keep], 0
-                place[frontier] = np.arange(len(frontier))
-            here = slice(*sites[s : s + 2])
-            local = np.where(node[here] < 0, -1, node[here] - low)
+                stays = ~gone[frontier]
+                keep = np.flatnonzero(np.repeat(stays, sizes[frontier]))
+                frontier, waiting = frontier[stays], 0
+                place[frontier], size = _begins(sizes[frontier])
+            here, local = slice(*sites[s : s + 2]), slice(*side_bounds[s : s + 2])
+            fresh = new & ~moved
             steps.append(
                 Step(
                     before,
-                    size,
+                    grown,
                     places,
-                    np.flatnonzero(~new),
+                    int(moved.sum()),
+                    np.flatnonzero(~new[moved]),
                     slice(gap[low], gap[high]),
+                    begins[fresh],
+                    some[fresh] - moving,
                     here,
-                    np.ascontiguousarray(local[:, 0]),
-                    np.ascontiguousarray(local[:, 1]),
+                    None if plain else _rows(seen, local, len(places)),
+                    _incidence(side[here] - local.start, there[here], local.stop - local.start),
                     keep,
                 )
             )
-        last_time[item_of[last]] = times[slice_of[last]]
-        return cls(tuple(steps), order, spans, frontier, last_time[frontier])
+        last_time[state_of[last]] = times[slice_of[last]]
+        ends_at = place[frontier]
+        return cls(tuple(steps), order, spans, first[frontier], ends_at, last_time[frontier])
 
-    def num_bytes(self, size: int) -> int:
-        """What a forward pass keeps, for states of `size`: for each slice columns of the frontier
-        for its items, and for its sites or items whichever are fewer."""
+    def num_bytes(self, columns: int = 0) -> int:
+        """What a forward pass keeps, next to so many columns: for each slice columns of the
+        frontier for its numbers, and for its sites or sides whichever are fewer."""
         total = 0
         for step in self.steps:
-            p, sites = len(step.places), len(step.losers)
-            total += step.size * size * (p * size + min(p, sites))
+            p = len(step.places)
+            total += step.size * (p + min(step.across.shape)) + p * columns
         return 8 * total
 
     @property
@@ -159,6 +202,55 @@ class Plan:
         """N and p of each slice."""
         both = np.array([(step.size, len(step.places)) for step in self.steps])
         return both[:, 0], both[:, 1]
+
+
+def _begins(sizes: IntArray, start: int = 0) -> tuple[IntArray, int]:
+    """Where each of things of these sizes begins, one after the other, and where the last ends."""
+    ends = start + np.cumsum(sizes)
+    return ends - sizes, int(ends[-1]) if len(ends) else start
+
+
+def _entries(begins: IntArray, sizes: IntArray) -> IntArray:
+    """All numbers of things that begin there and are of these sizes."""
+    starts, total = _begins(sizes)
+    return np.asarray(np.repeat(begins - starts, sizes) + np.arange(total))
+
+
+def _seen(
+    sides: sparse.coo_matrix,
+    nodes: IntArray,
+    own: IntArray,
+    moves: BoolArray,
+    observed: FloatArray,
+) -> sparse.csr_matrix:
+    """Sides by the numbers of their slices.
+
+    :param nodes: (e,) of each entry of the sides.
+    :param own: of each node, the first of its numbers in its slice.
+    :param moves: of each node, whether it is an item.
+    """
+    of_items = moves[nodes]
+    looks = [(~of_items, 0, 1.0), *((of_items, j, observed[j]) for j in np.flatnonzero(observed))]
+    rows = np.concatenate([sides.row[some] for some, _, _ in looks])
+    columns = np.concatenate([own[nodes[some]] + j for some, j, _ in looks])
+    values = np.concatenate([h * sides.data[some] for some, _, h in looks])
+    shape = sides.shape[0], int(own.max()) + len(observed)
+    return sparse.csr_matrix((values, (rows, columns)), shape)
+
+
+def _rows(matrix: sparse.csr_matrix, some: slice, width: int) -> sparse.csr_matrix:
+    """Successive rows of a matrix, of so many columns."""
+    ends = matrix.indptr[some.start : some.stop + 1]
+    here = slice(ends[0], ends[-1])
+    parts = matrix.data[here], matrix.indices[here], ends - ends[0]
+    return sparse.csr_matrix(parts, (some.stop - some.start, width))
+
+
+def _incidence(sides: IntArray, there: BoolArray, count: int) -> sparse.csr_matrix:
+    """V, (t_s, s), of losers and winners (t_s, 2)."""
+    signs = np.broadcast_to([1.0, -1.0], sides.shape)
+    ends = np.append(0, np.cumsum(there.sum(1)))
+    return sparse.csr_matrix((signs[there], sides[there], ends), (len(sides), count))
 
 
 def _neighbours(item_of: IntArray) -> tuple[IntArray, BoolArray]:
@@ -173,16 +265,16 @@ def _neighbours(item_of: IntArray) -> tuple[IntArray, BoolArray]:
 
 
 class Moves(NamedTuple):
-    """The Markov kernel in numbers."""
+    """The Markov kernel and the effects in numbers."""
 
-    observed: FloatArray
-    """h, (d,)."""
     start: FloatArray
     """P, (d, d)."""
     transitions: FloatArray
     """A, (g, d, d)."""
     added: FloatArray
     """Q, (g, d, d)."""
+    variances: FloatArray
+    """Of the effects."""
 
 
 class Seen(NamedTuple):
@@ -197,12 +289,12 @@ class Seen(NamedTuple):
 
 
 class Frontier(NamedTuple):
-    """The joint Gaussian of the items that are still there."""
+    """The joint Gaussian of the numbers that are still there."""
 
     mean: FloatArray
-    """m, (N d, r + k): for each shift with w = 0, and what one unit of each w adds."""
+    """m, (N, r + k): for each shift with w = 0, and what one unit of each w adds."""
     covariance: FloatArray
-    """C, (N d, N d), given w."""
+    """C, (N, N), given w."""
     precision: FloatArray
     """P_w, (k, k), of w."""
     weighted: FloatArray
@@ -212,12 +304,12 @@ class Frontier(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What the way back wants of a slice, in the number of its sites or, if fewer, of its items."""
+    """What the way back wants of a slice, in the number of its sites or, if fewer, of its sides."""
 
     columns: FloatArray
-    """C of the items of the slice, after they moved, (N d, p d)."""
+    """C of the numbers of the slice, after they moved, (N, p)."""
     mean: FloatArray
-    """Theirs of m, (p d, r + k)."""
+    """Theirs of m, (p, r + k)."""
     between: FloatArray
     """F."""
     root: FloatArray | None
@@ -234,7 +326,8 @@ class Filtered(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """½ h'P⁻¹h - ½ log|P| changes by ½ <start, dP> + sum ½ <added, dQ> + <exponents, dE>."""
+    """½ h'P⁻¹h - ½ log|P| changes by ½ <start, dP> + sum ½ <added, dQ> + <exponents, dE>, and by
+    ½ <effects, dv> with the variances v of the effects."""
 
     start: FloatArray
     """(d, d)."""
@@ -242,6 +335,8 @@ class Slopes(NamedTuple):
     """(g, d, d)."""
     exponents: FloatArray
     """(g, d, d), of E with A = exp(E)."""
+    effects: FloatArray
+    """Of each effect."""
 
 
 class Smoothed(NamedTuple):
@@ -284,8 +379,7 @@ def filtered(
     :param keep: what the way back wants.
     :param settle: finds what the sites of a slice say when it comes, in place of `seen`.
     """
-    d, h = len(moves.observed), moves.observed
-    r, k = seen.shifts.shape[1], seen.columns.shape[1]
+    d, r, k = len(moves.start), seen.shifts.shape[1], seen.columns.shape[1]
     p_w, h_w, log_det = np.eye(k), np.zeros((k, r)), 0.0
     c, m = np.zeros((0, 0)), np.zeros((0, r + k))
     if begin is not None:
@@ -293,41 +387,42 @@ def filtered(
         p_w, h_w, log_det = begin.precision.copy(), begin.weighted.copy(), begin.half_log_det
     kept = []
     for step in plan.steps:
-        before, n = step.before * d, step.size * d
+        before, n, at = step.before, step.size, step.places
         if n > before:
             c, there = np.zeros((n, n)), c
             c[:before, :before] = there
-            for i in range(before, n, d):
+            for i in range(before, n - len(step.effects), d):
                 c[i : i + d, i : i + d] = moves.start
+            entered = at[step.entering]
+            c[entered, entered] = moves.variances[step.effects]
             m = np.concatenate([m, np.zeros((n - before, r + k))])
-        at = _states(step.places, d)
         own = np.ascontiguousarray(c[:, at])
         if len(step.moved):
-            _move(own, m, step, moves, at)
+            _move(own, m, step, moves)
             c[:, at], c[at] = own, own.T
-        here = m[at]
-        found = _Kept(own, here, _observed(_observed(own, h)[at].T, h), None, None)
+        here, of_sides = m[at], _observed(step, own)
+        found = _Kept(own, here, _observed(step, of_sides[at].T), None, None)
         t, s, x = (values[step.sites] for values in seen)
         if settle is not None or t.any() or s.any():
-            across = _incidence(step)
-            y = across @ _observed(here.T, h).T
+            across = step.across
+            y = across @ _observed(step, here.T).T
             rows = x + y[:, r:]
             if settle is not None:
-                coming = _coming(across, found.between, y[:, 0], rows, p_w, h_w)
+                coming = _coming(step, found.between, y[:, 0], rows, p_w, h_w)
                 t, shift = settle(step, *coming)
                 s = shift[:, None]
             left = -t[:, None] * y
             left[:, :r] += s
             left[:, r:] -= t[:, None] * x  # b - T y
-            found, pull, about = _conditioned(step, found, across, t, left)
-            states = _observed(own, h) if _by_items(step) else _observed(own, h) @ across.T
+            found, pull, about = _conditioned(step, found, t, left)
+            states = of_sides if _by_sides(step) else of_sides @ across.T
             m += states @ pull
             if found.root is not None:
                 log_det += about
                 _subtract_square(c, states @ found.root.T)
                 if k:
-                    # R'M R and R' times the pull: what the items of the slice leave of the sites.
-                    summed = across.T @ left if _by_items(step) else left
+                    # R'M R and R' times the pull: what the sides of the slice leave of the sites.
+                    summed = across.T @ left if _by_sides(step) else left
                     known = found.between @ pull
                     p_w += rows.T @ (t[:, None] * rows) - summed[:, r:].T @ known[:, r:]
                     h_w += rows.T @ left[:, :r] + summed[:, r:].T @ known[:, :r]
@@ -336,13 +431,12 @@ def filtered(
         if keep:
             kept.append(found)
         if step.keep is not None:
-            stay = _states(step.keep, d)
-            c, m = c[np.ix_(stay, stay)], m[stay]
+            c, m = c[np.ix_(step.keep, step.keep)], m[step.keep]
     return Filtered(tuple(kept), Frontier(m, c, p_w, h_w, log_det))
 
 
 def _coming(
-    across: FloatArray,
+    step: Step,
     between: FloatArray,
     y: FloatArray,
     rows: FloatArray,
@@ -351,8 +445,10 @@ def _coming(
 ) -> tuple[FloatArray, FloatArray]:
     """Mean (t_s,) of the z of a slice before it is seen, and B with covariance B B'."""
     # Rounding may leave an eigenvalue of a covariance just below 0.
-    values, vectors = np.linalg.eigh(between)
-    features = [across @ (vectors * np.sqrt(np.maximum(values, 0.0)))]
+    across = step.across
+    values, vectors = np.linalg.eigh(between if _by_sides(step) else across @ between @ across.T)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    features = [across @ root if _by_sides(step) else root]
     if len(p_w):
         lower = np.linalg.cholesky(p_w)
         features.append(dtrtrs(lower, rows.T, lower=1)[0].T)
@@ -378,22 +474,23 @@ def _half(square: FloatArray) -> FloatArray:
 
 
 def _conditioned(
-    step: Step, kept: _Kept, across: FloatArray, t: FloatArray, left: FloatArray
+    step: Step, kept: _Kept, t: FloatArray, left: FloatArray
 ) -> tuple[_Kept, FloatArray, float]:
     """The same with F, K and g, g once more, and ½ log|I + T^½ F T^½|.
 
-    Of items T is V'TV = R'R, by a pivoted Cholesky factorisation, as it has no full rank, and b is
+    Of sides T is V'TV = R'R, by a pivoted Cholesky factorisation, as it has no full rank, and b is
     V'b.
     """
-    if _by_items(step):
+    across = step.across
+    if _by_sides(step):
         between, summed = kept.between, across.T @ left
     else:
         between, summed = across @ kept.between @ across.T, left
     if not t.any():
         return kept._replace(between=between, pull=summed), summed, 0.0
     scaled = np.diag(np.sqrt(t))
-    if _by_items(step):
-        scaled = _half(across.T @ (t[:, None] * across))
+    if _by_sides(step):
+        scaled = _half((across.T @ across.multiply(t[:, None])).toarray())
     inner = scaled @ between @ scaled.T
     inner.flat[:: len(inner) + 1] += 1.0
     lower = np.linalg.cholesky(inner)
@@ -425,7 +522,7 @@ def smoothed(
     :param slopes: whether these are wanted.
     :param joint: numbers of steps of which the covariance of all their z is wanted.
     """
-    d, h, end = len(moves.observed), moves.observed, forward.end
+    d, end = len(moves.start), forward.end
     t, r = seen.shifts.shape
     k = seen.columns.shape[1]
     lower = np.linalg.cholesky(end.precision)
@@ -436,24 +533,22 @@ def smoothed(
     n = len(end.mean)
     lam, big = np.zeros((n, r + k)), np.zeros((n, n))
     informed = False
-    start = np.zeros((d, d))
+    start, of_effects = np.zeros((d, d)), np.zeros(len(moves.variances))
     of_gaps = np.zeros((2, len(plan.spans), d, d))
     together: dict[int, FloatArray] = {}
     for number in reversed(range(len(plan.steps))):
         step, kept = plan.steps[number], forward.kept[number]
-        n = step.size * d
+        n, at = step.size, step.places
         if step.keep is not None:
-            stay = _states(step.keep, d)
             lam, some = np.zeros((n, r + k)), lam
-            lam[stay] = some
+            lam[step.keep] = some
             big, some = np.zeros((n, n)), big
             if informed:
-                big[np.ix_(stay, stay)] = some
-        at = _states(step.places, d)
-        across, by_items = _incidence(step), _by_items(step)
-        states, y = _observed(kept.columns, h), _observed(kept.mean.T, h).T
+                big[np.ix_(step.keep, step.keep)] = some
+        across, by_sides = step.across, _by_sides(step)
+        states, y = _observed(step, kept.columns), _observed(step, kept.mean.T).T
         between = kept.between
-        if not by_items:
+        if not by_sides:
             states, y = states @ across.T, across @ y
             if kept.pull is None:
                 between = across @ between @ across.T
@@ -481,28 +576,30 @@ def smoothed(
                 if informed:
                     more = precision + precision @ pulled
                     taken = adjoint @ precision
-                    taken = _spread(taken if by_items else taken @ across, h)
+                    taken = _spread(step, taken if by_sides else taken @ across)
                     own -= taken
-                more = more if by_items else across.T @ more @ across
-                own[at] += _spread(_spread(more, h).T, h).T
+                more = more if by_sides else across.T @ more @ across
+                own[at] += _spread(step, _spread(step, more).T).T
                 if taken is not None:
                     own[at] -= taken[at].T
             y = y + between @ change
-            lam[at] += _spread((change if by_items else across.T @ change).T, h).T
+            lam[at] += _spread(step, (change if by_sides else across.T @ change).T).T
             informed = informed or kept.root is not None
-        z[step.sites], variance[step.sites] = _of_sites(step, across, y, cov)
+        z[step.sites], variance[step.sites] = _of_sites(step, y, cov)
         if number in joint:
-            together[number] = across @ cov @ across.T if by_items else cov
+            together[number] = across @ cov @ across.T if by_sides else cov
         if slopes:
-            g, b = _slopes(kept, lam, own, at, weights[:, 0], cov_w, d)
-            new = np.ones(len(step.places), bool)
+            given = kept, lam, own, at, weights[:, 0], cov_w
+            g, b = _slopes(*given, np.arange(step.items * d).reshape(-1, d))
+            new = np.ones(step.items, bool)
             new[step.moved] = False
             start += g[new].sum(0)
             of_gaps[0, step.gaps], of_gaps[1, step.gaps] = g[step.moved], b[step.moved]
-        _move_back(own, lam, step, moves, at)
+            if len(step.effects):
+                of_effects[step.effects] = _slopes(*given, step.entering[:, None])[0][:, 0, 0]
+        _move_back(own, lam, step, moves)
         big[:, at], big[at] = own, own.T
-        before = step.before * d
-        lam, big = lam[:before], big[:before, :before]
+        lam, big = lam[: step.before], big[: step.before, : step.before]
     rows = seen.columns + z[:, r:]
     z = z[:, :r] + rows @ weights
     variance += np.einsum("ij,jk,ik->i", rows, cov_w, rows)
@@ -510,7 +607,7 @@ def smoothed(
     found = None
     if slopes:
         g, b = of_gaps
-        found = Slopes(start, g, b - g @ moves.added)
+        found = Slopes(start, g, b - g @ moves.added, of_effects)
     return Smoothed(z, variance, rows, weights, cov_w, half_log_det, found, together)
 
 
@@ -521,74 +618,50 @@ def _slopes(
     at: IntArray,
     weights: FloatArray,
     cov_w: FloatArray,
-    d: int,
+    some: IntArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """G and B of each item of a slice, (p, d, d)."""
-    blocks = (-1, d, lam.shape[1])
-    pulls = lam[at].reshape(blocks)
-    states = (kept.mean + kept.columns.T @ lam).reshape(blocks)
+    """G and B of some items or effects of a slice, (n, d, d), by their numbers in it, (n, d)."""
+    pulls = lam[at[some]]
+    states = (kept.mean + kept.columns.T @ lam)[some]
     of_w = np.append(1.0, weights)
     pull, state = pulls @ of_w, states @ of_w
     shared = pulls[:, :, 1:] @ cov_w
     g = np.einsum("pa,pb->pab", pull, pull)
     g += np.einsum("pak,pbk->pab", shared, pulls[:, :, 1:])
-    g -= np.einsum("papb->pab", own[at].reshape(len(pull), d, len(pull), d))
+    g -= own[at[some][:, :, None], some[:, None, :]]
     b = np.einsum("pa,pb->pab", pull, state)
     b += np.einsum("pak,pbk->pab", shared, states[:, :, 1:])
-    sides = (own.reshape(len(own), -1, d), kept.columns.reshape(len(own), -1, d))
-    b -= np.einsum("npa,npb->pab", *sides)
+    b -= np.einsum("npa,npb->pab", own[:, some], kept.columns[:, some])
     return g, b
 
 
-def _of_sites(
-    step: Step, across: FloatArray, y: FloatArray, cov: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _of_sites(step: Step, y: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means (t_s, r + k) and variances (t_s,) of the sites of a slice."""
-    if not _by_items(step):
+    if not _by_sides(step):
         return y, np.diagonal(cov)
-    each = np.diagonal(cov)
-    two = step.winners >= 0
-    winners, losers = step.winners[two], step.losers[two]
-    variance = each[step.losers]
-    variance[two] += each[winners] - 2.0 * cov[losers, winners]
-    return across @ y, variance
+    across = step.across
+    return across @ y, np.asarray(across.multiply(across @ cov).sum(1)).reshape(-1)
 
 
-def _by_items(step: Step) -> bool:
-    """Whether items are fewer than sites, so that the algebra of a slice is in their number."""
-    return len(step.losers) > len(step.places)
+def _by_sides(step: Step) -> bool:
+    """Whether sides are fewer than sites, so that the algebra of a slice is in their number."""
+    sites, sides = step.across.shape
+    return bool(sites > sides)
 
 
-def _incidence(step: Step) -> FloatArray:
-    """V, (t_s, p): +1 for the loser of each site, -1 for its winner."""
-    each = np.arange(len(step.losers))
-    found = np.zeros((len(each), len(step.places)))
-    found[each, step.losers] = 1.0
-    two = step.winners >= 0
-    found[each[two], step.winners[two]] -= 1.0
-    return found
+def _observed(step: Step, columns: FloatArray) -> FloatArray:
+    """Columns (n, p) of numbers as those of sides, (n, s)."""
+    return columns if step.sides is None else (step.sides @ columns.T).T
 
 
-def _states(places: IntArray, d: int) -> IntArray:
-    """Of items as those of the numbers of their states, (p d,)."""
-    return places if d == 1 else (places[:, None] * d + np.arange(d)).reshape(-1)
+def _spread(step: Step, columns: FloatArray) -> FloatArray:
+    """Columns (n, s) of sides as those of numbers, (n, p)."""
+    return columns if step.sides is None else columns @ step.sides
 
 
-def _observed(columns: FloatArray, h: FloatArray) -> FloatArray:
-    """Columns (n, p d) of states as those of utilities, (n, p)."""
-    return columns if len(h) == 1 else columns.reshape(len(columns), -1, len(h)) @ h
-
-
-def _spread(columns: FloatArray, h: FloatArray) -> FloatArray:
-    """Columns (n, p) of utilities as those of states, (n, p d)."""
-    if len(h) == 1:
-        return columns
-    return (columns[:, :, None] * h).reshape(len(columns), -1)
-
-
-def _move(own: FloatArray, m: FloatArray, step: Step, moves: Moves, at: IntArray) -> None:
-    """Move the items of a slice: own, C of them (N d, p d), and m."""
-    d, some = len(moves.observed), step.moved
+def _move(own: FloatArray, m: FloatArray, step: Step, moves: Moves) -> None:
+    """Move the items of a slice: own, C of its numbers (N, p), and m."""
+    d, some, at = len(moves.start), step.moved, step.places
     a, q = moves.transitions[step.gaps], moves.added[step.gaps]
     if d == 1:
         own[:, some] *= a[:, 0, 0]
@@ -596,26 +669,28 @@ def _move(own: FloatArray, m: FloatArray, step: Step, moves: Moves, at: IntArray
         own[at[some], some] += q[:, 0, 0]
         m[at[some]] *= a[:, 0]
         return
-    three = own.reshape(len(own), -1, d)
+    p = step.items * d
+    three = own[:, :p].reshape(len(own), -1, d)
     three[:, some] = np.einsum("npb,pab->npa", three[:, some], a)
-    rows = at.reshape(-1, d)[some]
+    rows = at[:p].reshape(-1, d)[some]
     moved = np.einsum("pab,pbz->paz", a, own[rows])
-    moved.reshape(len(some), d, -1, d)[np.arange(len(some)), :, some] += q
+    moved[:, :, :p].reshape(len(some), d, -1, d)[np.arange(len(some)), :, some] += q
     own[rows] = moved
     m[rows] = np.einsum("pab,pbz->paz", a, m[rows])
 
 
-def _move_back(own: FloatArray, lam: FloatArray, step: Step, moves: Moves, at: IntArray) -> None:
+def _move_back(own: FloatArray, lam: FloatArray, step: Step, moves: Moves) -> None:
     """The same of adjoints, by A' from the left and A from the right."""
-    d, some = len(moves.observed), step.moved
+    d, some, at = len(moves.start), step.moved, step.places
     a = moves.transitions[step.gaps]
     if d == 1:
         own[:, some] *= a[:, 0, 0]
         own[at[some]] *= a[:, 0]
         lam[at[some]] *= a[:, 0]
         return
-    three = own.reshape(len(own), -1, d)
+    p = step.items * d
+    three = own[:, :p].reshape(len(own), -1, d)
     three[:, some] = np.einsum("npa,pab->npb", three[:, some], a)
-    rows = at.reshape(-1, d)[some]
+    rows = at[:p].reshape(-1, d)[some]
     own[rows] = np.einsum("pab,paz->pbz", a, own[rows])
     lam[rows] = np.einsum("pab,paz->pbz", a, lam[rows])

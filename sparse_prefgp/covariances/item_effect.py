@@ -174,10 +174,13 @@ def unheld_kernels(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]
 
 
 def held_effects(kernel: gpflow.kernels.Kernel, graph: DuelGraph) -> tuple[int, int]:
-    """How many effects are inducing variables, and how many there are of the items compared."""
+    """How many effects are known, most as inducing variables, and how many of items compared there
+    are."""
     effects = item_effects(numbered_kernel(kernel, graph.layout.features))
-    held = sum(effect.num_own(graph) for effect in effects)
-    return held, sum(effect.num_all(graph) for effect in effects)
+    every = sum(effect.num_all(graph) for effect in effects)
+    if graph.layout.dated:  # which are filtered
+        return every, every
+    return sum(effect.num_own(graph) for effect in effects), every
 
 
 def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.kernels.Kernel:

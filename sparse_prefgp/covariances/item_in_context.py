@@ -50,7 +50,7 @@ class ItemTimes(FiniteKernel):
     `Exact()` takes any kernel. Approximations with inducing inputs take `SameLevel`, whose effects
     of the most compared items in their contexts, up to 1,000, are inducing variables of their own,
     and `Linear`, whose slopes of the most compared items are; the others count among what the
-    inducing variables leave unexplained.
+    inducing variables leave unexplained. Next to `ItemInTime` all of them are exact.
 
     The last column of its input is the item's number; `PreferenceGP` adds that column by itself.
 
@@ -90,47 +90,61 @@ class ItemTimes(FiniteKernel):
 
     def num_all(self, graph: DuelGraph) -> int:
         """How many effects there are of the items that were compared."""
-        return len(np.unique(self._keys(graph), axis=0)) * self._each()
+        keys = self.effects_of(graph.rows)[0]
+        return len(np.unique(keys.reshape(-1, keys.shape[2]), axis=0))
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         keys = self._most_compared(graph)
+        return self.weights_of(keys, inputs) * tf.sqrt(self.variances_of(keys))
+
+    @property
+    def seen(self) -> tuple[int, ...]:
+        """The columns of rows that say which effects these have, and by what they count."""
+        number = self.number.start
+        return number, *np.arange(number)[self.kernel.active_dims].tolist()
+
+    def effects_of(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Keys (N, a, c) of the effects that rows (N, ...) have, the number of the item first, and
+        by what they count, (N, a)."""
+        columns = np.array(self.seen)
+        if isinstance(self.kernel, SameLevel):
+            return rows[:, None, columns], np.ones((len(rows), 1))
+        number, slope = np.broadcast_arrays(rows[:, columns[:1]], np.arange(len(columns) - 1))
+        return np.stack([number, slope], 2), rows[:, columns[1:]]
+
+    def weights_of(self, keys: FloatArray, inputs: tf.Tensor) -> tf.Tensor:
+        """By what effects (E, c) count in rows (N, ...), (N, E): 0 for those of others."""
+        levels = isinstance(self.kernel, SameLevel)
         same = tf.ones([tf.shape(inputs)[0], len(keys)], tf.bool)
-        for column, values in zip(self._columns(), keys.T, strict=True):
+        for column, values in zip(self.seen if levels else self.seen[:1], keys.T, strict=False):
             same &= inputs[:, column, None] == tf.constant(values, inputs.dtype)[None, :]
         effects = tf.cast(same, inputs.dtype)
-        if isinstance(self.kernel, SameLevel):
-            return tf.sqrt(self.kernel.variance) * effects
-        slopes = self.kernel.slice(inputs, None)[0] * tf.sqrt(self.kernel.variance)
-        return tf.reshape(effects[:, :, None] * slopes[:, None, :], [-1, self.num_own(graph)])
+        if levels:
+            return effects
+        return effects * tf.gather(inputs, np.array(self.seen)[1 + keys[:, 1].astype(int)], axis=1)
+
+    def variances_of(self, keys: FloatArray) -> tf.Tensor:
+        """Prior variances of effects (E, c), (E,)."""
+        variance = tf.convert_to_tensor(self.kernel.variance)
+        if isinstance(self.kernel, SameLevel) or not len(variance.shape):
+            return tf.fill([len(keys)], tf.squeeze(variance))
+        return tf.gather(variance, keys[:, 1].astype(int))
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         same = (first[..., self.number] == second[..., self.number])[..., 0]
         apart = self.K_diag(first) + self.K_diag(second)
         return tf.where(same, pair_difference_variance(self.kernel, first, second), apart)
 
-    def _each(self) -> int:
-        """Effects of each key: one, or slopes."""
-        if isinstance(self.kernel, SameLevel):
-            return 1
-        return len(np.arange(self.number.start)[self.kernel.active_dims])
-
     def _most(self) -> int:
-        return max(MAX_EFFECTS_IN_CONTEXT // self._each(), 1) * self._each()
-
-    def _columns(self) -> list[int]:
-        """The columns of rows in which effects differ: the item's number, and levels if any."""
-        number = self.number.start
-        if not isinstance(self.kernel, SameLevel):
-            return [number]
-        return [number, *np.arange(number)[self.kernel.active_dims]]
-
-    def _keys(self, graph: DuelGraph) -> FloatArray:
-        return graph.rows[:, self._columns()]
+        each = 1 if isinstance(self.kernel, SameLevel) else len(self.seen) - 1
+        return max(MAX_EFFECTS_IN_CONTEXT // each, 1) * each
 
     def _most_compared(self, graph: DuelGraph) -> FloatArray:
+        keys = self.effects_of(graph.rows)[0]
+        _, each, size = keys.shape
         keys, first, row = np.unique(
-            self._keys(graph), axis=0, return_index=True, return_inverse=True
+            keys.reshape(-1, size), axis=0, return_index=True, return_inverse=True
         )
-        compared = np.bincount(row.reshape(-1), graph.comparisons)
+        compared = np.bincount(row.reshape(-1), np.repeat(graph.comparisons, each))
         order = np.lexsort((first, -compared))
-        return keys[np.sort(order[: self._most() // self._each()])]
+        return keys[np.sort(order[: self._most()])]

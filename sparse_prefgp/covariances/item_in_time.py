@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
+from sparse_prefgp.covariances.item_in_context import ItemTimes
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import AUTO, DAYS_A_YEAR, FEWEST, SLICES, check_slices, sliced
@@ -82,6 +83,15 @@ class ItemInTime(FiniteKernel):
         both = self._between(first, second, tf.shape(first)[:-1])
         return self.K_diag(first) + self.K_diag(second) - 2.0 * both
 
+    @property
+    def seen(self) -> tuple[int, ...]:
+        """The columns of rows that say whose utility it is."""
+        return (self.number.start,)
+
+    def effects_of(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Numbers of the items of rows (N, ...), (N, 1, 1), and ones, (N, 1)."""
+        return rows[:, None, self.number], np.ones((len(rows), 1))
+
     def num_own(self, graph: DuelGraph) -> int:
         raise AssertionError("utilities in time are filtered, and have no features of their own")
 
@@ -127,14 +137,27 @@ def time_term(kernel: gpflow.kernels.Kernel) -> ItemInTime | None:
     return found[0] if found else None
 
 
-def beside_time(
-    kernel: gpflow.kernels.Kernel,
-) -> tuple[gpflow.kernels.Kernel | None, ItemInTime] | None:
-    """The other terms, None for none, and the utilities in time of a kernel; None without."""
+class Apart(NamedTuple):
+    """The terms of a kernel with utilities in time."""
+
+    others: gpflow.kernels.Kernel | None
+    """What is not filtered; None for nothing."""
+    term: ItemInTime
+    effects: tuple[ItemTimes, ...]
+    """Effects of items in a context, which are filtered too."""
+
+    @property
+    def filtered(self) -> tuple[ItemInTime | ItemTimes, ...]:
+        return (self.term, *self.effects)
+
+
+def beside_time(kernel: gpflow.kernels.Kernel) -> Apart | None:
+    """The terms of a kernel with utilities in time; None without."""
     term = time_term(kernel)
     if term is None:
         return None
-    others = [part for part in parts_of(kernel) if part is not term]
-    if not others:
-        return None, term
-    return others[0] if len(others) == 1 else gpflow.kernels.Sum(others), term
+    parts = [part for part in parts_of(kernel) if part is not term]
+    effects = [part for part in parts if isinstance(part, ItemTimes) and part.is_finite]
+    others = [part for part in parts if part not in effects]
+    whole = gpflow.kernels.Sum(others) if len(others) > 1 else others[0] if others else None
+    return Apart(whole, term, tuple(effects))

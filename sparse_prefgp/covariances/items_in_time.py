@@ -25,23 +25,27 @@ from sparse_prefgp.support.linalg import by_numpy
 
 
 class ItemsInTime(Covariance):
-    """z = h_loser - h_winner + X w: utilities in time, and k whitened columns, w ~ N(0, I).
+    """z = u_loser - u_winner + X w: utilities in time, next to effects that stay, and k whitened
+    columns, w ~ N(0, I).
 
-    O(p N²) a slice for p of N active items (`frontier.py`), twice a sweep, in NumPy; TensorFlow
+    O(p N²) a slice for p of N active numbers (`frontier.py`), twice a sweep, in NumPy; TensorFlow
     differentiates only what the steps of a Markov kernel are as functions of its parameters.
 
     :param plan: of the sites.
     :param kernel: of one item.
     :param columns: X, (t, k); k may be 0.
+    :param variances: of the effects.
     """
 
-    def __init__(self, plan: Plan, kernel: MarkovKernel, columns: tf.Tensor) -> None:
-        self._plan, self._observed = plan, kernel.observed
+    def __init__(
+        self, plan: Plan, kernel: MarkovKernel, columns: tf.Tensor, variances: tf.Tensor
+    ) -> None:
+        self._plan = plan
         spans = tf.constant(plan.spans, columns.dtype)
-        self._columns, self._start = columns, kernel.start()
+        self._columns, self._start, self._variances = columns, kernel.start(), variances
         self._exponents, self._added = kernel.exponents(spans), kernel.added(spans)
         transitions = kernel.transitions(spans)
-        moved = self._start, transitions, self._added, columns
+        moved = self._start, transitions, self._added, variances, columns
         self._constants = tuple(map(tf.stop_gradient, moved))
         # Of the last sweep, for the gradient at the same sites.
         self._last: tuple[Sequence[FloatArray], Filtered] | None = None
@@ -64,7 +68,7 @@ class ItemsInTime(Covariance):
         return Marginals(mean, variance, half_log_det[0], kept=())
 
     def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Any) -> tf.Tensor:
-        tensors = self._start, self._added, self._exponents, self._columns
+        tensors = self._start, self._added, self._exponents, self._variances, self._columns
 
         def slopes(*values: FloatArray) -> FloatArray:
             found = self._smoothed(values, slopes=True)
@@ -72,8 +76,8 @@ class ItemsInTime(Covariance):
             t, s = (values[i][self._plan.order] for i in (0, 1))
             by_columns = (s - t * found.mean[:, 0])[:, None] * found.weights[:, 0]
             by_columns -= t[:, None] * (found.rows @ found.covariance)
-            start, added, exponents = found.slopes
-            every = 0.5 * start, 0.5 * added, exponents, self._as_given(by_columns)
+            start, added, exponents, effects = found.slopes
+            every = 0.5 * start, 0.5 * added, exponents, 0.5 * effects, self._as_given(by_columns)
             return np.concatenate([values.reshape(-1) for values in every])
 
         sizes = [int(np.prod(x.shape)) for x in tensors]
@@ -111,15 +115,15 @@ class ItemsInTime(Covariance):
         return found
 
     def _smoothed(self, values: Sequence[FloatArray], slopes: bool = False) -> Smoothed:
-        """Under sites, by precision and shift, P, A, Q and X."""
-        precision, shift, start, transitions, added, columns = values
+        """Under sites, by precision and shift, P, A, Q, variances of effects, and X."""
+        precision, shift, start, transitions, added, variances, columns = values
         plan, order = self._plan, self._plan.order
-        moves = Moves(self._observed, start, transitions, added)
+        moves = Moves(start, transitions, added, variances)
         seen = Seen(precision[order], shift[order, None], columns[order])
         last, self._last = self._last, None  # let go of it before as much is made again
         # Slopes are asked for after a sweep at the same sites. A sweep itself is always made: in a
         # compiled function parameters change from call to call, columns too.
-        small = values[:5]
+        small = values[:6]
         same = slopes and last is not None and all(map(np.array_equal, last[0], small))
         forward = last[1] if same and last is not None else None
         last = None

@@ -22,7 +22,7 @@ from sparse_prefgp.covariances.item_effect import (
     numbered_kernel,
     unheld_kernels,
 )
-from sparse_prefgp.covariances.item_in_time import ItemInTime, time_term
+from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time, time_term
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -114,6 +114,12 @@ def check_time(
             "and for a level next to form take ItemInTime(spg.markov.Constant() + "
             "spg.markov.Matern12())."
         )
+    for inner in unheld_kernels(kernel):
+        raise ValueError(
+            f"ItemTimes has the kernel {type(inner).__name__}, whose effects of items have no form "
+            "next to ItemInTime; take ItemTimes of SameLevel or Linear (item*column, "
+            "item*linear(column))."
+        )
     if approximation is not None and approximation.has_blocks:
         raise ValueError(
             f"{approximation.name} has blocks of duels, which no filter in time knows; with "
@@ -139,26 +145,27 @@ def check_time(
 _SHARE = 0.8
 
 
-def check_time_memory(graph: DuelGraph, duels: Any, term: ItemInTime) -> None:
+def check_time_memory(graph: DuelGraph, duels: Any, kernel: gpflow.kernels.Kernel) -> None:
     """Refuse, before the first sweep, what it could not keep.
 
     :raises NotEnoughMemory: more bytes than are free.
     """
-    size = term.kernel.size
-    needed = int(plan_of(graph).num_bytes(size) / _SHARE)
+    terms = beside_time(numbered_kernel(kernel, graph.layout.features))
+    assert terms is not None
+    needed = int(plan_of(graph, terms).num_bytes() / _SHARE)
     if needed <= ASKED_ABOVE:
         return
     told = []
     for name in SLICES:
-        plan = plan_of(DuelGraph.from_duels(duels, True, dated=Dated.of(duels, name)))
+        plan = plan_of(DuelGraph.from_duels(duels, True, dated=Dated.of(duels, name)), terms)
         n, p = plan.sizes
-        gibibytes = plan.num_bytes(size) / 2**30
+        gibibytes = plan.num_bytes() / 2**30
         told.append(f"by {name} {n.max():,} and {p.mean():.0f}, {gibibytes:.1f} GiB")
     ask(
         needed,
         "Sweeps over utilities in time",
-        "take coarser slices, duels from a later date on, or leave out items that duel rarely "
-        f"(most active items and items a slice: {'; '.join(told)})",
+        "take coarser slices, duels from a later date on, or leave out items that duel rarely, or "
+        f"their effects (most active numbers and numbers a slice: {'; '.join(told)})",
     )
 
 

@@ -13,13 +13,13 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.in_time import DatedSites, moves_of
 from sparse_prefgp.covariances import LowRankOverDuels
-from sparse_prefgp.covariances.frontier import Plan, Seen, Step, filtered
+from sparse_prefgp.covariances.frontier import Seen, Step, filtered
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import date_text, slice_numbers
 from sparse_prefgp.engines import Engine
 from sparse_prefgp.factors.sites import Factors, Sites
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -132,24 +132,25 @@ def one_pass(
     """
     in_time, t = prior.in_time, len(counts)
     assert in_time is not None
-    sites, columns = DatedSites.once(problem.graph), np.asarray(in_time.columns)
-    kernel, new = in_time.term.kernel, np.flatnonzero(counts > 0)
+    terms, columns, new = in_time.terms, np.asarray(in_time.columns), np.flatnonzero(counts > 0)
+    sites, observed = DatedSites.once(problem.graph, terms), terms.term.kernel.observed
     begin, first = None, None
     if old.any():
         earlier = np.flatnonzero(old)
-        coming = np.zeros(len(sites.numbers), bool)
-        coming[sites.losers[new]] = coming[sites.winners[new]] = True
-        first = _plan(sites, earlier, coming, None)
+        coming = np.zeros(len(sites.states.moving), bool)
+        coming[sites.states.across[np.append(sites.losers[new], sites.winners[new])].indices] = True
+        first = sites.plan(observed, earlier, coming)
         at = earlier[first.order]
         seen = Seen(told[0][at], told[1][at, None], columns[at])
-        begin = filtered(first, moves_of(kernel, first), seen, keep=False).end
-    plan = _plan(sites, new, None, first)
+        begin = filtered(first, moves_of(terms, first, sites.keys), seen, keep=False).end
+    plan = sites.plan(observed, new, after=first)
     at = new[plan.order]
     factors = _taken(prior.factors, at)._replace(counts=as_float(counts[at]))
     within = _WithinSlices(engine, factors)
     nothing = np.zeros(len(at))
     seen = Seen(nothing, nothing[:, None], columns[at])
-    filtered(plan, moves_of(kernel, plan), seen, begin, keep=False, settle=within)
+    moves = moves_of(terms, plan, sites.keys)
+    filtered(plan, moves, seen, begin, keep=False, settle=within)
     mean, variance, log_probabilities = (np.full(t, np.nan) for _ in range(3))
     graph = problem.graph
     ends = (as_float(graph.rows[side[at]]) for side in (graph.losers, graph.winners))
@@ -173,13 +174,6 @@ def one_pass(
         within.unsettled,
         within.change,
     )
-
-
-def _plan(sites: DatedSites, some: IntArray, staying: BoolArray | None, after: Plan | None) -> Plan:
-    """Of some of the sites."""
-    slices, place = np.unique(sites.slices[some], return_inverse=True)
-    ends = sites.losers[some], sites.winners[some]
-    return Plan.of(sites.times[slices], place.reshape(-1), *ends, staying, after)
 
 
 def _taken(factors: Factors, which: Any) -> Factors:

@@ -257,7 +257,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             self._dated, numbered = Dated.of(duels, term.slices), True
         full = DuelGraph.from_duels(duels, numbered, lean_by_group is not None, self._dated)
         if term is not None:
-            check_time_memory(full, duels, term)
+            check_time_memory(full, duels, kernel)
         if tie_model == MARGIN_ONLY:
             full = _without_ties(full)
         if approximation is None:

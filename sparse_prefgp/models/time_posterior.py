@@ -5,19 +5,27 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.approximations.in_time import DatedSites, InTime, moves_of
+from sparse_prefgp.approximations.in_time import (
+    DatedSites,
+    InTime,
+    moves_of,
+    states_of,
+    variances_of,
+)
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.frontier import (
     Frontier,
     Plan,
     Seen,
     Smoothed,
+    States,
     filtered,
     smoothed,
 )
@@ -27,6 +35,7 @@ from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.models.posterior import Posterior, ask_for_joint
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.linalg import chunks
 
 # So many items all stay in the frontier at the end; of more, those that dueled in the last years.
 _ALL_STAY, _STAYING_YEARS = 1500, 3.0
@@ -35,54 +44,56 @@ _ROUNDING = 1e-12
 
 
 class EndFrontier(NamedTuple):
-    """What is known of the items at the last slice of each, jointly."""
+    """What is known of items and effects at the last slice of each, jointly."""
 
-    numbers: FloatArray
-    """(N,) numbers of the items in the data, by place."""
+    places: IntArray
+    """(n,) where each state begins in the frontier; -1 where it is not."""
     times: FloatArray
-    """(N,) date of the last slice of each, in years since 1970."""
+    """(n,) date of the last slice of each, in years since 1970; NaN where it is not."""
     state: Frontier
     """Mean and covariance of the states, given coefficients w of the other terms, and those of w.
     """
 
 
 class Asked(NamedTuple):
-    """Utilities asked for, one of an item at a date each, or differences of two at a date."""
+    """Utilities asked for, at a date each, or differences of two at a date."""
 
-    items: IntArray
-    """(q,) places among the items of the sites, further ones for new items."""
-    others: IntArray
-    """(q,) of whom it is taken off; -1 for nobody."""
+    states: States
+    """Those of the sites, then those of new items."""
+    fresh: sparse.csr_matrix
+    """(q, f), by effects that no site sees, standard normal and independent of all."""
     times: FloatArray
     """(q,) in years since 1970."""
     columns: FloatArray
     """(q, k), of w."""
 
-    def take(self, which: BoolArray) -> Asked:
-        items, others, times, columns = self
-        return Asked(items[which], others[which], times[which], columns[which])
+    def take(self, which: BoolArray | slice) -> Asked:
+        across = self.states.across[which]
+        states = self.states._replace(across=across)
+        return Asked(states, self.fresh[which], self.times[which], self.columns[which])
+
+    def by(self, weights: sparse.csr_matrix) -> Asked:
+        """Weighted sums (q', q) of the utilities, each at the date of the first of them."""
+        across = weights @ self.states.across
+        across.eliminate_zeros()  # of who is compared with himself
+        states = self.states._replace(across=across)
+        first = weights.indices[weights.indptr[:-1]]
+        return Asked(states, weights @ self.fresh, self.times[first], weights @ self.columns)
 
 
 class JointInTime(NamedTuple):
-    """Utilities h in time of q items and coefficients w, jointly."""
+    """q utilities asked for, and coefficients w, jointly."""
 
     mean: FloatArray
-    """(q,) of h."""
+    """(q,) of the utilities."""
     covariance: FloatArray
-    """(q, q) of h."""
+    """(q, q) of these."""
     rows: FloatArray
-    """(q, k), what a unit of each w adds to h: Cov[h, w] is `rows @ of_weights`."""
+    """(q, k), what a unit of each w adds to them: Cov[utilities, w] is `rows @ of_weights`."""
     weights: FloatArray
     """E w, (k,)."""
     of_weights: FloatArray
     """Cov w, (k, k)."""
-
-    def with_columns(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (q,) and covariance (q, q) of h + columns w."""
-        across = columns @ self.of_weights
-        mixed = across @ self.rows.T
-        covariance = self.covariance + mixed + mixed.T + across @ columns.T
-        return self.mean + columns @ self.weights, covariance
 
 
 class _Swept(NamedTuple):
@@ -101,8 +112,9 @@ class TimePosterior(Posterior):
 
     Dates after the last slice of an item follow from the frontier at the end, all others from a
     sweep in which the question is a site that says nothing. With w the coefficients of the other
-    terms and h the utility in time, f = a w + h, and what inducing inputs leave of the other terms
-    is added. `features` and `terms` are those at the last slice, or `with_date`.
+    terms and h the utility in time, its effects in the context included, f = a w + h, and what
+    inducing inputs leave of the other terms is added. `features` and `terms` are those at the last
+    slice, or `with_date`.
 
     :param problem: with dated rows.
     :param prior: of it.
@@ -124,14 +136,15 @@ class TimePosterior(Posterior):
     ) -> None:
         assert prior.in_time is not None
         columns = np.asarray(prior.in_time.columns)
+        sites = DatedSites.once(problem.graph, prior.in_time.terms)
         values: dict[str, object] = {
             "kernel": problem.kernel,
             "mean_function": problem.mean_function,
-            "_date": DAYS_A_YEAR * float(DatedSites.once(problem.graph).times[-1]),
+            "_date": DAYS_A_YEAR * float(sites.times[-1]),
             "_origin": None,
             "_layout": problem.graph.layout,
             "_in_time": prior.in_time,
-            "_sites": DatedSites.once(problem.graph),
+            "_sites": sites,
             "_seen": Seen(precision.numpy(), shift.numpy()[:, None], columns),
         }
         self.__dict__.update(values)  # the class it comes from is frozen
@@ -153,27 +166,23 @@ class TimePosterior(Posterior):
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for rows (N, D)."""
         inputs = self._with_dates(inputs)
-        items, times = self._where(inputs)
-        asked = Asked(items, np.full(len(items), -1), times, self._own(inputs))
-        mean, variance = self._each(asked)
+        mean, variance = self._each(self._asked(inputs))
         variance += self._in_time.left(inputs)
         return tf.stack([mean + self._prior_mean(inputs), variance], -1)
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D)."""
         first, second = (self._with_dates(inputs[:, side]) for side in (0, 1))
-        both, times = self._where(tf.concat([first, second], 0))
-        n = len(first)
-        apart = times[:n] != times[n:]
-        columns = self._own(first) - self._own(second)
-        asked = Asked(both[:n], both[n:], times[:n], columns)
+        both, n = self._asked(tf.concat([first, second], 0)), len(first)
+        apart = both.times[:n] != both.times[n:]
+        one = sparse.identity(n, format="csr")
+        asked = both.by(sparse.hstack([one, -one], format="csr"))
         mean, variance = np.empty(n), np.empty(n)
         mean[~apart], variance[~apart] = self._each(asked.take(~apart))
         if apart.any():
             # Of two dates: one joint question about all of them.
-            q, at = int(apart.sum()), np.tile(apart, 2)
-            columns = np.concatenate([columns[apart], np.zeros_like(columns[apart])])
-            found, covariance = self.utilities(both[at], times[at]).with_columns(columns)
+            q = int(apart.sum())
+            found, covariance, *_ = self._joint(both.take(np.tile(apart, 2)))
             mean[apart] = found[:q] - found[q:]
             own = np.diagonal(covariance)
             shared = np.diagonal(covariance[:q, q:]) + np.diagonal(covariance[q:, :q])
@@ -190,17 +199,23 @@ class TimePosterior(Posterior):
         """
         ask_for_joint(inputs)
         inputs = self._with_dates(inputs)
-        items, times = self._where(inputs)
-        columns = self._own(inputs)
-        mean, covariance = self.utilities(items, times).with_columns(columns)
-        covariance += self._beyond(inputs[:, None], np.ones((len(inputs), 1)), columns)
+        asked = self._asked(inputs)
+        mean, covariance, *_ = self._joint(asked)
+        covariance += self._beyond(inputs[:, None], np.ones((len(inputs), 1)), asked.columns)
         return tf.constant(mean + self._prior_mean(inputs)), tf.constant(covariance)
 
     def moved_apart(self, inputs: tf.Tensor) -> tuple[float, float]:
         """Mean and variance of what two rows (2, D) differ by in their utilities in time alone."""
-        items, times = self._where(self._with_dates(inputs))
-        asked = Asked(items[:1], items[1:], times[:1], np.zeros((1, self._seen.columns.shape[1])))
-        mean, variance = self._each(asked)
+        apart = self._asked(self._with_dates(inputs)).by(sparse.csr_matrix([[1.0, -1.0]]))
+        states = apart.states
+        across = sparse.csr_matrix(states.across.multiply(states.moving))
+        across.eliminate_zeros()
+        alone = apart._replace(
+            states=states._replace(across=across),
+            fresh=apart.fresh[:, :0],
+            columns=np.zeros_like(apart.columns),
+        )
+        mean, variance = self._each(alone)
         return float(mean[0]), float(variance[0])
 
     @property
@@ -217,27 +232,20 @@ class TimePosterior(Posterior):
         :param inputs: (N, p, D) rows each, all of one date.
         :param weights: (N, p) each, which add up to 1.
         """
-        items, times = self._where(tf.concat([rows[:, 0] for rows in inputs], 0))
-        own = [
-            np.einsum("np,npk->nk", weight, self._own(_flat(rows)).reshape(*weight.shape, -1))
-            for rows, weight in zip(inputs, weights, strict=True)
-        ]
-        nothing = np.zeros_like(np.concatenate(own))
-        asked = Asked(items, np.full(len(items), -1), times, nothing)
+        averages = sparse.block_diag(
+            [row[None] for weight in weights for row in weight], format="csr"
+        )
+        asked = self._asked(tf.concat([*map(_flat, inputs)], 0)).by(averages)
         swept = self._swept(asked, joint=True)
-        found, start, result = swept.found, 0, []
-        for rows, weight, columns in zip(inputs, weights, own, strict=True):
+        start, result = 0, []
+        for rows, weight in zip(inputs, weights, strict=True):
             some = slice(start, start + len(rows))
             start = some.stop
-            at, step = swept.at[some], int(swept.steps[some.start])
-            inside = at - swept.plan.steps[step].sites.start
-            given, of_w = found.rows[at], found.covariance
-            covariance = found.joint[step][np.ix_(inside, inside)] + given @ of_w @ given.T
-            together = JointInTime(found.mean[at, 0], covariance, given, found.weights[:, 0], of_w)
-            mean, covariance = together.with_columns(columns)
+            mean, covariance, *_ = self._together(swept, some)
+            covariance += _squared(asked.fresh[some])
             before = np.asarray(self._prior_mean(_flat(rows))).reshape(weight.shape)
             mean += np.sum(weight * before, 1)
-            result.append((mean, covariance + self._beyond(rows, weight, columns)))
+            result.append((mean, covariance + self._beyond(rows, weight, asked.columns[some])))
         return result
 
     def with_date(self, date: float) -> TimePosterior:
@@ -258,47 +266,58 @@ class TimePosterior(Posterior):
         :param date: in days since 1970.
         """
         sites, in_time, time = self._sites, self._in_time, date / DAYS_A_YEAR
-        there = np.arange(len(sites.numbers))
-        if not self._markov.is_stationary:
-            there = there[sites.begin <= time]
-        n, k = len(there), self._seen.columns.shape[1]
-        found = self.utilities(there, np.full(n, time))
+        there = np.full(len(sites.numbers), self._markov.is_stationary) | (sites.begin <= time)
+        every, k = there[sites.owner], self._seen.columns.shape[1]
+        n = int(every.sum())
+        alone = sparse.identity(len(every), format="csr")[every]
+        states = sites.states._replace(across=alone)
+        nothing = sparse.csr_matrix((n, 0)), np.full(n, time), np.zeros((n, k))
+        found = self._joint(Asked(states, *nothing))
         mean = np.concatenate([found.weights, found.mean])
         across = found.rows @ found.of_weights
         covariance = np.block([[found.of_weights, across.T], [across, found.covariance]])
-        dates, begin = as_float(np.full(n, time)), as_float(sites.begin[there])
-        own = np.asarray(self._markov.covariance(dates, dates, begin))
-        before = np.diag(np.concatenate([np.ones(k), own]))
-        number, known = self._layout.number, as_float(sites.numbers[there])
+        number, numbers = self._layout.number, as_float(sites.numbers[there])
+        ends = np.cumsum([len(keys) for keys in sites.keys])[:-1]
+        each = zip(sites.keys, np.split(every, ends), strict=True)
+        known = tuple(keys[some] for keys, some in each)
+        dates, begin = as_float(np.full(len(numbers), time)), as_float(sites.begin[there])
+        own = self._markov.covariance(dates, dates, begin)
+        variances = variances_of(in_time.terms, known)
+        before = np.diag(np.concatenate([np.ones(k), own, variances]))
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
-            same = inputs[..., number : number + 1] == known
-            return tf.concat([in_time.features(inputs), tf.cast(same, inputs.dtype)], -1)
+            parts = [in_time.features(inputs)]
+            parts.append(tf.cast(inputs[..., number : number + 1] == numbers, inputs.dtype))
+            for term, keys in zip(in_time.terms.effects, known[1:], strict=True):
+                parts.append(term.weights_of(keys, inputs))
+            return tf.concat(parts, -1)
 
         terms = PosteriorTerms(tf.constant(mean), tf.constant(before - covariance))
         return Posterior(self.kernel, self.mean_function, features, terms)
 
     @cached_property
     def end(self) -> EndFrontier:
-        """The frontier at the end, of all items, or of more than 1,500 of those that dueled in the
-        last three years."""
+        """The frontier at the end, of all items and effects, or of more than 1,500 of those of
+        items that dueled in the last three years."""
         if self._origin is not None:
             return self._origin.end
         sites = self._sites
-        staying = np.ones(len(sites.numbers), bool)
-        if len(staying) > _ALL_STAY:
-            staying = sites.last >= sites.times[-1] - _STAYING_YEARS
-        plan = sites.plan(staying)
-        found = filtered(
-            plan, moves_of(self._markov, plan), self._in_order(plan, self._seen), keep=False
-        )
-        return EndFrontier(sites.numbers[plan.frontier], plan.last_times, found.end)
+        n = len(sites.owner)
+        staying = np.ones(n, bool)
+        if n > _ALL_STAY:
+            staying = (sites.last >= sites.times[-1] - _STAYING_YEARS)[sites.owner]
+        plan = sites.plan(self._markov.observed, staying=staying)
+        moves = moves_of(self._in_time.terms, plan, sites.keys)
+        found = filtered(plan, moves, self._in_order(plan, self._seen), keep=False)
+        places, times = np.full(n, -1), np.full(n, np.nan)
+        places[plan.frontier], times[plan.frontier] = plan.places, plan.last_times
+        return EndFrontier(places, times, found.end)
 
     # Inside.
 
     @property
     def _markov(self) -> MarkovKernel:
-        return self._in_time.term.kernel
+        return self._in_time.terms.term.kernel
 
     def _with_dates(self, inputs: tf.Tensor) -> tf.Tensor:
         """Rows that end before the dates are of that of `features` and `terms`."""
@@ -311,19 +330,16 @@ class TimePosterior(Posterior):
         dates = np.stack([np.full(len(begin), self._date), begin], 1)
         return tf.concat([inputs, tf.constant(dates, inputs.dtype)], 1)
 
-    def _where(self, inputs: tf.Tensor) -> tuple[IntArray, FloatArray]:
-        """The place of the item of each row, further ones for new items, and its time in years."""
+    def _asked(self, inputs: tf.Tensor) -> Asked:
+        """The utility of each row."""
         rows = np.asarray(inputs)
-        numbers, known = rows[:, self._layout.number], self._sites.numbers
-        place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-        new = known[place] != numbers
-        _, which = np.unique(numbers[new], return_inverse=True)
-        place[new] = len(known) + which.reshape(-1)
-        return place, rows[:, self._layout.date] / DAYS_A_YEAR
-
-    def _own(self, inputs: tf.Tensor) -> FloatArray:
-        """Features of the other terms, (N, k)."""
-        return np.asarray(self._in_time.features(inputs))
+        terms, known = self._in_time.terms, self._sites.keys
+        (across, moving), new = states_of(terms, known, rows)
+        held = moving | (np.arange(len(moving)) < sum(map(len, known)))
+        roots = sparse.diags(np.sqrt(np.asarray(variances_of(terms, new))))
+        states, fresh = States(across[:, held], moving[held]), across[:, ~held] @ roots
+        columns = np.asarray(self._in_time.features(inputs))
+        return Asked(states, fresh, rows[:, self._layout.date] / DAYS_A_YEAR, columns)
 
     def _beyond(self, inputs: tf.Tensor, weights: FloatArray, columns: FloatArray) -> FloatArray:
         """What the features of averages, (N, k), leave of the covariance of the other terms,
@@ -332,7 +348,7 @@ class TimePosterior(Posterior):
         :param inputs: (N, p, D).
         :param weights: (N, p).
         """
-        others, n, flat = self._in_time.others, len(columns), _flat(inputs)
+        others, n, flat = self._in_time.terms.others, len(columns), _flat(inputs)
         if others is None or np.all(self._in_time.left(flat) <= _ROUNDING):
             return np.zeros((n, n))
         covariance = -columns @ columns.T
@@ -350,32 +366,33 @@ class TimePosterior(Posterior):
 
     def _each(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of each alone, (q,) each."""
-        late = self._is_late(asked.items, asked.times)
-        late &= (asked.others < 0) | self._is_late(asked.others, asked.times)
-        alike = asked.items == asked.others  # whose utilities in time cancel
-        late, early = late & ~alike, ~late & ~alike
+        late = self._is_late(asked)
         mean, variance = np.empty(len(late)), np.empty(len(late))
-        if alike.any():
-            columns, (w, of_w) = asked.columns[alike], self._of_weights
-            mean[alike] = columns @ w
-            variance[alike] = np.einsum("qk,kl,ql->q", columns, of_w, columns)
         if late.any():
             mean[late], variance[late] = self._each_from_end(asked.take(late))
-        if early.any():
-            mean[early], variance[early] = self._each_by_a_sweep(asked.take(early))
-        return mean, variance
+        if not late.all():
+            swept = self._swept(asked.take(~late))
+            mean[~late], variance[~late] = (
+                swept.found.mean[swept.at, 0],
+                swept.found.variance[swept.at],
+            )
+        return mean, variance + _row_sums(asked.fresh, asked.fresh)
 
-    def utilities(self, items: IntArray, times: FloatArray) -> JointInTime:
-        """Those of items by place, further ones for new items, jointly.
+    def _joint(self, asked: Asked) -> JointInTime:
+        """All of them jointly."""
+        found = self._joint_of_known(asked)
+        return found._replace(covariance=found.covariance + _squared(asked.fresh))
 
-        :param times: in years since 1970.
-        """
-        pairs = np.unique(np.stack([items, times], 1), axis=0)
-        once = len(np.unique(pairs[:, 0])) == len(pairs)
-        if once and bool(self._is_late(items, times).all()):
-            return self._joint_from_end(items, times)
-        q, t, k = len(items), *self._seen.columns.shape
-        asked = Asked(items, np.full(q, -1), times, np.zeros((q, k)))
+    def _joint_of_known(self, asked: Asked) -> JointInTime:
+        across, times = asked.states.across.tocoo(), asked.times
+        moved = asked.states.moving[across.col]
+        items = across.col[moved]
+        pairs = np.unique(np.stack([items, times[across.row[moved]]], 1), axis=0)
+        if len(np.unique(items)) == len(pairs) and bool(self._is_late(asked).all()):
+            return self._joint_from_end(asked)
+        q, t = len(times), len(self._seen.precision)
+        if len(np.unique(times)) == 1:
+            return self._together(self._swept(asked, joint=True), slice(0, q))
         swept = self._swept(asked, np.concatenate([np.zeros((t, q)), np.eye(q)]))
         found, at = swept.found, swept.at
         mean, weights = found.mean[at], found.weights[:, 0]
@@ -389,75 +406,72 @@ class TimePosterior(Posterior):
         covariance = np.linalg.inv(state.precision)
         return covariance @ state.weighted[:, 0], covariance
 
-    @cached_property
-    def _place_at_end(self) -> IntArray:
-        """Of each item by place, where it is in the frontier at the end; -1 where it is not."""
-        found = np.full(len(self._sites.numbers), -1)
-        places = np.searchsorted(self._sites.numbers, self.end.numbers)
-        found[places] = np.arange(len(places))
-        return found
+    def _is_late(self, asked: Asked) -> BoolArray:
+        """Whether what is asked follows from the end alone, as it does of what is new."""
+        end, across = self.end, asked.states.across.tocoo()
+        n = len(end.places)
+        known = np.minimum(across.col, n - 1)
+        there = (end.places[known] >= 0) & (
+            ~asked.states.moving[across.col] | (asked.times[across.row] >= end.times[known])
+        )
+        early = ~there & (across.col < n)
+        return np.asarray(np.bincount(across.row, early, len(asked.times)) == 0.0)
 
-    def _is_late(self, items: IntArray, times: FloatArray) -> BoolArray:
-        """Whether what is asked of items follows from the end alone, as it does of new ones."""
-        n = len(self._sites.numbers)
-        known = np.minimum(np.maximum(items, 0), n - 1)
-        there = (self._place_at_end[known] >= 0) & (times >= self._sites.last[known])
-        return np.asarray((items >= n) | there)
-
-    def _moved(self, items: IntArray, times: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Place at the end, (q, d) weights of the state there, and variance that joins, (q,).
-
-        A new item has weights 0 and its prior variance; nobody has neither.
-        """
-        n, h = len(self._sites.numbers), self._markov.observed
-        known = (items >= 0) & (items < n)
-        place = np.zeros(len(items), np.int64)
-        place[known] = self._place_at_end[items[known]]
-        weights, added = np.zeros((len(items), len(h))), np.zeros(len(items))
-        spans = tf.constant(times[known] - self.end.times[place[known]])
-        weights[known] = np.einsum("a,qab->qb", h, np.asarray(self._markov.transitions(spans)))
-        added[known] = np.einsum("a,qab,b->q", h, np.asarray(self._markov.added(spans)), h)
-        added[items >= n] = h @ np.asarray(self._markov.start()) @ h
-        return place, weights, added
+    def _from_end(self, asked: Asked) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+        """By the numbers of the frontier at the end, (q, N), and by what joins, (q, n), of variance
+        1 for each state."""
+        end, kernel, across = self.end, self._markov, asked.states.across.tocoo()
+        row, state, weight, h = across.row, across.col, across.data, kernel.observed
+        new = state >= len(end.places)
+        moves = asked.states.moving[state] & ~new
+        still = ~moves & ~new
+        spans = tf.constant(asked.times[row[moves]] - end.times[state[moves]])
+        moved = np.einsum("a,qab->qb", h, np.asarray(kernel.transitions(spans)))
+        added = np.where(new, h @ np.asarray(kernel.start()) @ h, 0.0)
+        added[moves] = np.einsum("a,qab,b->q", h, np.asarray(kernel.added(spans)), h)
+        rows, places, values = [row[still]], [end.places[state[still]]], [weight[still]]
+        for j in range(len(h)):
+            rows.append(row[moves])
+            places.append(end.places[state[moves]] + j)
+            values.append(weight[moves] * moved[:, j])
+        given = np.concatenate(values), (np.concatenate(rows), np.concatenate(places))
+        joins = weight * np.sqrt(added), (row, state)
+        return (
+            sparse.csr_matrix(given, (across.shape[0], len(end.state.mean))),
+            sparse.csr_matrix(joins, across.shape),
+        )
 
     def _each_from_end(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
-        state, d = self.end.state, len(self._markov.observed)
-        four = state.covariance.reshape(-1, d, len(state.mean) // d, d)
-        means = state.mean.reshape(len(four), d, -1)
-        mean, variance = np.zeros((len(asked.items), means.shape[2])), np.zeros(len(asked.items))
-        ends = []
-        for sign, items in ((1.0, asked.items), (-1.0, asked.others)):
-            place, weights, added = self._moved(items, asked.times)
-            mean += sign * np.einsum("qa,qar->qr", weights, means[place])
-            variance += added
-            ends.append((sign, place, weights))
-        for sign, place, weights in ends:
-            for other_sign, other, more in ends:
-                block = four[place, :, other]
-                variance += sign * other_sign * np.einsum("qa,qab,qb->q", weights, block, more)
-        rows, (w, of_w) = asked.columns + mean[:, 1:], self._of_weights
+        state, (w, of_w) = self.end.state, self._of_weights
+        given, joins = self._from_end(asked)
+        mean = given @ state.mean
+        rows = asked.columns + mean[:, 1:]
+        variance = _row_sums(joins, joins)
         variance += np.einsum("qk,kl,ql->q", rows, of_w, rows)
+        for some in chunks(len(variance), 8 * len(state.mean)):
+            own = given[some]
+            variance[some] += _row_sums(own, own @ state.covariance)
         return mean[:, 0] + rows @ w, variance
 
-    def _joint_from_end(self, items: IntArray, times: FloatArray) -> JointInTime:
-        state, d = self.end.state, len(self._markov.observed)
-        place, weights, added = self._moved(items, times)
-        some = (place[:, None] * d + np.arange(d)).reshape(-1)
-        spread = np.zeros((len(items), len(items), d))
-        spread[np.arange(len(items)), np.arange(len(items))] = weights
-        across = spread.reshape(len(items), -1)
-        mean = across @ state.mean[some]
-        covariance = across @ state.covariance[np.ix_(some, some)] @ across.T
-        covariance += np.where(items[:, None] == items[None, :], added[:, None], 0.0)
-        rows, (w, of_w) = mean[:, 1:], self._of_weights
-        covariance += rows @ of_w @ rows.T
+    def _joint_from_end(self, asked: Asked) -> JointInTime:
+        state, (w, of_w) = self.end.state, self._of_weights
+        given, joins = self._from_end(asked)
+        mean = given @ state.mean
+        rows = asked.columns + mean[:, 1:]
+        covariance = given @ (given @ state.covariance).T
+        covariance += _squared(joins) + rows @ of_w @ rows.T
         return JointInTime(mean[:, 0] + rows @ w, covariance, rows, w, of_w)
 
     # By a sweep.
 
-    def _each_by_a_sweep(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
-        swept = self._swept(asked)
-        return swept.found.mean[swept.at, 0], swept.found.variance[swept.at]
+    @staticmethod
+    def _together(swept: _Swept, some: slice) -> JointInTime:
+        """Those that were asked for together, all at one date, of a sweep."""
+        found, at, step = swept.found, swept.at[some], int(swept.steps[some.start])
+        inside = at - swept.plan.steps[step].sites.start
+        rows, of_w = found.rows[at], found.covariance
+        covariance = found.joint[step][np.ix_(inside, inside)] + rows @ of_w @ rows.T
+        return JointInTime(found.mean[at, 0], covariance, rows, found.weights[:, 0], of_w)
 
     def _swept(self, asked: Asked, shifts: FloatArray | None = None, joint: bool = False) -> _Swept:
         """All sites and those asked for, which say nothing.
@@ -465,27 +479,43 @@ class TimePosterior(Posterior):
         :param shifts: (t + q, r) more of them, next to those of the sites.
         :param joint: whether the covariances within the slices of what is asked are wanted.
         """
-        sites, seen, q = self._sites, self._seen, len(asked.items)
+        sites, seen, q = self._sites, self._seen, len(asked.times)
         times, place = np.unique(
             np.concatenate([sites.times[sites.slices], asked.times]), return_inverse=True
         )
-        losers = np.concatenate([sites.losers, asked.items])
-        winners = np.concatenate([sites.winners, asked.others])
+        known = sites.states.across.copy()
+        size = known.shape[0]
+        known.resize(size, len(asked.states.moving))
+        states = asked.states._replace(
+            across=sparse.vstack([known, asked.states.across], format="csr")
+        )
+        losers = np.concatenate([sites.losers, size + np.arange(q)])
+        winners = np.concatenate([sites.winners, np.full(q, -1)])
         steps = place.reshape(-1)
-        plan = Plan.of(times, steps, losers, winners)
+        plan = Plan.of(times, steps, losers, winners, states, self._markov.observed)
         shift = np.concatenate([seen.shifts, np.zeros((q, 1))])
         whole = Seen(
             np.append(seen.precision, np.zeros(q)),
             shift if shifts is None else np.hstack([shift, shifts]),
             np.concatenate([seen.columns, asked.columns]),
         )
-        moves, ordered = moves_of(self._markov, plan), self._in_order(plan, whole)
-        late = slice(len(sites.losers), None)
+        moves = moves_of(self._in_time.terms, plan, sites.keys)
+        ordered, late = self._in_order(plan, whole), slice(len(sites.losers), None)
         together = {*steps[late].tolist()} if joint else ()
         found = smoothed(plan, moves, ordered, filtered(plan, moves, ordered), joint=together)
         where = np.empty(len(losers), np.int64)
         where[plan.order] = np.arange(len(losers))
         return _Swept(plan, found, where[late], steps[late])
+
+
+def _squared(rows: sparse.csr_matrix) -> FloatArray:
+    """R R', dense."""
+    return np.asarray((rows @ rows.T).toarray())
+
+
+def _row_sums(rows: sparse.csr_matrix, others: Any) -> FloatArray:
+    """Inner products of the rows of two matrices, (q,)."""
+    return np.asarray(rows.multiply(others).sum(1)).reshape(-1)
 
 
 def _flat(inputs: tf.Tensor) -> tf.Tensor:

@@ -14,10 +14,11 @@ from sparse_prefgp.analysis.history import history, seasons
 from sparse_prefgp.analysis.suggestion import suggest
 from sparse_prefgp.data.slices import DAYS_A_YEAR, rows_in_force
 from tests.reference import slow_time
-from tests.tolerances import EVIDENCE
+from tests.slopes import check_slopes
+from tests.tolerances import EVIDENCE, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-13, max_sweeps=300)
-NUMBER, T, VARIANCE, OWN, NOISE = 6, 45, 0.4, 0.7, 0.35
+NUMBER, T, VARIANCE, OWN, SLOPE, NOISE = 6, 45, 0.4, 0.7, 0.3, 0.35
 SURFACES = ("clay", "grass")
 MOVING = slow_time.wiener(1.2, 0.3)
 NAMES = [f"t{i}" for i in range(NUMBER)]
@@ -53,8 +54,8 @@ def model() -> spg.PreferenceGP:
     duels = spg.read_duels(ITEMS, DUELS, time="date", context=["surface"])
     columns = duels.transform.columns_made_of
     on_surface = [i for i, name in enumerate(columns) if name == "surface"]
-    own = spg.ItemTimes(spg.SameLevel(active_dims=on_surface))
-    own.kernel.variance.assign(OWN)
+    own = spg.ItemTimes(spg.SameLevel(OWN, active_dims=on_surface))
+    own += spg.ItemTimes(gpflow.kernels.Linear(SLOPE, active_dims=on_surface[:1]))
     moving = spg.ItemInTime(spg.markov.Wiener(1.2, 0.3), "quarter")
     kernel = gpflow.kernels.Linear(VARIANCE, active_dims=[columns.index("size")]) + own + moving
     return spg.PreferenceGP(duels, kernel, engine=TIGHT, noise_variance=NOISE)
@@ -63,7 +64,7 @@ def model() -> spg.PreferenceGP:
 class Dense:
     """The same by matrices over duels and over players on surfaces."""
 
-    def __init__(self) -> None:
+    def __init__(self, slices: str = "quarter") -> None:
         size = ITEMS["size"].to_numpy()
         rows = np.append(np.repeat(size[:-1], 2), size[-1])  # which are what is standardised
         self.size = (size - rows.mean()) / rows.std()
@@ -71,8 +72,9 @@ class Dense:
             np.array([NAMES.index(x) for x in DUELS[side]]) for side in ("winner", "loser")
         )
         place = np.array([SURFACES.index(x) for x in DUELS["surface"]])
-        dates = DUELS["date"].to_numpy().astype("datetime64[M]").astype(int) // 3
         days = DUELS["date"].to_numpy().astype("datetime64[D]").astype(float)
+        dates = DUELS["date"].to_numpy().astype("datetime64[M]").astype(int) // 3
+        dates = dates if slices == "quarter" else days
         mean = np.array([days[dates == one].mean() for one in dates]) / DAYS_A_YEAR
         columns = self.features(losers, place) - self.features(winners, place)
         self.duels = slow_time.Duels(losers, winners, mean, columns)
@@ -82,7 +84,8 @@ class Dense:
     def features(self, items: np.ndarray, place: np.ndarray) -> np.ndarray:
         effects = np.zeros((len(items), NUMBER * 2))
         effects[np.arange(len(items)), 2 * items + place] = np.sqrt(OWN)
-        return np.column_stack([np.sqrt(VARIANCE) * self.size[items], effects])
+        slopes = np.sqrt(SLOPE) * np.eye(NUMBER)[items] * (place == 0)[:, None]
+        return np.column_stack([np.sqrt(VARIANCE) * self.size[items], effects, slopes])
 
     def at(self, items: np.ndarray, place: np.ndarray, day: str) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of utilities at a date."""
@@ -126,6 +129,69 @@ def test_evidence_and_predictions(model: spg.PreferenceGP, dense: Dense) -> None
         np.testing.assert_allclose(found["difference"], step @ mean, atol=1e-9)
         sd = np.sqrt(np.diag(step @ covariance @ step.T))
         np.testing.assert_allclose(found["sd"], sd, rtol=1e-8)
+
+
+def test_the_gradient_is_that_of_the_evidence(model: spg.PreferenceGP) -> None:
+    check_slopes(model)
+
+
+def test_duels_in_contexts_are_followed_by_day(model: spg.PreferenceGP) -> None:
+    """From the first one, or from those before one of them, which another model knows."""
+    dense, every, first = Dense("day"), model.duels, 30
+    limits = np.full(T, -np.inf), np.zeros(T)
+    slices = [np.flatnonzero(dense.duels.dates == date) for date in np.unique(dense.duels.dates)]
+    zeros = np.zeros(T), np.zeros(T)
+    expected = slow_time.followed(dense.prior, slices, zeros, 2.0 * NOISE, limits)
+    found = model.with_slices("day").filter()
+    np.testing.assert_allclose(found.mean, -expected.mean, rtol=0, atol=IDENTITY)
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=0, atol=IDENTITY)
+    assert found.log_predictive == pytest.approx(expected.log_predictive, rel=IDENTITY)
+
+    def some(which: slice) -> spg.Duels:
+        ends = every.winners[which], every.losers[which]
+        return spg.Duels(every.items, *ends, times=every.times[which], item=every.item)
+
+    early = spg.PreferenceGP(
+        some(slice(0, first)), model.kernel, engine=TIGHT, noise_variance=NOISE
+    ).with_slices("day")
+    before = slow_time.dense_ep(
+        dense.prior[:first, :first], 2.0 * NOISE, *(x[:first] for x in limits)
+    )
+    sites = tuple(np.append(x, np.zeros(T - first)) for x in before[:2])
+    late = [at[at >= first] for at in slices if at[-1] >= first]
+    expected = slow_time.followed(dense.prior, late, sites, 2.0 * NOISE, limits)
+    found = early.filter(some(slice(first, None)))
+    np.testing.assert_allclose(found.mean, -expected.mean[first:], rtol=0, atol=IDENTITY)
+    np.testing.assert_allclose(found.variance, expected.variance[first:], rtol=0, atol=IDENTITY)
+    assert found.log_predictive == pytest.approx(expected.log_predictive, rel=IDENTITY)
+
+
+def test_new_items_and_places_have_the_prior(model: spg.PreferenceGP, dense: Dense) -> None:
+    """Of a new item, of one on a surface that nobody knows, and of one on two surfaces."""
+    at = model.last_date + 400.0
+    rows = model.item_inputs(at=at)
+    columns = model.duels.transform.columns_made_of
+    clay, grass = (i for i, name in enumerate(columns) if name == "surface")
+    known = rows[(rows[:, -2] == 2.0) & (rows[:, clay] == 1.0)]
+    new, nowhere, other = known.copy(), known.copy(), known.copy()
+    new[:, -2], nowhere[:, clay], other[:, clay], other[:, grass] = -1.0, 0.0, 0.0, 1.0
+    given = np.concatenate([known, new, nowhere, other])
+    day = str(np.datetime64(int(at), "D"))
+    mean, spread = dense.at(np.array([2, 2]), np.array([0, 1]), day)
+    variance = np.asarray(model.predict_f(given)[1])[:, 0]
+    of_size = float(VARIANCE * dense.size[2] ** 2)
+    assert variance[0] == pytest.approx(spread[0, 0], rel=1e-7)
+    assert variance[1] > 1.2 + OWN + SLOPE and variance[1] < 1.2 + OWN + SLOPE + of_size
+    difference, of_it = model.predict_difference(known, other)
+    assert float(difference[0]) == pytest.approx(mean[0] - mean[1], abs=1e-9)
+    step = np.array([1.0, -1.0])
+    assert float(of_it[0]) == pytest.approx(step @ spread @ step, rel=1e-8)
+    joint = np.asarray(model.predict_f(given, full_cov=True)[1])[0]
+    np.testing.assert_allclose(np.diag(joint), variance, rtol=0, atol=IDENTITY)
+    # The effect on a surface that nobody knows is as nothing said of it.
+    _, apart = model.predict_difference(nowhere, other)
+    assert float(apart[0]) == pytest.approx(joint[2, 2] + joint[3, 3] - 2.0 * joint[2, 3])
+    assert joint[2, 2] > OWN and float(apart[0]) > OWN
 
 
 @pytest.mark.parametrize("place", ["", "surface=grass"])

@@ -9,11 +9,20 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import sparse
 
 from sparse_prefgp import markov
 from sparse_prefgp.approximations import DuelPrior
 from sparse_prefgp.covariances import DenseOverDuels, ItemsInTime
-from sparse_prefgp.covariances.frontier import Frontier, Moves, Plan, Seen, filtered, smoothed
+from sparse_prefgp.covariances.frontier import (
+    Frontier,
+    Moves,
+    Plan,
+    Seen,
+    States,
+    filtered,
+    smoothed,
+)
 from sparse_prefgp.engines import Laplace, ParallelEP, SequentialEP, Variational
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites
@@ -39,10 +48,33 @@ KERNELS: dict[str, tuple[Callable[[], markov.MarkovKernel], slow_time.InTime]] =
 FEW, MANY = "few duels a slice", "many duels a slice"
 
 
-class Case:
-    """Duels in slices, some sites, and the same dense."""
+# Effects of the 7 items on two surfaces, and by a number that the surfaces have.
+VARIANCES = np.append(np.linspace(0.3, 0.9, 14), np.linspace(0.2, 0.5, 7))
+SPEEDS = -0.8, 1.3
+# Sides: the items on the first surface, then on the second one.
+STATES = np.hstack(
+    [
+        np.tile(np.eye(7), (2, 1)),
+        np.eye(14),
+        np.concatenate([speed * np.eye(7) for speed in SPEEDS]),
+    ]
+)
 
-    def __init__(self, kernel: str, size: str = FEW, columns: int = 2) -> None:
+
+def alone(size: int) -> States:
+    """Of so many items that have no effects."""
+    return States(sparse.identity(size, format="csr"), np.ones(size, bool))
+
+
+class Case:
+    """Duels in slices, some sites, and the same dense.
+
+    :param effects: whether items have effects by surfaces, of one or both sides.
+    """
+
+    def __init__(
+        self, kernel: str, size: str = FEW, columns: int = 2, effects: bool = False
+    ) -> None:
         rng = np.random.default_rng(3)
         self.kernel, self.slow = KERNELS[kernel][0](), KERNELS[kernel][1]
         self.times = np.sort(rng.uniform(0.0, 8.0, 8))
@@ -63,8 +95,19 @@ class Case:
         self.losers, self.winners = np.array(pairs)[shuffled].T
         self.slices = slices[shuffled]
         self.columns = rng.normal(size=(len(slices), columns))
+        self.states, self.variances = alone(7), np.empty(0)
+        self.sides, of_effects = (self.losers, self.winners), np.empty((len(slices), 0))
+        if effects:
+            self.sides = tuple(x + 7 * rng.integers(0, 2, len(x)) for x in self.sides)
+            self.states = States(sparse.csr_matrix(STATES), np.arange(28) < 7)
+            self.variances = VARIANCES
+            of_effects = (STATES[self.sides[0]] - STATES[self.sides[1]])[:, 7:]
+        self.of_effects = of_effects
         self.dense = slow_time.Duels(
-            self.losers, self.winners, self.times[self.slices], self.columns
+            self.losers,
+            self.winners,
+            self.times[self.slices],
+            np.hstack([self.columns, of_effects * np.sqrt(self.variances)]),
         )
         self.precision = rng.gamma(1.0, size=len(slices))
         self.shift = rng.normal(size=len(slices))
@@ -76,14 +119,27 @@ class Case:
 
     @property
     def plan(self) -> Plan:
-        return Plan.of(self.times, self.slices, self.losers, self.winners)
+        return self.planned(self.times, self.slices, *self.sides)
 
-    def fast(self, columns: tf.Tensor | None = None) -> ItemsInTime:
+    def planned(self, *given: Any) -> Plan:
+        return Plan.of(*given[:4], self.states, self.kernel.observed, *given[4:])
+
+    def moves(self, plan: Plan) -> Moves:
+        gaps, kernel = tf.constant(plan.spans), self.kernel
+        tensors = kernel.start(), kernel.transitions(gaps), kernel.added(gaps)
+        return Moves(*(x.numpy() for x in tensors), self.variances)
+
+    def fast(
+        self, columns: tf.Tensor | None = None, variances: tf.Tensor | None = None
+    ) -> ItemsInTime:
         given = tf.constant(self.columns) if columns is None else columns
-        return ItemsInTime(self.plan, self.kernel, given)
+        effects = tf.constant(self.variances) if variances is None else variances
+        return ItemsInTime(self.plan, self.kernel, given, effects)
 
-    def by_tensors(self, columns: tf.Tensor) -> tf.Tensor:
-        """K of z, differentiable in the parameters of the kernel and in the columns."""
+    def by_tensors(self, columns: tf.Tensor, variances: tf.Tensor) -> tf.Tensor:
+        """K of z, differentiable in the parameters of the kernel, in the columns and in the
+        variances of effects."""
+        columns = tf.concat([columns, self.of_effects * tf.sqrt(variances)], 1)
         first = self.dense.first_dates()
         ends = np.concatenate([self.losers, self.winners])
         begin = tf.constant([first[item] for item in ends], tf.float64)
@@ -102,12 +158,14 @@ class Case:
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 every_size = pytest.mark.parametrize("size", [FEW, MANY])
+either = pytest.mark.parametrize("effects", [False, True], ids=["alone", "effects"])
 
 
 @every_kernel
 @every_size
-def test_marginals_are_those_of_the_dense_covariance(kernel: str, size: str) -> None:
-    case = Case(kernel, size)
+@either
+def test_marginals_are_those_of_the_dense_covariance(kernel: str, size: str, effects: bool) -> None:
+    case = Case(kernel, size, effects=effects)
     found = case.fast().marginals(*case.sites)
     prior = case.dense.covariance(case.slow)
     expected = slow_time.conditioned(prior, case.precision, case.shift)
@@ -119,34 +177,38 @@ def test_marginals_are_those_of_the_dense_covariance(kernel: str, size: str) -> 
 
 @every_kernel
 @every_size
-def test_the_surrogate_has_the_gradient_of_the_dense_covariance(kernel: str, size: str) -> None:
-    case = Case(kernel, size)
-    columns = tf.constant(case.columns)
-    variables = [*case.kernel.trainable_variables, columns]
+@either
+def test_the_surrogate_has_the_gradient_of_the_dense_covariance(
+    kernel: str, size: str, effects: bool
+) -> None:
+    case = Case(kernel, size, effects=effects)
+    more = tf.constant(case.columns), tf.constant(case.variances)
+    variables = [*case.kernel.trainable_variables, *more]
     with tf.GradientTape(persistent=True) as tape:
-        tape.watch(columns)
-        fast, dense = case.fast(columns), DenseOverDuels(case.by_tensors(columns))
+        tape.watch(more)
+        fast, dense = case.fast(*more), DenseOverDuels(case.by_tensors(*more))
         values = []
         for covariance in (fast, dense):
             kept = covariance.marginals(*case.sites).kept
             values.append(covariance.surrogate(*case.sites, kept))
     prior = case.dense.covariance(case.slow)
-    np.testing.assert_allclose(case.by_tensors(columns), prior, rtol=0, atol=IDENTITY)
+    np.testing.assert_allclose(case.by_tensors(*more), prior, rtol=0, atol=IDENTITY)
     for found, expected in zip(*(tape.gradient(value, variables) for value in values), strict=True):
         np.testing.assert_allclose(found, expected, rtol=IDENTITY, atol=IDENTITY)
 
 
 @pytest.mark.parametrize("kernel", ["wiener", "constant and matern32"])
-def test_the_quadratic_is_that_of_the_dense_covariance(kernel: str) -> None:
-    case = Case(kernel, MANY)
+@either
+def test_the_quadratic_is_that_of_the_dense_covariance(kernel: str, effects: bool) -> None:
+    case = Case(kernel, MANY, effects=effects)
     rng = np.random.default_rng(5)
     left, right = (tf.constant(x) for x in rng.normal(size=(2, len(case.slices))))
-    columns = tf.constant(case.columns)
-    variables = [*case.kernel.trainable_variables, columns]
+    more = tf.constant(case.columns), tf.constant(case.variances)
+    variables = [*case.kernel.trainable_variables, *more]
     with tf.GradientTape(persistent=True) as tape:
-        tape.watch(columns)
-        found = case.fast(columns).quadratic(left, right)
-        expected = DenseOverDuels(case.by_tensors(columns)).quadratic(left, right)
+        tape.watch(more)
+        found = case.fast(*more).quadratic(left, right)
+        expected = DenseOverDuels(case.by_tensors(*more)).quadratic(left, right)
     assert float(found) == pytest.approx(float(expected), rel=IDENTITY)
     for one, other in zip(*(tape.gradient(v, variables) for v in (found, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=IDENTITY, atol=IDENTITY)
@@ -179,34 +241,34 @@ def test_extremes_are_harmless() -> None:
         np.testing.assert_allclose(found.variance, spread, rtol=0, atol=IDENTITY)
 
 
-def _moves(kernel: markov.MarkovKernel, plan: Plan) -> Moves:
-    gaps = tf.constant(plan.spans)
-    tensors = kernel.start(), kernel.transitions(gaps), kernel.added(gaps)
-    return Moves(kernel.observed, *(x.numpy() for x in tensors))
-
-
 def _by_item(plan: Plan, end: Frontier, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of the frontier, items ascending."""
-    order = (np.argsort(plan.frontier)[:, None] * d + np.arange(d)).reshape(-1)
+    """Mean and covariance of the frontier, states ascending, items of d numbers first."""
+    each = [
+        plan.places[i] + np.arange(d if plan.frontier[i] < 7 else 1)
+        for i in np.argsort(plan.frontier)
+    ]
+    order = np.concatenate(each)
     return end.mean[order], end.covariance[np.ix_(order, order)]
 
 
-def test_a_filter_can_stop_and_take_up_again() -> None:
-    case = Case("constant and matern12")
-    every, seen = np.ones(7, bool), Seen(case.precision, case.shift[:, None], case.columns)
-    ends = case.slices, case.losers, case.winners
+@either
+def test_a_filter_can_stop_and_take_up_again(effects: bool) -> None:
+    case = Case("constant and matern12", effects=effects)
+    every = np.ones(len(case.states.moving), bool)
+    seen = Seen(case.precision, case.shift[:, None], case.columns)
+    ends = case.slices, *case.sides
 
     def some(which: np.ndarray, plan: Plan) -> Seen:
         return Seen(*(x[which][plan.order] for x in seen))
 
-    whole = Plan.of(case.times, *ends, every)
-    expected = filtered(whole, _moves(case.kernel, whole), some(case.slices >= 0, whole)).end
+    whole = case.planned(case.times, *ends, every)
+    expected = filtered(whole, case.moves(whole), some(case.slices >= 0, whole)).end
     early = case.slices < 4
-    first = Plan.of(case.times[:4], *(x[early] for x in ends), every)
-    middle = filtered(first, _moves(case.kernel, first), some(early, first)).end
+    first = case.planned(case.times[:4], *(x[early] for x in ends), every)
+    middle = filtered(first, case.moves(first), some(early, first)).end
     slices, losers, winners = (x[~early] for x in ends)
-    then = Plan.of(case.times[4:], slices - 4, losers, winners, every, after=first)
-    found = filtered(then, _moves(case.kernel, then), some(~early, then), middle).end
+    then = case.planned(case.times[4:], slices - 4, losers, winners, every, first)
+    found = filtered(then, case.moves(then), some(~early, then), middle).end
     for one, other in zip(_by_item(then, found, 2), _by_item(whole, expected, 2), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=IDENTITY)
     assert found.half_log_det == pytest.approx(expected.half_log_det, rel=IDENTITY)
@@ -218,7 +280,7 @@ def test_items_leave_after_their_last_slice_unless_they_stay() -> None:
     assert len(case.plan.frontier) == 0
     sizes, of_slices = case.plan.sizes
     assert sizes.max() < 7 and np.all(of_slices <= sizes)
-    stay = Plan.of(case.times, case.slices, case.losers, case.winners, np.arange(7) % 2 == 0)
+    stay = case.planned(case.times, case.slices, case.losers, case.winners, np.arange(7) % 2 == 0)
     assert set(stay.frontier) == {*np.unique([case.losers, case.winners])} & {0, 2, 4, 6}
 
 
@@ -229,7 +291,7 @@ def test_other_dates_are_sites_that_say_nothing() -> None:
     times = np.insert(np.append(case.times, dates[1]), 4, dates[0])
     slices = np.where(case.slices < 4, case.slices, case.slices + 1)
     items = np.array([2, 3, 2, 3])
-    plan = Plan.of(
+    plan = case.planned(
         times,
         np.append(slices, [4, 4, 9, 9]),
         np.append(case.losers, items),
@@ -241,7 +303,7 @@ def test_other_dates_are_sites_that_say_nothing() -> None:
     shifts[t:, 1:] = np.eye(4)
     columns = np.concatenate([case.columns, np.zeros((4, 2))])
     seen = Seen(np.append(case.precision, zero), shifts, columns)
-    moves = _moves(case.kernel, plan)
+    moves = case.moves(plan)
     seen = Seen(*(x[plan.order] for x in seen))
     found = np.empty((t + 4, 5))
     found[plan.order] = smoothed(plan, moves, seen, filtered(plan, moves, seen)).mean
@@ -276,13 +338,14 @@ def _kernel(case: dict[str, Any]) -> markov.MarkovKernel:
 
 def _prior(case: dict[str, Any], kernel: markov.MarkovKernel) -> DuelPrior:
     t = len(case["slice"])
-    ends = (np.array(case[name]) for name in ("slice", "loser", "winner"))
-    plan = Plan.of(np.array(case["times"]), *ends)
+    ends = [np.array(case[name]) for name in ("slice", "loser", "winner")]
+    items = alone(int(max(map(np.max, ends[1:]))) + 1)
+    plan = Plan.of(np.array(case["times"]), *ends, items, kernel.observed)
     columns = tf.constant(np.array(case["columns"]).reshape(t, -1))
     zero = tf.zeros([], tf.float64)
     noise = tf.fill([t], tf.constant(case["noise_variance_of_z"], tf.float64))
     factors = Factors(tf.ones_like(noise), noise, None, tf.zeros_like(noise))
-    covariance = ItemsInTime(plan, kernel, columns)
+    covariance = ItemsInTime(plan, kernel, columns, tf.zeros([0], tf.float64))
     return DuelPrior(covariance, factors, tf.zeros_like(noise), zero, tf.identity, zero, zero)
 
 

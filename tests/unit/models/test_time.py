@@ -206,10 +206,12 @@ def test_variance_grows_with_silence() -> None:
 @pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC()], ids=lambda a: a.name)
 @pytest.mark.covering("VFE")
 def test_other_terms_by_inducing_inputs(approximation: spg.Approximation) -> None:
-    """Their part of the covariance is low-rank, what it leaves is noise or a correction."""
+    """Their part of the covariance is low-rank, what it leaves is noise or a correction; effects of
+    items, such as slopes, are exact."""
     inducing, se = ITEMS[[0, 2, 5]] + 0.1, gpflow.kernels.SquaredExponential(0.7, 1.5)
+    own = spg.ItemTimes(gpflow.kernels.Linear([0.6, 0.8]))
     model = made(
-        se + spg.ItemInTime(KERNELS["wiener"][0](), slices="quarter"),
+        se + own + spg.ItemInTime(KERNELS["wiener"][0](), slices="quarter"),
         approximation=approximation,
         inducing_variable=inducing,
     )
@@ -221,8 +223,12 @@ def test_other_terms_by_inducing_inputs(approximation: spg.Approximation) -> Non
     k_uu, k_uf, k_ff = (np.asarray(se(a, b)) for a, b in pairs)
     explained = step @ k_uf.T @ np.linalg.solve(k_uu, k_uf) @ step.T
     left = np.diag(step @ k_ff @ step.T - explained)
+    slopes = [step * (np.sqrt(v) * ITEMS[:, j]) for j, v in enumerate((0.6, 0.8))]
     of_time = slow_time.Duels(
-        M["losers"], M["winners"], dense.dates, -np.sqrt(HOME) * M["home"][:, None]
+        M["losers"],
+        M["winners"],
+        dense.dates,
+        np.column_stack([-np.sqrt(HOME) * M["home"], *slopes]),
     ).covariance(dense.k)
     share = approximation.residual_share
     expected = dense.ep(of_time + explained, share * left).log_evidence
@@ -384,6 +390,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an effect next to it": (
         lambda: spg.PreferenceGP(duels_of(False), spg.ItemEffect() + _time()),
         "ItemEffect is a level of each item",
+    ),
+    "effects by a curved kernel": (
+        lambda: spg.PreferenceGP(
+            duels_of(False),
+            spg.ItemTimes(gpflow.kernels.SquaredExponential(active_dims=[1])) + _time(),
+        ),
+        "kernel SquaredExponential, whose effects of items have no form next to ItemInTime",
     ),
     "effects of pairs": (
         lambda: spg.PreferenceGP(duels_of(False), spg.PairEffect() + _time()),
