@@ -217,11 +217,11 @@ def _over_columns(problem: DuelProblem) -> DuelPrior:
     items = widened(as_float(graph.items[0]), graph.layout)
     plain = [part for part in parts_of(problem.of_rows) if not isinstance(part, TermOfDuels)]
     kernel = plain[0] if len(plain) == 1 else gpflow.kernels.Sum(plain)
-    lean = next((term.lean for term in own if term.lean is not None), None)
+    leans = tuple(term.lean for term in own if term.lean is not None)
     variances = [term.variances(graph) for term in own]
     _ask(items.shape[0] + sum(each.shape[0] for each in variances), "items and coefficients")
     covariance = DenseOverColumns(
-        kernel_matrix(kernel, items), tf.concat(variances, 0), graph.columns(lean)
+        kernel_matrix(kernel, items), tf.concat(variances, 0), graph.columns(leans)
     )
 
     def features(inputs: tf.Tensor) -> tf.Tensor:
