@@ -56,6 +56,7 @@ KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("float", is_number, "a number"),
     ("str", lambda value: isinstance(value, str), "text"),
     ("Path", lambda value: isinstance(value, Path), "a path"),
+    ("Sequence", lambda value: isinstance(value, list | tuple), "a list"),
 )
 
 
@@ -218,7 +219,7 @@ class FitSettings:
     """What a tie tells: `box` or `margin-only`."""
     noise_by_group: bool = option(None, default=False, flag="noise-by")
     """Learn the noise of each group."""
-    leans: Any = option(None, default=(), flag="lean-by")
+    leans: str | Sequence[Any] = option(None, default=(), flag="lean-by")
     """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
     shared_cuts: bool = option(
         "With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by "
@@ -587,7 +588,7 @@ class CompareSettings:
     """After each fold give up candidates that are clearly behind, by more than 4 standard errors of
     the paired differences between duels and 0.003 nats.
     """
-    leans: Any = option(None, default=())
+    leans: str | Sequence[Any] = option(None, default=())
     """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
     enough: int | None = option(
         "Stop after the fold with which so many duels were scored; by default all folds are.",
