@@ -91,8 +91,9 @@ def test_each_judge_has_a_row(folder: Path) -> None:
     assert set(rows) == {"shown_first", *(f"shown_first of {who}" for who in ("Ann", "Bob", "Cem"))}
     assert rows["shown_first of Ann"]["lower"] > 0.0 > rows["shown_first of Bob"]["upper"]
     leans = metrics["fit"]["leans"]
-    assert leans["column"] == "judge" and leans["covariate"] == "shown_first"
-    assert leans["groups"] == 3 and leans["variance"] > 0.5
+    (lean,) = leans
+    assert lean["by"] == "judge" and lean["covariate"] == "shown_first"
+    assert lean["groups"] == 3 and lean["variance"] > 0.5
     table = pd.read_csv(folder / "fitted" / "coefficients.csv")
     assert list(table["name"]) == [row["name"] for row in metrics["fit"]["coefficients"]]
     held = metrics["held_out"]
@@ -133,10 +134,9 @@ def test_pictures_show_the_numbers_that_are_printed(folder: Path) -> None:
 
 def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:
     model = spg.load(folder / "fitted")
-    named = spg.evaluate(model, folder / "new.csv", groups="judge")
-    assert spg.evaluate(model, folder / "new.csv") == named
+    named = spg.evaluate(model, folder / "new.csv")
     frame = pd.read_csv(folder / "new.csv").rename(columns={"judge": "who"})
-    with pytest.warns(UserWarning, match="no column 'judge', though judges lean"):
+    with pytest.warns(UserWarning, match="no column 'judge', though there are leans by it"):
         unknown = spg.evaluate(model, frame)
     assert unknown["held_out"]["model"]["nlp_nats"] > named["held_out"]["model"]["nlp_nats"] + 0.05
 
@@ -148,7 +148,7 @@ def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:
     assert one == other and p[1] < one < p[0]
 
     new, report = spg.update(model, folder / "new.csv")
-    assert report.new_duels == 40 and new.duels.group_column == "judge"
+    assert report.new_duels == 40 and [*new.duels.label_names] == ["judge"]
     assert new.coefficients().names == model.coefficients().names
     words = ("--model", folder / "fitted", "--duels", folder / "new.csv", "--quiet")
     call("evaluate", *words, "--out", folder / "scores.json")
@@ -162,7 +162,7 @@ def test_with_noise_by_the_same_judge_refitted_and_compared(folder: Path) -> Non
     call(*fit_words(folder), "--out", folder / "both", *more, "--quiet")
     metrics = json.loads((folder / "both" / "metrics.json").read_text())
     for name in ("fit", "refit_fit"):
-        assert metrics[name]["leans"]["groups"] == metrics[name]["noise_ratios"]["groups"] == 3
+        assert metrics[name]["leans"][0]["groups"] == metrics[name]["noise_ratios"]["groups"] == 3
     words = ("--items", folder / "items.csv", "--duels", folder / "duels.csv", "--json")
     words += ("--candidates", "linear/exact", "--folds", 2, "--max-iterations", 4)
     plain, covariate, lean = (
@@ -190,7 +190,7 @@ def test_read_in_chunks(folder: Path) -> None:
     metrics = json.loads((folder / "chunks" / "metrics.json").read_text())["fit"]
     rows = {row["name"]: row for row in metrics["coefficients"]}
     assert rows["shown_first of Ann"]["lower"] > 0.0 > rows["shown_first of Bob"]["upper"]
-    assert metrics["noise_ratios"]["groups"] == metrics["leans"]["groups"] == 3
+    assert metrics["noise_ratios"]["groups"] == metrics["leans"][0]["groups"] == 3
     assert list(pd.read_csv(folder / "chunks" / "coefficients.csv")["name"]) == list(rows)
     found = [
         spg.evaluate(spg.load(folder / "chunks"), duels)["held_out"]["model"]
@@ -218,8 +218,8 @@ def test_read_in_chunks(folder: Path) -> None:
 
 def test_settings_follow_the_sources() -> None:
     sources = Sources(duels="duels.csv", covariate=["side"], lean_by="judge")
-    assert settings_of(sources, None, {}).lean_by_group == "side"
-    assert settings_of(sources, FitSettings(), {}).lean_by_group == "side"
-    assert sources.judged_by == "judge" and not settings_of(sources, None, {}).noise_by_group
+    for settings in (None, FitSettings()):
+        assert settings_of(sources, settings, {}).leans == (("judge", "side"),)
+    assert not settings_of(sources, None, {}).noise_by_group
     with pytest.raises(ValueError, match="no covariate of the duels; choose"):
-        spg.fit(duels=spg.Duels(np.eye(3), [0, 1], [1, 2]), lean_by_group="side", kernel="linear")
+        spg.fit(duels=spg.Duels(np.eye(3), [0, 1], [1, 2]), leans="judge:side", kernel="linear")
