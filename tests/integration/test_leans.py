@@ -206,7 +206,7 @@ def test_read_in_chunks(folder: Path) -> None:
     call(*fit_words(folder)[:3], *table, *words[6:], "--kernel", "linear", "--max-iterations", 8)
     again = json.loads((folder / "table" / "metrics.json").read_text())["fit"]
     assert {row["name"] for row in again["coefficients"]} == set(rows)
-    assert again["noise_ratios"]["groups"] == again["leans"]["groups"] == 3
+    assert again["noise_ratios"]["groups"] == again["leans"][0]["groups"] == 3
     words = ("fit", "--items", folder / "items.csv", "--duels", parts, "--covariate", "shown_first")
     for more, text in (
         (("--noise-by", "judge", "--gradients", "subset", "--stream"), "may lack some who judge"),
@@ -221,5 +221,49 @@ def test_settings_follow_the_sources() -> None:
     for settings in (None, FitSettings()):
         assert settings_of(sources, settings, {}).leans == (("judge", "side"),)
     assert not settings_of(sources, None, {}).noise_by_group
-    with pytest.raises(ValueError, match="no covariate of the duels; choose"):
+    with pytest.raises(ValueError, match="no covariate of the duels; name"):
         spg.fit(duels=spg.Duels(np.eye(3), [0, 1], [1, 2]), leans="judge:side", kernel="linear")
+
+
+@pytest.mark.parametrize("source", ["memory", pytest.param("chunks", marks=pytest.mark.slow)])
+def test_two_columns_lean_by_two_covariates(folder: Path, tmp_path: Path, source: str) -> None:
+    frame, rng = pd.read_csv(folder / "duels.csv"), np.random.default_rng(3)
+    long = rng.random(T) < 0.5
+    frame["length"] = np.where(long, 1.0, -1.0) * np.abs(rng.normal(size=T))
+    frame = frame.assign(kind=np.where(long, "long", "short"))
+    duels, more = tmp_path / "duels.csv", ("--approximation", "exact")
+    frame.to_csv(duels, index=False)
+    if source == "chunks":
+        duels, more = tmp_path / "parts", ("--stream", "--parts", "2")
+        duels.mkdir()
+        for k in range(2):
+            frame.iloc[k::2].to_parquet(duels / f"{k}.parquet", index=False)
+    words = ("--items", folder / "items.csv", "--duels", duels, "--kernel", "linear", *more)
+    leans = ("--lean-by", "judge:shown_first", "--lean-by", "kind:length", "--noise-by", "kind")
+    fit = ("fit", *words, "--covariate", "shown_first,length", *leans, "--max-iterations", 6)
+    told = call(*fit, "--out", tmp_path / "fitted")
+    assert "2 labels in kind lean by length" in " ".join(told.split())
+    metrics = json.loads((tmp_path / "fitted" / "metrics.json").read_text())["fit"]
+    assert [(lean["by"], lean["covariate"], lean["groups"]) for lean in metrics["leans"]] == [
+        ("judge", "shown_first", 3),
+        ("kind", "length", 2),
+    ]
+    mean = pd.read_csv(tmp_path / "fitted" / "coefficients.csv").set_index("name")["mean"]
+    assert mean["shown_first of judge Ann"] > 0.5 > -0.5 > mean["shown_first of judge Bob"]
+    assert mean["length of kind long"] > 0.3 > -0.3 > mean["length of kind short"]
+    pairs = pd.DataFrame({"first": [0, 0], "second": [1, 1], "shown_first": [0, 0]})
+    pairs = pairs.assign(length=1.0, judge="Ann", kind=["long", "short"])
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    model = ("--model", tmp_path / "fitted")
+    asked = ("--pairs", tmp_path / "pairs.csv", "--noise-by", "kind", "--quiet")
+    call("predict", *model, *asked, "--out", tmp_path / "p.csv")
+    one, other = pd.read_csv(tmp_path / "p.csv")["probability"]
+    assert one > other + 0.2
+    new = ("--duels", folder / "new.csv", "--quiet", "--out", tmp_path / "scores.json")
+    with pytest.warns(UserWarning, match="no column 'kind', though there are leans by it"):
+        result = CliRunner().invoke(app, [str(x) for x in ("evaluate", *model, *new)])
+    assert result.exit_code == 2 and "'length'" in result.output  # one covariate is there
+    frame.iloc[:40].to_csv(tmp_path / "new.csv", index=False)
+    call("evaluate", *model, "--duels", tmp_path / "new.csv", *new[2:])
+    scores = json.loads((tmp_path / "scores.json").read_text())["held_out"]["model"]
+    assert scores["nlp_nats"] < 0.6

@@ -281,6 +281,12 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.covariate_variance = covariate_parameter(covariate_variance, seen)
         self.leaning = Leaning.of(lean_by, seen.covariate_names, seen.label_names)
         self.lean_variances = self.leaning.parameters(seen)
+        for column in self.leaning.columns:
+            if unknown := int(duels.totals.labels[column][0]):
+                raise ValueError(
+                    f"Leans by {column!r} were asked for, but {unknown:,} of the streamed duels have "
+                    "no such label; give all of them one, or make a PreferenceGP of duels in memory."
+                )
         self.noise_ratio = ratio_parameter(seen) if noise_by_group else None
         self.cut_scale = scale_parameter(seen, cuts_by_group, noise_by_group)
         if seen.group_names is not None:

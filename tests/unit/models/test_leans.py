@@ -128,9 +128,9 @@ def test_coefficients_are_those_of_columns_by_hand() -> None:
     np.testing.assert_allclose(found.covariance, wanted.covariance, atol=1e-9)
 
 
-def streamed(parts: int) -> spg.StreamedGP:
+def streamed(parts: int, **labels: Any) -> spg.StreamedGP:
     made = spg.StreamedGP(
-        spg.stream_duels(duels()),
+        spg.stream_duels(duels(**labels)),
         kernel(),
         inducing_variable=X,
         engine=spg.PartitionedEP(parts=parts, tolerance=1e-12),
@@ -181,3 +181,12 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 def test_mistakes(lean_by: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         model(lean_by=lean_by)
+
+
+def test_labels_that_are_refused() -> None:
+    with pytest.raises(ValueError, match="'judge' were asked for, but 1 of the streamed duels"):
+        streamed(1, judge=[None, *LABELS["judge"][1:]])
+    with pytest.raises(ValueError, match="Labels of 'who' were given, by which nothing leans"):
+        model().predict_difference(X[:1], X[1:2], NEW_X[:1], {"who": "Ann"})
+    with pytest.raises(ValueError, match="The kind of duel 0 is 1.5; name each by a text"):
+        duels(kind=[1.5] * T)
