@@ -284,8 +284,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         for column in self.leaning.columns:
             if unknown := int(duels.totals.labels[column][0]):
                 raise ValueError(
-                    f"Leans by {column!r} were asked for, but {unknown:,} of the streamed duels have "
-                    "no such label; give all of them one, or make a PreferenceGP of duels in memory."
+                    f"Leans by {column!r} were asked for, but {unknown:,} of the streamed duels "
+                    "have no such label; give all of them one, or make a PreferenceGP of duels in "
+                    "memory."
                 )
         self.noise_ratio = ratio_parameter(seen) if noise_by_group else None
         self.cut_scale = scale_parameter(seen, cuts_by_group, noise_by_group)

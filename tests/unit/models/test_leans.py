@@ -188,5 +188,5 @@ def test_labels_that_are_refused() -> None:
         streamed(1, judge=[None, *LABELS["judge"][1:]])
     with pytest.raises(ValueError, match="Labels of 'who' were given, by which nothing leans"):
         model().predict_difference(X[:1], X[1:2], NEW_X[:1], {"who": "Ann"})
-    with pytest.raises(ValueError, match="The kind of duel 0 is 1.5; name each by a text"):
+    with pytest.raises(ValueError, match=r"The kind of duel 0 is 1\.5; name each by a text"):
         duels(kind=[1.5] * T)
