@@ -135,6 +135,13 @@ def streamed(data: spg.Duels, approximation: Any, parts: int, **more: Any) -> sp
     )
 
 
+def leaning(**more: Any) -> dict[str, Any]:
+    """Duels in which judges lean to a side; the models that are kept had them as groups."""
+    sides = np.column_stack([np.where(np.arange(12) % 2, 1.0, -1.0), np.cos(np.arange(12.0))])
+    labels = {"group": JUDGES}
+    return {"covariates": sides, "covariate_names": ["first", "length"], "labels": labels, **more}
+
+
 KINDS: dict[str, Callable[[], spg.PreferenceGP | spg.StreamedGP]] = {
     "exact": exact,
     "dtc": lambda: sparse(spg.DTC()),
@@ -172,6 +179,10 @@ KINDS: dict[str, Callable[[], spg.PreferenceGP | spg.StreamedGP]] = {
     "streamed": lambda: streamed(duels(), spg.VFE(), 1),
     "streamed_parts": lambda: streamed(duels(), spg.FITC(), 3, noise_variance=0.2),
     "streamed_ties": lambda: streamed(duels(ties=TIES), spg.FITC(), 2, margin=0.35),
+    "leans": lambda: spg.PreferenceGP(duels(**leaning()), kernel(), lean_by="group:first"),
+    "streamed_leans": lambda: streamed(
+        duels(**leaning(groups=JUDGES)), spg.VFE(), 2, noise_by_group=True, lean_by="group:first"
+    ),
 }
 
 
@@ -201,6 +212,12 @@ def answers(model: spg.PreferenceGP | spg.StreamedGP) -> dict[str, Any]:
         found["known_probability"] = model.predict_duel(ahead, behind)
     if model.noise_ratio is not None:
         found["judged"] = model.predict_duel(new, others, groups=["ann", "bob", "cy", "ann"])
+    if model.leaning.pairs:
+        x, who = [1.0, -0.3], ["ann", "bob", "cy", None]
+        groups = None if model.noise_ratio is None else who
+        said = {"groups": groups, "covariates": x, "labels": {"group": who}}
+        found["leaned"] = model.predict_duel(new, others, **said)
+        found["coefficients"] = model.coefficients().mean, model.coefficients().sd
     if isinstance(model, spg.PreferenceGP):
         nu, tau = model.sites()
         found |= {"nu": nu, "tau": tau}

@@ -35,7 +35,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "tastes": {"person": "who"},
     "judges": {"groups": "judge"},
     "covariates": {"covariates": ("home",)},
-    "leans": {"covariates": ("home",), "groups": "judge"},
+    "leans": {"covariates": ("home",), "labels": ["judge"]},
     "ties": {},
     "grades": {"grade": "grade"},
     "contexts": {"context": ("surface",)},
@@ -84,7 +84,7 @@ def model_of(features: tuple[str, ...]) -> Any:
     if "judges" in has:
         more["noise_by_group"] = True
     if "leans" in has:
-        more["lean_by_group"] = "home"
+        more["lean_by"] = "judge:home"
     if {"ties", "grades"} & has:
         more["margin"] = 0.3
     model = spg.PreferenceGP(read, kernel, engine=spg.ParallelEP(tolerance=SOLVER), **more)
@@ -110,7 +110,11 @@ class Case:
         if self.person is not None:
             self.table["who"], self.said["people"] = self.person, self.person
         if known and {"judges", "leans"} & set(self.features):
-            self.table["judge"], self.said["groups"] = judge, judge
+            self.table["judge"] = judge
+            if "judges" in self.features:
+                self.said["groups"] = judge
+            if "leans" in self.features:
+                self.said["labels"] = {"judge": judge}
         if {"covariates", "leans"} & set(self.features):
             self.table["first_home"], self.table["second_home"] = [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]
             self.said["covariates"] = np.array([[1.0], [-1.0], [0.0]])
@@ -206,8 +210,10 @@ def log_choices(case: Case) -> Chances:
 
 
 def by_difference(case: Case) -> Chances:
-    mean, variance = case.model.predict_difference(*case.rows, **case.said)
-    return np.exp(case.model.log_win(mean, variance, case.said.get("groups")))
+    said = {**case.said}
+    groups = said.pop("groups", None)
+    mean, variance = case.model.predict_difference(*case.rows, **said)
+    return np.exp(case.model.log_win(mean, variance, groups))
 
 
 def by_utilities(case: Case) -> Chances:

@@ -54,7 +54,7 @@ def simulated(rng: np.random.Generator) -> dict[str, Any]:
         "winners": np.where(won, first, second),
         "losers": np.where(won, second, first),
         "covariates": sign[:, None] * said,
-        "groups": judge,
+        "judge": judge,
         "f": f,
         "beta": beta,
         "lean": lean,
@@ -67,17 +67,18 @@ def model_of(data: dict[str, Any], columns: bool) -> spg.PreferenceGP:
     options: dict[str, Any] = {}
     if columns:
         more = {"covariates": data["covariates"], "covariate_names": NAMES}
+        more["labels"] = {"judge": data["judge"]}
         options = {
             "covariate_variance": np.array(SDS) ** 2,
-            "lean_by_group": NAMES[0],
+            "lean_by": f"judge:{NAMES[0]}",
         }
-    duels = spg.Duels(data["items"], data["winners"], data["losers"], groups=data["groups"], **more)
+    duels = spg.Duels(data["items"], data["winners"], data["losers"], **more)
     kernel = gpflow.kernels.SquaredExponential(lengthscales=LENGTHSCALE)
     model = spg.PreferenceGP(
         duels, kernel, approximation=spg.Exact(), noise_variance=NOISE, **options
     )
     if columns:
-        model.lean_variance.assign(LEAN**2)
+        model.lean_variances[0].assign(LEAN**2)
     return model
 
 
@@ -90,7 +91,7 @@ def judged(model: spg.PreferenceGP, data: dict[str, Any]) -> dict[str, Any]:
     found = {"utilities": np.mean(np.abs(off) < Z90 * sd), "rmse": np.sqrt(np.mean(off**2))}
     if model.duels.covariates is not None:
         said = model.coefficients()
-        order = [int(label) for label in model.duels.group_names or ()]
+        order = [int(label) for label in model.duels.label_names["judge"]]
         truth = np.concatenate([data["beta"], data["lean"][order]])
         error = said.mean - truth
         found["inside"] = np.abs(error) < Z90 * said.sd
@@ -140,7 +141,7 @@ def main() -> None:
                 note(LEARNED, name, model, data)
         if run < given.learn:
             model = model_of(data, True)
-            model.covariate_variance.prior = model.lean_variance.prior = None
+            model.covariate_variance.prior = model.lean_variances[0].prior = None
             spg.optimise(model)
             note(NO_PRIOR, WITH, model, data)
         if (run + 1) % 50 == 0 or run + 1 == given.runs:

@@ -74,7 +74,7 @@ def _texts(x: Features) -> gpflow.kernels.Kernel:
 
 
 MARGIN = {"cuts_by_group": True}
-LEAN = {**MARGIN, "lean_by_group": "first"}
+LEAN = {**MARGIN, "lean_by": "judge:first"}
 # What there is besides the side and the noise of each judge.
 MODELS: dict[str, tuple[Callable[[Features], gpflow.kernels.Kernel], dict[str, Any]]] = {
     "noise": (_models, {}),
@@ -135,6 +135,7 @@ def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: i
         *sides.T,
         ties=train.outcome == 1,
         groups=train.judge,
+        labels={"judge": train.judge},
         covariates=np.where(second, -1.0, 1.0),
         covariate_names=["first"],
     )
@@ -145,8 +146,9 @@ def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: i
     log = []
     a, b = (model.item_inputs()[rows] for rows in test.answers.T)
     shown = np.ones((len(test.task), 1))
-    there = model.predict_difference(a, b, shown, test.judge)
-    back = model.predict_difference(b, a, -shown, test.judge)
+    labels = {"judge": test.judge} if "lean_by" in options else {}
+    there = model.predict_difference(a, b, shown, labels)
+    back = model.predict_difference(b, a, -shown, labels)
     for method, moments in ((model.log_win, there), (model.log_tie, there), (model.log_win, back)):
         log.append(method(*moments, test.judge).numpy())
     return np.column_stack(log), report

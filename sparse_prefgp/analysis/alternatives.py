@@ -23,7 +23,7 @@ from sparse_prefgp.io.choices import (
     read_ranking_table,
 )
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
-from sparse_prefgp.models.outcomes import judge_column, known_labels
+from sparse_prefgp.models.outcomes import judge_column, known_labels, label_columns
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import one_of
@@ -99,8 +99,9 @@ class SetsFound:
         """(e,) labels of who answered, None for what the model does not know, of which a warning
         tells; None where it does not matter."""
         judge = self.events.judge
-        judged = model.noise_ratio is not None or model.row_layout.judged
-        return known_labels(model, judge.labels) if judged and judge is not None else None
+        if model.noise_ratio is None or judge is None:
+            return None
+        return known_labels(model, judge.labels)
 
 
 def read_sets(
@@ -142,7 +143,8 @@ def read_sets(
     if rows is not None and rows.column is not None and rows.column in header and items is None:
         named = named and any(name not in header for name in wanted)
     whose = {"person": person_column_in(model, header)}
-    more = {"groups": groups, "covariates": there, **whose, **options}
+    labels = label_columns(model, header)
+    more = {"groups": groups, "labels": labels, "covariates": there, **whose, **options}
     read = READERS[kind]
     if named or not wanted:
         found = known_items(model, items)

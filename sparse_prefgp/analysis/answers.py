@@ -30,7 +30,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.choosing import padded
-from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.models.outcomes import known_labels, labelled_for
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 from sparse_prefgp.support.randomness import generator
@@ -130,7 +130,7 @@ def score_sets(
 ) -> HeldOutAnswers:
     """Let a model and its rivals predict answers about sets.
 
-    Warns of judges that the model does not know.
+    Warns of judges and labels that the model does not know.
 
     :param model: whose predictions are scored; None for the rivals alone.
     :param rivals: by name.
@@ -145,8 +145,8 @@ def score_sets(
     widest = int(np.diff(events.offsets)[is_choice].max(initial=1))
     groups = None
     if model is not None:
-        judged = model.noise_ratio is not None or model.row_layout.judged
-        if judged and events.judge is not None:
+        events = labelled_for(model, events)
+        if model.noise_ratio is not None and events.judge is not None:
             groups = known_labels(model, events.judge.labels)
     rows = features if inputs is None else inputs
     sides = int(np.diff(events.offsets).max(initial=1))

@@ -51,7 +51,10 @@ from sparse_prefgp.models.outcomes import (
     judge_column,
     known_blocks,
     known_labels,
+    label_columns,
+    labelled_for,
     warn_without_blocks,
+    warn_without_labels,
 )
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, IntArray
@@ -94,8 +97,9 @@ def evaluate(
         in its units.
     :param items: raw items, as `predict`; not for a `Duels`, which has its own.
     :param rng: of the folds that choose the width of the linear probit's prior.
-    :param groups: name of the column that says who judged, for a model with noise by group or leans
-        of groups; by default the column that leans were learned by, if it is there.
+    :param groups: name of the column that says who judged, for a model with noise by group; by
+        default its column if leans are by it too. Labels that lean are found by the names of their
+        columns.
     :param blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
         for a `Duels` one label for each duel as given, None where it is not known. Duels of
         a block that the model knows are predicted from what the block knows too, all others from
@@ -234,7 +238,9 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
                 "some; name it (--grade, grade=), or each row counts as won by its winner.",
                 stacklevel=3,
             )
-        groups = _judged_by(model, table.frame.columns, groups, table.name)
+        header = table.frame.columns
+        groups = _groups_in(model, header, groups)
+        warn_without_labels(model, header, table.name)
         given = found.read_duels(
             table,
             groups,
@@ -243,10 +249,11 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             covariates=model.duels.covariate_names,
             person=person_column_in(model, table.frame.columns),
             time=time_column(model, table.frame.columns, time, table.name),
+            labels=label_columns(model, header),
         )
     if model.row_layout.dated and given.events.time is None:
         raise ValueError("The duels have no dates; give them (Duels(…, times=…)).")
-    events, labels, of_event = given.events, given.groups, given.blocks
+    events, labels, of_event = labelled_for(model, given.events), given.groups, given.blocks
     if labels is not None:
         labels = known_labels(model, labels)
     in_blocks = 0
@@ -278,22 +285,14 @@ def people_of(model: Predicts, events: Events) -> npt.NDArray[np.object_] | None
     return events.person.labels if model.people and events.person is not None else None
 
 
-def _judged_by(
-    model: Predicts, columns: Collection[str], groups: str | None, source: str
-) -> str | None:
-    """The column of who judged, as `judge_column`; warns where judges lean and there is none."""
+def _groups_in(model: Predicts, columns: Collection[str], groups: str | None) -> str | None:
+    """The column of who judged, as `judge_column`.
+
+    :raises ValueError: one that is of no account.
+    """
     if groups is not None:
-        known_labels(model, np.empty(0, dtype=object))  # refuses groups that are of no account
-    found = judge_column(model, columns, groups)
-    if found is None and model.row_layout.judged:
-        recorded = model.duels.group_column
-        what = "column of who judged was named" if recorded is None else f"column {recorded!r}"
-        warnings.warn(
-            f"{source}: no {what}, though judges lean in the model; name one (--noise-by, "
-            "groups=), or all of them count as unknown.",
-            stacklevel=4,
-        )
-    return found
+        known_labels(model, np.empty(0, dtype=object))
+    return judge_column(model, columns, groups)
 
 
 def _warn_of_known(training: Duels, events: Events, sides: IntArray) -> None:
@@ -346,7 +345,7 @@ def _said_of(model: Predicts, events: Events) -> Events:
 def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     events = _said_of(model, duels.events if blocks is None else duels.given)
-    if model.noise_ratio is None and not model.row_layout.judged:
+    if model.noise_ratio is None:
         events = replace(events, judge=None)
     if blocks is None:
         return LabelledDuels(events)
@@ -438,7 +437,9 @@ def _in_units_of(
     graded = grades_like(model, grade)
     said: dict[str, Any] = {} if graded is None else {"grade": graded[0], "grades": graded[1]}
     said["covariates"] = covariates_there(columns, own.covariate_names, str(duels))
-    said["groups"] = _judged_by(model, columns, groups, str(duels))
+    said["groups"] = _groups_in(model, columns, groups)
+    said["labels"] = label_columns(model, columns)
+    warn_without_labels(model, columns, str(duels))
     if not {*SIDES} <= {*columns} and items is None:
         if own.transform is not None and own.transform.beyond_numbers is not None:
             raise ValueError(

@@ -163,6 +163,7 @@ class ItemSet:
         covariates: tuple[str, ...] = (),
         person: str | None = None,
         time: str | None = None,
+        labels: tuple[str, ...] = (),
     ) -> LabelledDuels:
         """A table of duels between these items.
 
@@ -175,6 +176,7 @@ class ItemSet:
         :param covariates: of the model; where the table has none of them, nothing is said of them.
         :param person: name of the column that says whose preference each is.
         :param time: name of the column of dates.
+        :param labels: names of the columns of more labels.
         :raises ValueError: a missing column, no rows, an id that is missing or unknown, an item
             against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
             missing group, block or weight; the message names the row.
@@ -182,7 +184,7 @@ class ItemSet:
         table = source if isinstance(source, Table) else load_duels(source)
         there = covariates_there(table.frame.columns, covariates, table.name)
         column, levels = grade or (None, None)
-        roles = Roles(None, weights, groups, column, levels, tuple(there), person, time)
+        roles = Roles(None, weights, groups, column, levels, tuple(there), person, time, labels)
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
         return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
 

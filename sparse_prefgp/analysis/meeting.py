@@ -14,6 +14,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.io.judgements import load_duels
 from sparse_prefgp.io.people import people_like
+from sparse_prefgp.models.outcomes import label_columns
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -81,6 +82,7 @@ def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Events]:
         table,
         covariates=model.duels.covariate_names,
         person=person_column_in(model, table.frame.columns),
+        labels=label_columns(model, table.frame.columns),
     )
     return known, said.events
 

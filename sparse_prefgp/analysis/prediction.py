@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
-from sparse_prefgp.models.outcomes import judge_column, known_labels
+from sparse_prefgp.models.outcomes import judge_column, known_labels, known_levels, label_columns
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
@@ -62,8 +62,8 @@ def predict(
         among the model's own items. By default the model's own alone.
     :param level: of the intervals.
     :param groups: name of the column of `pairs` that says who judges, for a model with noise by
-        group or leans of groups; by default the column that leans were learned by, if it is
-        there, else probabilities are averaged over the prior of a group's noise and lean.
+        group; by default its column if leans are by it too, else probabilities are averaged over
+        the prior of a group's noise. Labels that lean are found by the names of their columns.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default the column of `pairs`
         that the model's people were read from says it, or else it is somebody of whom nothing is
@@ -114,6 +114,7 @@ def predict(
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     groups = judge_column(model, table.frame.columns, groups)
     labels = None if groups is None else labels_in(table, groups)
+    leaning = {c: labels_in(table, c, "label") for c in label_columns(model, table.frame.columns)}
     names, said = model.duels.covariate_names, None
     if names_covariates(table.frame.columns, names, sides):
         said = covariates_in(table, names, sides)
@@ -123,7 +124,7 @@ def predict(
     column, dates = time_column(model, table.frame.columns, time, table.name, needed=False), None
     if column is not None and at is None:
         dates = dates_of(table.frame[column], column, table.row)
-    outcome = predicted(model, found, first, second, labels, said, whose, dates)
+    outcome = predicted(model, found, first, second, labels, said, whose, dates, leaning)
     mean, variance = outcome.mean, outcome.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
@@ -195,6 +196,7 @@ def predicted(
     covariates: FloatArray | None = None,
     people: npt.NDArray[np.object_] | None = None,
     dates: FloatArray | None = None,
+    leaning: Mapping[str, npt.NDArray[np.object_]] | None = None,
 ) -> Outcomes:
     """Predictions for pairs of rows of `items`, in bounded memory.
 
@@ -202,12 +204,14 @@ def predicted(
     :param covariates: (N, C) of the first less those of the second; None for 0.
     :param people: (N,) whose utility it is, for a model with tastes; None for nobody yet.
     :param dates: (N,) days since 1970, where utilities move in time; None for that of the model.
+    :param leaning: (N,) labels that lean, by their columns; a warning tells of unknown ones.
     """
     count = len(first)
     levels = len(model.duels.levels or ())
     columns = [np.empty(count) for _ in range(len(Outcomes._fields) - 1)]
     result = Outcomes._make([*columns, np.empty((count, levels))])
     labels = None if groups is None else known_labels(model, groups)
+    known = known_levels(model, leaning or {}, count)
     for start in range(0, count, _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
         a, b = items.inputs[first[part]], items.inputs[second[part]]
@@ -223,7 +227,8 @@ def predicted(
         said, whose, at = (
             None if values is None else values[part] for values in (covariates, people, dates)
         )
-        found = model.predict_difference(a, b, said, who, whose, at)
+        own = {column: values[part] for column, values in known.items()}
+        found = model.predict_difference(a, b, said, own, whose, at)
         same &= covariates is None
         mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
         for values, more in zip(result, outcomes_of(model, mean, variance, who), strict=True):

@@ -6,7 +6,7 @@ Duels come as rows with features, one chunk where they are in memory and many wh
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Events
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.outcomes import known_labels, places_of
+from sparse_prefgp.models.outcomes import label_columns, labelled_for, places_of
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -75,6 +75,8 @@ class ScoredRows(NamedTuple):
     """(k,) labels of whose preference each is; None where nobody has a taste."""
     dates: FloatArray | None = None
     """(k,) in days since 1970; None where they are not known."""
+    labels: Mapping[str, npt.NDArray[np.object_]] = field(default_factory=dict)
+    """(k,) more labels of each, by their columns."""
 
 
 def rows_at_once(columns: int) -> int:
@@ -130,41 +132,61 @@ def _behind_doors(
         events.covariate_names,
         people,
         None if events.time is None else events.time[doors.event],
+        {column: codes.labels[doors.event] for column, codes in events.labels.items()},
     )
 
 
 def rows_of_stream(duels: StreamedDuels, model: Any) -> Iterator[ScoredRows]:
     """Duels that are read in chunks, in the units that the stream has.
 
-    Warns of judges that the model does not know, where it matters who judged.
+    Warns of judges and labels that the model does not know, where they matter.
     """
     table, known = duels.items, None
-    if duels.judges is not None and (model.noise_ratio is not None or model.row_layout.judged):
-        names = model.duels.group_names or ()
-        place = places_of(duels.judges, names)
-        _warn_of_unknown(duels, place)
-        known = np.array([*names, None], dtype=object)[place]
+    if duels.judges is not None and model.noise_ratio is not None:
+        judged = duels.totals.judged
+        assert judged is not None
+        then = "noise is averaged over the prior"
+        known = _known(duels.judges, model.duels.group_names or (), judged.sum(1), "group", then)
+    own = {
+        column: _known(
+            duels.scan.labels[column],
+            model.duels.label_names[column],
+            duels.totals.labels[column][1:],
+            column,
+            "its lean is averaged over the prior",
+        )
+        for column in label_columns(model, duels.scan.labels)
+    }
     for chunk in duels.chunks(ROWS_AT_ONCE):
         features = chunk.features if table is None else table.features
         assert features is not None
         judge = chunk.events.judge
-        labels = None if known is None or judge is None else known[judge.numbers]
-        yield _behind_doors(chunk.events, features, labels)
+        groups = None if known is None or judge is None else known[judge.numbers]
+        labels = {
+            column: chunk.events.labels[column]._replace(names=tuple(names))
+            for column, names in own.items()
+        }
+        yield _behind_doors(replace(chunk.events, labels=labels), features, groups)
 
 
-def _warn_of_unknown(duels: StreamedDuels, place: IntArray) -> None:
-    judged = duels.totals.judged
-    assert judged is not None
-    number = judged.sum(1)
-    unknown = np.flatnonzero((place < 0) & (number > 0))
+def _known(
+    labels: Sequence[Hashable], names: Sequence[Hashable], often: IntArray, one: str, then: str
+) -> npt.NDArray[np.object_]:
+    """Labels of a stream as the model has them, None for unknown ones, of which a warning tells.
+
+    :param names: those of the model.
+    :param often: (J,) how often each was said.
+    :param one: of them is, and `then` what is done about unknown ones.
+    """
+    place = places_of(labels, names)
+    unknown = np.flatnonzero((place < 0) & (often > 0))
     if unknown.size:
-        assert duels.judges is not None
         warnings.warn(
-            f"The group {duels.judges[unknown[0]]!r} is unknown to the model "
-            f"({number[unknown].sum():,} of {number.sum():,} duels have unknown ones); noise "
-            "and leans of groups are averaged over the prior.",
-            stacklevel=3,
+            f"The {one} {labels[unknown[0]]!r} is unknown to the model ({often[unknown].sum():,} "
+            f"of {often.sum():,} duels have unknown ones); {then}.",
+            stacklevel=4,
         )
+    return np.array([*names, None], dtype=object)[place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,8 +369,8 @@ def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
         won, lost = model.dated(won, rows.dates), model.dated(lost, rows.dates)
     said = _covariates_of(rows, names)
     if said is not None:
-        who = rows.groups if model.row_layout.judged else None
-        won, lost = model.in_duels(won, lost, said, who)
+        labels = {column: rows.labels[column] for column in label_columns(model, rows.labels)}
+        won, lost = model.in_duels(won, lost, said, labels)
     if rows.people is not None:
         return model.predict_difference(won, lost, people=rows.people)
     if rows.blocks is None:
@@ -372,13 +394,11 @@ def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -
 def log_probabilities_of(model: PreferenceGP, events: Events) -> FloatArray:
     """Log probability, (k,) in nats, of the winners of duels between items of the model, given that
     they do not tie, or of answers about sets of them: with their covariates, and by the leans of
-    their judges."""
-    labels = None
-    if model.row_layout.judged and events.judge is not None:
-        labels = known_labels(model, events.judge.labels)
+    their labels."""
+    events = labelled_for(model, events)
     if events.has_sets:
-        return model.log_answers(model.item_inputs(), events, labels)
-    rows = rows_between(model.item_inputs(), events, labels)
+        return model.log_answers(model.item_inputs(), events)
+    rows = rows_between(model.item_inputs(), events)
     return score_rows(model, {}, rows).log_probabilities[MODEL]
 
 

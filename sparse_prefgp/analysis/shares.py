@@ -197,7 +197,7 @@ def _columns(
     rng: np.random.Generator,
 ) -> dict[str, FloatArray]:
     """What is added to the alternatives, (b, k) each."""
-    sets = model.set_posterior(inputs, events, groups)
+    sets = model.set_posterior(inputs, events)
     noise = model.look_noise(groups, len(events))
     k = sets.mean.shape[1]
     ask(
@@ -213,7 +213,7 @@ def _columns(
         nobody &= places_of(events.person.labels.tolist(), model.described_people) < 0
     shared, names = sets, [*ADDED]
     if nobody.any():
-        shared = model.consensus().set_posterior(inputs, events, groups)
+        shared = model.consensus().set_posterior(inputs, events)
         names += [*OVER_PEOPLE]
 
     def of(some: IntArray) -> FloatArray:

@@ -41,7 +41,7 @@ from sparse_prefgp.io.files import Table, id_text, items_named_in, listing
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
-from sparse_prefgp.models.outcomes import steps_to_learn
+from sparse_prefgp.models.outcomes import label_columns, steps_to_learn, warn_without_labels
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import counted
@@ -159,8 +159,9 @@ def update(
         recorded transform or ids, an (n, D) array in its units, whose items follow the old ones in
         number. Left out for items without features, those that the new duels name are appended.
     :param groups: name of the column of the new duels that says who judged; needed if the old ones
-        have groups, unless these lean by a covariate: then the column of before is known. New
-        groups begin at the noise of the model, a ratio of 1.
+        have groups, unless leans are by these too: then the column of before is known. New groups
+        begin at the noise of the model, a ratio of 1. Labels that lean are found by the names of
+        their columns, and new ones begin as the prior says.
     :param weights: of the column that says as how many duels each counts; without it each is one.
     :param blocks: of the column of each duel's block; needed for `PITC` with blocks that were
         given.
@@ -193,7 +194,7 @@ def update(
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
     refuse_options(kind, options)
     old = model.duels
-    if groups is None and model.row_layout.judged:
+    if groups is None and old.group_column in model.leaning.columns:
         groups = old.group_column
     person = _person_column(model, person)
     if kind == "duels":
@@ -370,6 +371,8 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
     if named_only and added is not None:
         _warn_of_new_names(old, added)
     everything = own if added is None else own.followed_by(added)
+    table = load_duels(table)
+    warn_without_labels(model, table.frame.columns, table.name)
     said = everything.read_duels(
         table,
         columns.groups,
@@ -379,6 +382,7 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
         old.covariate_names,
         columns.person,
         time,
+        label_columns(model, table.frame.columns),
     )
     if model.row_layout.dated:
         assert said.events.time is not None and old.times is not None

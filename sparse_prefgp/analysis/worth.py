@@ -391,8 +391,7 @@ def _as_rows(model: Predicts, features: FloatArray) -> FloatArray:
         columns.append(np.full((len(features), 1), -1.0))
     if layout.covariates:
         columns.append(np.zeros((len(features), layout.covariates)))
-    if layout.judged:
-        columns.append(np.full((len(features), 1), -1.0))
+    columns.append(np.full((len(features), layout.levels), -1.0))
     return np.column_stack(columns)
 
 

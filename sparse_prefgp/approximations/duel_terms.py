@@ -83,7 +83,7 @@ class TermsOfDuels(NamedTuple):
 
     def numbers(self, graph: DuelGraph | None) -> FloatArray:
         """(L,) of the levels that lean, ascending."""
-        return self.leans[0].levels(graph).astype(float)
+        return self.leans[0].numbers(graph).astype(float)
 
     def levels(self, graph: DuelGraph) -> Levels:
         """What each site sees of which level."""
@@ -153,7 +153,7 @@ def over_items_alone(graph: DuelGraph) -> DuelGraph:
 
     def lay_out() -> DuelGraph:
         items, item = graph.items
-        layout = graph.layout._replace(covariates=0, judged=False)
+        layout = graph.layout._replace(covariates=0, levels=0)
         ends = item[graph.winners], item[graph.losers]
         return replace(graph, rows=items, winners=ends[0], losers=ends[1], layout=layout)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 

@@ -241,16 +241,16 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
     if fit["margin"] is not None:
         known = "as given" if fit["fixed_margin"] else "learned"
         lines.append(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {known}")
-    rows, leans = fit.get("coefficients") or [], fit.get("leans")
-    for row in rows[: len(rows) - (0 if leans is None else leans["groups"])]:
+    rows, leans = fit.get("coefficients") or [], fit.get("leans") or []
+    for row in rows[: len(rows) - sum(lean["groups"] for lean in leans)]:
         lines.append(
             f"Coefficient of {row['name']}: {row['mean']:.3g} (90 % interval {row['lower']:.3g} to "
             f"{row['upper']:.3g})"
         )
-    if leans is not None:
+    for lean in leans:
         lines.append(
-            f"{counted(leans['groups'], 'judge')} lean by {leans['covariate']} with the standard "
-            f"deviation {leans['variance'] ** 0.5:.3g}; each is in {COEFFICIENTS}"
+            f"{counted(lean['groups'], 'label')} in {lean['by']} lean by {lean['covariate']} with "
+            f"the standard deviation {lean['variance'] ** 0.5:.3g}; each is in {COEFFICIENTS}"
         )
     if fit["grades"] is not None:
         cuts = ", ".join(f"{cut:.3g}" for cut in fit["cuts"])

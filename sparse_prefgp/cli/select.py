@@ -55,7 +55,7 @@ class Tables:
     context: Sequence[str] = same_as(Sources, "context")
     item: str | None = same_as(Sources, "item")
     covariate: Sequence[str] = same_as(Sources, "covariate")
-    lean_by: str | None = same_as(Sources, "lean_by")
+    lean_by: Sequence[str] | None = same_as(Sources, "lean_by")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +157,7 @@ def _select(
     from sparse_prefgp.workflow.folder import check_checkpoint
 
     asked = candidates.chosen()
-    if sources.lean is not None:
-        settings = replace(settings, lean_by_group=sources.lean[1])
+    settings = replace(settings, leans=sources.leaning.pairs)
     checkpoints = None
     if options.checkpoint is not None:
         check_checkpoint(options.checkpoint)

@@ -1,15 +1,15 @@
-"""Coefficients of covariates of a duel, and the lean of each judge: linear terms, exact.
+"""Coefficients of covariates of a duel, and leans of judges and their like: linear terms, exact.
 
 With x the covariates of the winner less those of the loser, v has the term `- x beta`,
-beta ~ N(0, diag(variances)); a judge j leans by another b_j ~ N(0, variance) of one of them. As a
-kernel on rows that hold the covariates of their side, that is `sum variance_c x_c x'_c`, and
-`variance x x'` where the judge is the same.
+beta ~ N(0, diag(variances)); each level j of a column of labels, such as each judge, leans by
+another b_j ~ N(0, variance) of one of them. As a kernel on rows that hold the covariates of their
+side, that is `sum variance_c x_c x'_c`, and `variance x x'` where the level is the same.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import gpflow
@@ -30,8 +30,8 @@ class TermOfDuels(FiniteKernel):
     """
 
     columns: list[int]
-    lean: int | None = None
-    """The number of the covariate that judges lean by, of a term of judges."""
+    lean: tuple[int, int] | None = None
+    """Of a term of leans, the columns of a row that hold the covariate and the level."""
 
     @abstractmethod
     def variances(self, graph: DuelGraph) -> tf.Tensor:
@@ -87,32 +87,36 @@ class CovariateTerm(TermOfDuels):
 
 
 class Leans(NamedTuple):
-    """By which covariate judges lean, and how much."""
+    """How the levels of one column lean by one covariate."""
 
     variance: gpflow.Parameter
-    """Of all judges' leans."""
-    column: int
+    """Of all levels' leans."""
+    covariate: int
     """Which of the covariates."""
-    judges: int | None = None
-    """How many judges there are; None for those of the graph, which chunks of duels have not all
+    column: int
+    """Which of the columns of labels."""
+    levels: int | None = None
+    """How many levels there are; None for those of the graph, which chunks of duels have not all
     of."""
 
 
 class LeanTerm(TermOfDuels):
-    """What each judge adds to one of the coefficients.
+    """What each level of a column, such as each judge, adds to one of the coefficients.
 
-    :param leans: of whom, and by what.
-    :param layout: where judges stand in a row.
+    :param leans: of what, and by what.
+    :param layout: where both stand in a row.
     """
 
     def __init__(self, leans: Leans, layout: RowLayout) -> None:
         super().__init__()
-        self.variance, self.judges, self.lean = leans.variance, leans.judges, leans.column
-        self.columns = [layout.first_covariate + leans.column, layout.judge]
+        self.variance, self.levels = leans.variance, leans.levels
+        covariate, level = layout.first_covariate, layout.first_level
+        self.lean = covariate + leans.covariate, level + leans.column
+        self.columns = [*self.lean]
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        judges = None if X2 is None else X2[..., 1:]
-        apart = gpflow.utilities.ops.difference_matrix(X[..., 1:], judges)[..., 0]
+        levels = None if X2 is None else X2[..., 1:]
+        apart = gpflow.utilities.ops.difference_matrix(X[..., 1:], levels)[..., 0]
         other = X if X2 is None else X2
         product = self.variance * _product(X[..., :1], other[..., :1], X2 is None)
         return tf.where(apart == 0.0, product, tf.zeros_like(product))
@@ -121,14 +125,14 @@ class LeanTerm(TermOfDuels):
         return self.variance * X[..., 0] ** 2
 
     def num_own(self, graph: DuelGraph | None) -> int:
-        return len(self.levels(graph))
+        return len(self.numbers(graph))
 
     def variances(self, graph: DuelGraph) -> tf.Tensor:
         return tf.fill([self.num_own(graph)], tf.convert_to_tensor(self.variance))
 
     def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         said = self.said_columns(inputs)
-        same = said[..., 1:] == tf.constant(self.levels(graph), said.dtype)[None, :]
+        same = said[..., 1:] == tf.constant(self.numbers(graph), said.dtype)[None, :]
         return said[..., :1] * tf.cast(same, said.dtype)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
@@ -137,10 +141,10 @@ class LeanTerm(TermOfDuels):
         shared = 2.0 * same * a[..., 0] * b[..., 0]
         return self.variance * (a[..., 0] ** 2 + b[..., 0] ** 2 - shared)
 
-    def levels(self, graph: DuelGraph | None) -> IntArray:
-        """Numbers of the judges: of all, or of those that a row names."""
-        if self.judges is not None:
-            return np.arange(self.judges)
+    def numbers(self, graph: DuelGraph | None) -> IntArray:
+        """Of the levels: of all, or of those that a row names."""
+        if self.levels is not None:
+            return np.arange(self.levels)
         assert graph is not None
         found: IntArray = np.unique(graph.rows[:, self.columns[1]])
         return found[found >= 0]
@@ -161,8 +165,9 @@ def widened(inputs: tf.Tensor, layout: RowLayout) -> tf.Tensor:
     if not spare:
         return inputs
     said = tf.zeros_like(inputs[..., :1]) * tf.ones([spare], inputs.dtype)
-    if layout.judged:
-        said = tf.concat([said[..., :-1], said[..., -1:] - 1.0], -1)
+    if layout.levels:
+        levels = layout.levels
+        said = tf.concat([said[..., :-levels], said[..., -levels:] - 1.0], -1)
     return tf.concat([inputs, said], -1)
 
 
@@ -179,20 +184,19 @@ def on_rows(
     kernel: gpflow.kernels.Kernel,
     layout: RowLayout,
     covariate_variance: gpflow.Parameter | None = None,
-    leans: Leans | None = None,
+    leans: Sequence[Leans] = (),
 ) -> gpflow.kernels.Kernel:
     """A kernel of items as one of rows, with the terms of their other columns.
 
     A copy that shares the parameters, unless rows hold nothing but features.
 
     :param covariate_variance: (C,), where there are covariates.
-    :param leans: of judges, if they lean.
+    :param leans: all of them.
     """
     if layout.plain:
         return kernel
     terms = [numbered_kernel(kernel, layout.features)]
     if covariate_variance is not None:
         terms.append(CovariateTerm(covariate_variance, layout))
-    if leans is not None:
-        terms.append(LeanTerm(leans, layout))
+    terms += [LeanTerm(each, layout) for each in leans]
     return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)

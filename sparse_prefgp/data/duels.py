@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -77,6 +77,9 @@ class Duels:
         Equal duels at two dates stay two. `ItemInTime` is what moves with them.
     :param item: (n,) which item each row of `items` is of, whole numbers, where an item has several
         rows, as in several contexts or at several dates; by default each row is one.
+    :param labels: more labels (t,), text, whole numbers or None for unknown ones, by the name of
+        their column, such as who judged or of what kind the duel is: what `PreferenceGP(lean_by=)`
+        takes for levels.
     :param people_features: what is known of the people: (P, S) numbers in the order in which they
         first appear, a mapping from their names to S numbers each, or `PeopleFeatures`.
     :raises ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners
@@ -95,8 +98,8 @@ class Duels:
     """
     events: Events
     """What was said, as a table (docs/events.md). Repeated events (the same sides, kind, judge,
-    person, time and covariates) are one whose count is their sum, in order of first appearance. All
-    names below are views of it.
+    person, labels, time and covariates) are one whose count is their sum, in order of first
+    appearance. All names below are views of it.
     """
     rows_given: IntArray
     """(t,) the event that each duel became."""
@@ -141,9 +144,10 @@ class Duels:
         people_features: Any = None,
         times: npt.ArrayLike | None = None,
         item: npt.ArrayLike | None = None,
+        labels: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
         said = ties, weights, groups, grades, levels, covariates, covariate_names, people, times
-        more = _Judgements(*said)
+        more = _Judgements(*said, labels)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=False)
         self._hold(named, _given(named, *sides, counts, more), item, people_features)
@@ -170,13 +174,14 @@ class Duels:
         people_features: Any = None,
         times: npt.ArrayLike | None = None,
         item: npt.ArrayLike | None = None,
+        labels: Mapping[str, npt.ArrayLike] | None = None,
     ) -> Duels:
         """Duels whose winners and losers are known to be row indices, whatever the ids are.
 
         :raises ValueError: what `Duels` raises.
         """
         said = ties, weights, groups, grades, levels, covariates, covariate_names, people, times
-        more = _Judgements(*said)
+        more = _Judgements(*said, labels)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=True)
         return cls._of(named, _given(named, *sides, counts, more), item, people_features)
@@ -357,6 +362,11 @@ class Duels:
     def group_column(self) -> str | None:
         """The column of a table that said who judged; None without one."""
         return None if self.events.judge is None else self.events.judge.column
+
+    @property
+    def label_names(self) -> dict[str, tuple[Hashable, ...]]:
+        """The labels of each column of `labels`, by number."""
+        return {column: codes.names for column, codes in self.events.labels.items()}
 
     @property
     def times(self) -> FloatArray | None:
@@ -661,7 +671,11 @@ def _given(
     if judgements.times is not None:
         time = days_of(judgements.times, len(won))
         warn_of_years(judgements.times, time)
-    return replace(events, person=person, time=time)
+    labels = {
+        name: _labelled(given, name, name, len(won), unknown=True)._replace(column=name)
+        for name, given in (judgements.labels or {}).items()
+    }
+    return replace(events, person=person, time=time, labels=labels)
 
 
 def _checked_events(events: Events, named: _Named) -> Events:
@@ -739,6 +753,7 @@ class _Judgements(NamedTuple):
     covariate_names: Sequence[str] | None = None
     people: npt.ArrayLike | None = None
     times: npt.ArrayLike | None = None
+    labels: Mapping[str, npt.ArrayLike] | None = None
 
     def checked_covariates(self, t: int) -> tuple[FloatArray | None, tuple[str, ...]]:
         """(t, C), None without, and their names.
@@ -799,8 +814,14 @@ class _Judgements(NamedTuple):
     ) -> tuple[BoolArray | None, FloatArray | None, Codes | None, Codes | None]:
         """Ties, None without any; weights, None where all are 1; groups; people."""
         tied, weight = self._ties(t), self._weights(t)
-        group = _labelled(self.groups, "groups", "group", t)
-        return tied, weight, group, _labelled(self.people, "people", "person", t)
+        group, person = (
+            None if given is None else _labelled(given, name, what, t)
+            for given, name, what in (
+                (self.groups, "groups", "group"),
+                (self.people, "people", "person"),
+            )
+        )
+        return tied, weight, group, person
 
     def _ties(self, t: int) -> BoolArray | None:
         if self.ties is None:
@@ -833,16 +854,17 @@ class _Judgements(NamedTuple):
         return None if np.all(weight == 1.0) else weight
 
 
-def _labelled(given: npt.ArrayLike | None, name: str, what: str, t: int) -> Codes | None:
-    """Labels of duels, numbered in the order of their first appearance; None for none.
+def _labelled(given: npt.ArrayLike, name: str, what: str, t: int, unknown: bool = False) -> Codes:
+    """Labels of duels, numbered in the order of their first appearance.
 
     :param what: one of them is.
+    :param unknown: whether None is a label that nobody knows.
     :raises ValueError: more or fewer than duels; one that is neither a text nor a whole number.
     """
-    if given is None:
-        return None
     labels = _per_duel(given, name, t).tolist()
     for i, label in enumerate(labels):
+        if unknown and label is None:
+            continue
         whole = isinstance(label, float) and label.is_integer()
         if not (isinstance(label, str | int) or whole) or isinstance(label, bool):
             raise ValueError(

@@ -9,7 +9,7 @@ weight of some Gaussian variables z (docs/architecture.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -50,24 +50,39 @@ class Codes(NamedTuple):
     """Labels as numbers."""
 
     numbers: IntArray
-    """(e,), each a place in `names`, which are distinct."""
+    """(e,), each a place in `names`, which are distinct; -1, -2, … for labels that nobody knows,
+    each another."""
     names: tuple[Hashable, ...]
     column: str | None = None
     """Of the table that they were read from; None where they came from none."""
 
     @classmethod
     def of(cls, labels: Sequence[Hashable], column: str | None = None) -> Codes:
-        """Labels numbered in the order of their first appearance."""
+        """Labels numbered in the order of their first appearance, None for unknown ones."""
         names: dict[Hashable, int] = {}
-        numbers = [names.setdefault(label, len(names)) for label in labels]
-        return cls(np.array(numbers, dtype=np.int64), tuple(names), column)
+        numbers = [-1 if label is None else names.setdefault(label, len(names)) for label in labels]
+        return cls(_each_unknown(np.array(numbers, dtype=np.int64)), tuple(names), column)
+
+    @classmethod
+    def unknown(cls, e: int) -> Codes:
+        """Of e events, of which no label is known."""
+        return cls(-1 - np.arange(e), ())
 
     @property
     def labels(self) -> npt.NDArray[np.object_]:
         """(e,), as they were."""
-        names = np.empty(len(self.names), dtype=object)
-        names[:] = self.names
-        return names[self.numbers]
+        names = np.empty(len(self.names) + 1, dtype=object)
+        names[:-1] = self.names
+        return names[np.maximum(self.numbers, -1)]
+
+    def among(self, names: Sequence[Hashable]) -> Codes:
+        """The same labels numbered as these names, those of others being unknown."""
+        if self.names == names:
+            return self
+        place = {name: i for i, name in enumerate(names)}
+        here = np.array([*(place.get(name, -1) for name in self.names), -1], dtype=np.int64)
+        found = _each_unknown(here[np.maximum(self.numbers, -1)])
+        return Codes(found, tuple(names), self.column)
 
     def take(self, which: Which) -> Codes:
         """Those of some events; the names stay."""
@@ -75,10 +90,20 @@ class Codes(NamedTuple):
 
     def used(self) -> Codes:
         """The same labels, renumbered in the order in which they appear."""
-        kept, first, number = np.unique(self.numbers, return_index=True, return_inverse=True)
+        known = self.numbers >= 0
+        kept, first, number = np.unique(self.numbers[known], return_index=True, return_inverse=True)
         order, place = by_appearance(first)
         names = tuple(self.names[i] for i in kept[order])
-        return Codes(place[number.reshape(-1)], names, self.column)
+        numbers = self.numbers.copy()
+        numbers[known] = place[number.reshape(-1)]
+        return Codes(_each_unknown(numbers), names, self.column)
+
+
+def _each_unknown(numbers: IntArray) -> IntArray:
+    """The same numbers, those below 0 being -1, -2, … in their order."""
+    unknown = np.flatnonzero(numbers < 0)
+    numbers[unknown] = -1 - np.arange(len(unknown))
+    return numbers
 
 
 class Answers(NamedTuple):
@@ -257,11 +282,14 @@ class Events:
     """C names of the covariates; none where they have none."""
     ordered: IntArray | None = None
     """(e,) how many sides of a "top" come first in order, 0 of all else; None without any."""
+    labels: Mapping[str, Codes] = field(default_factory=dict)
+    """More of what is known of each, by the name of the column that says it."""
 
     def said(self) -> list[npt.NDArray[Any]]:
         """What there is besides sides and counts, as arrays, for a fingerprint."""
         found: list[npt.NDArray[Any] | None] = [self.weights, self.time, self.covariates]
-        found += [None if codes is None else codes.numbers for codes in (self.judge, self.person)]
+        every = (self.judge, self.person, *self.labels.values())
+        found += [None if codes is None else codes.numbers for codes in every]
         found.append(None if self.answer is None else self.answer.numbers)
         found.append(self.ordered)
         if np.any(self.kind != WIN):
@@ -401,6 +429,7 @@ class Events:
             None if self.answer is None else self.answer.take(which),
             self.covariate_names,
             None if self.ordered is None else self.ordered[which],
+            {name: codes.take(which) for name, codes in self.labels.items()},
         )
 
     def one_by_one(self) -> Events:
@@ -412,7 +441,7 @@ class Events:
     def followed_by(self, *others: Events) -> Events:
         """These and then others, between rows of the same table.
 
-        Weights are 1 where none were given.
+        Weights are 1 where none were given, and labels of a column that some have not are unknown.
 
         :raises ValueError: judges, people, times or covariates of some of the events only; grades
             of other levels, covariates of other names.
@@ -442,6 +471,7 @@ class Events:
             _joined_answers(every),
             every[0].covariate_names,
             _joined_ordered(every),
+            _joined_labels(every),
         )
 
     def without_grades(self) -> Events:
@@ -611,30 +641,38 @@ class Events:
         values, event = self.covariate_steps
         return np.asarray(np.average(values**2, axis=0, weights=self.counts[event]))
 
-    def side_columns(self, judged: bool = False) -> FloatArray:
-        """What a row of each side holds besides its item, (s, C) or (s, C + 1).
+    def side_columns(self) -> FloatArray:
+        """What a row of each side holds besides its item, (s, C + number of columns of labels).
 
-        :param judged: with the number of the judge last, where the side has covariates at all; -1
-            elsewhere.
+        Labels are numbers where the side has covariates at all, those of unknown ones beyond those
+        of the names, and -1 elsewhere.
         """
         assert self.covariates is not None
-        if not judged:
-            return self.covariates
         event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
-        judge = np.full(len(self), -1) if self.judge is None else self.judge.numbers
-        named = np.where(np.any(self.covariates != 0.0, 1), judge[event], -1)
-        return np.column_stack([self.covariates, named.astype(float)])
+        said, found = np.any(self.covariates != 0.0, 1), [self.covariates]
+        for codes in self.labels.values():
+            number, last = codes.numbers, len(codes.names) - 1
+            number = np.where(number < 0, last - number, number)
+            found.append(np.where(said, number[event], -1)[:, None].astype(float))
+        return np.column_stack(found)
 
-    def alike(self, *labels: IntArray) -> tuple[IntArray, IntArray]:
+    def labelled_as(self, names: Mapping[str, Sequence[Hashable]]) -> Events:
+        """With the labels of these columns alone, numbered as these names; without the column all
+        are unknown."""
+        none = Codes.unknown(len(self))
+        found = {name: self.labels.get(name, none).among(of) for name, of in names.items()}
+        return replace(self, labels=found)
+
+    def alike(self, *more: IntArray) -> tuple[IntArray, IntArray]:
         """Which events say the same: the first of each, and the number of each among these, (e,).
 
-        Equal are those of the same sides, kind, grade, judge, person, time and covariates, and of
-        the same `labels` (e,), in ascending order of these, in that order.
+        Equal are those of the same sides, kind, grade, judge, person, labels, time and covariates,
+        and of the same `more` (e,), in ascending order of these, in that order.
         """
         columns = [*self._per_place(self.sides), self.kind]
         if not self.in_pairs:
             columns.insert(0, np.diff(self.offsets))
-        codes = (self.answer, self.judge, self.person)
+        codes = (self.answer, self.judge, self.person, *self.labels.values())
         columns += [each.numbers for each in codes if each is not None]
         if self.ordered is not None:
             columns.append(self.ordered)
@@ -643,7 +681,7 @@ class Events:
         if self.covariates is not None:
             _, row = np.unique(self.covariates + 0.0, axis=0, return_inverse=True)
             columns += self._per_place(row.reshape(-1))
-        key = _one_number([*columns, *labels])
+        key = _one_number([*columns, *more])
         _, first, number = np.unique(key, return_index=True, return_inverse=True)
         return first, number.reshape(-1)
 
@@ -774,12 +812,13 @@ class Events:
             self.answer,
             tuple(self.covariate_names),
             _checked_ordered(self.ordered, kind, steps),
+            {name: _labelled(codes, name, e, unknown=True) for name, codes in self.labels.items()},
         )
 
     def frozen(self) -> Events:
         """The same with arrays that cannot be written to."""
-        for field in fields(self):
-            value = getattr(self, field.name)
+        values = [getattr(self, each.name) for each in fields(self)]
+        for value in (*values, *self.labels.values()):
             for array in (value[0],) if isinstance(value, Codes | Answers) else (value,):
                 if isinstance(array, np.ndarray):
                     array.setflags(write=False)
@@ -823,14 +862,18 @@ def _numbers(values: Any, name: str, size: tuple[int | None, ...]) -> FloatArray
     return found.astype(np.float64)
 
 
-def _labelled(codes: Any, name: str, e: int) -> Codes:
-    """Codes of e events, numbered in the order of their first appearance."""
+def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
+    """Codes of e events, numbered in the order of their first appearance.
+
+    :param unknown: whether labels may be unknown.
+    """
     if not isinstance(codes, Codes):
         raise ValueError(
             f"{name} is of type {type(codes).__name__}; code the labels with Codes.of(labels)."
         )
     numbers = _whole(codes.numbers, name, e)
-    for i in np.flatnonzero((numbers < 0) | (numbers >= len(codes.names)))[:1]:
+    outside = (numbers < 0) & (not unknown) | (numbers >= len(codes.names))
+    for i in np.flatnonzero(outside)[:1]:
         raise ValueError(
             f"Event {i} has the {name} {numbers[i]}, of {len(codes.names)} names; code the labels "
             "with Codes.of(labels)."
@@ -890,6 +933,17 @@ def _joined_codes(every: Sequence[Events], name: str) -> Codes | None:
         return columns[0]._replace(numbers=np.concatenate([codes.numbers for codes in columns]))
     labels = [label for codes in columns for label in codes.labels.tolist()]
     return Codes.of(labels, columns[0].column)
+
+
+def _joined_labels(every: Sequence[Events]) -> dict[str, Codes]:
+    """Labels of all events, unknown of those that have no such column."""
+    found = {}
+    for column in dict.fromkeys(name for one in every for name in one.labels):
+        codes = [one.labels.get(column, Codes.unknown(len(one))) for one in every]
+        names = tuple(dict.fromkeys(name for each in codes for name in each.names))
+        numbers = np.concatenate([each.among(names).numbers for each in codes])
+        found[column] = Codes(_each_unknown(numbers), names, column)
+    return found
 
 
 def _joined_answers(every: Sequence[Events]) -> Answers | None:

@@ -8,7 +8,7 @@ Laplacian `W = A' diag(weights) A`, whose sparsity pattern is laid out once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -204,25 +204,26 @@ class DuelGraph(Links):
         cls,
         duels: Duels,
         numbered: bool = False,
-        judged: bool = False,
+        labels: Mapping[str, Sequence[Hashable]] | None = None,
         dated: Dated | None = None,
     ) -> DuelGraph:
         """Merge items with equal features and duels between the same rows.
 
         :param numbered: rows get a column more, the number of the item in the data, so that items
             with equal features stay apart.
-        :param judged: where there are covariates, rows get a column more, the number of the judge.
+        :param labels: where there are covariates, rows get the numbers of the labels of these
+            columns too, as these names are numbered.
         :param dated: rows get two columns more, the date of the slice of the duel and that of the
             first slice of the item. Without it dates are of no account.
         """
         rows, row_of_item = duels.distinct_rows(numbered)
         layout = RowLayout(duels.num_features, numbered, dated=dated is not None)
-        said = duels.events.onto(row_of_item)
+        said = duels.events.onto(row_of_item).labelled_as(labels or {})
         if said.covariates is not None:
-            layout = layout._replace(covariates=said.covariates.shape[1], judged=judged)
+            layout = layout._replace(covariates=said.covariates.shape[1], levels=len(said.labels))
         if dated is not None or said.covariates is not None:
             rows, said, row_of_item = _with_sides(rows, said, row_of_item, layout, dated)
-        said = replace(said, time=None)
+        said = replace(said, time=None, labels={})
         first, number = said.alike()
         own = duels.counts_given.astype(float)
         if duels.weights_given is not None:
@@ -455,14 +456,14 @@ def _with_sides(
     layout: RowLayout,
     dated: Dated | None,
 ) -> tuple[np.ndarray, Events, np.ndarray]:
-    """Rows that hold the dates and covariates of their side too, the events between them, and the
-    row of each item (n,) where nothing is said of it, -1 where there is none."""
+    """Rows that hold what is said of their side too, the events between them, and the row of each
+    item (n,) where nothing is said of it, -1 where there is none."""
     columns = [said.sides.astype(float)]
     if dated is not None:
         number = rows[said.sides, layout.number].astype(np.int64)
         columns += [np.repeat(dated.dates, np.diff(said.offsets)), dated.begin[number]]
     if said.covariates is not None:
-        columns += list(said.side_columns(layout.judged).T)
+        columns += list(said.side_columns().T)
     # Adding zero makes -0.0 and 0.0 the same row.
     keys, place = np.unique(np.stack(columns, 1) + 0.0, axis=0, return_inverse=True)
     base = keys[:, 0].astype(np.int64)

@@ -14,8 +14,8 @@ class RowLayout(NamedTuple):
     """Whether the number of the item follows."""
     covariates: int = 0
     """C, how many covariates of a side of a duel follow; 0 for a row that nothing is said of."""
-    judged: bool = False
-    """Whether the number of the judge of the duel follows; below 0 for one that is not known."""
+    levels: int = 0
+    """How many numbers of labels of the duel follow; below 0 for one that is not known."""
     dated: bool = False
     """Whether, next after the number of the item, the date of the duel and that of the item's first
     one follow, in days since 1970."""
@@ -23,7 +23,7 @@ class RowLayout(NamedTuple):
     @property
     def width(self) -> int:
         """How many columns there are."""
-        return self.first_covariate + self.covariates + self.judged
+        return self.first_level + self.levels
 
     @property
     def number(self) -> int:
@@ -41,8 +41,8 @@ class RowLayout(NamedTuple):
         return self.features + self.numbered
 
     @property
-    def judge(self) -> int:
-        """The column of the judge's number."""
+    def first_level(self) -> int:
+        """The column of the first label's number."""
         return self.first_covariate + self.covariates
 
     @property

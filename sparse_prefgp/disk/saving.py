@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,11 @@ from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
-from sparse_prefgp.models.codec import Decoder, UnknownClass
+from sparse_prefgp.models.codec import Decoder, UnknownClass, variances_of_leans
 from sparse_prefgp.models.describing import (
     APPROXIMATIONS,
     ENGINES,
+    GROUPS,
     STREAMED,
     events_of_arrays,
     given_blocks,
@@ -141,9 +143,15 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     # Before effects were of items, each row had one of its own.
     of_rows = "effects_of" not in data and bool(item_effects(decoded))
     know_effects(decoded, data.get("effects_known", _EFFECTS_BEFORE))
+    events, lean_by = events_of_arrays(data, arrays), description.get("lean_by", ())
+    covariate = description.get("lean_by_group")
+    if covariate is not None:  # before, groups leaned
+        assert events.judge is not None
+        column = data.get("group_column") or GROUPS
+        events, lean_by = replace(events, labels={column: events.judge}), [[column, covariate]]
     duels = Duels.from_events(
         arrays["items"],
-        events_of_arrays(data, arrays),
+        events,
         item=None if of_rows else item,
         item_rows=None if named is None else ItemRows.from_dict(_from_bytes(arrays[named])),
         item_ids=ids,
@@ -179,7 +187,7 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
                 noise_by_group=ratio is not None,
                 cuts_by_group=scale is not None,
                 tie_model=description.get("tie_model", BOX),
-                lean_by_group=description.get("lean_by_group"),
+                lean_by=lean_by,
                 taste=taste,
             )
 
@@ -192,7 +200,8 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     # Models of before are about the origin.
     centre = description.get("centre")
     model.centre = None if centre is None else np.array(centre)
-    for name in ("covariate_variance", "lean_variance", "people_variance"):
+    model.lean_variances = variances_of_leans(description, decoder)
+    for name in ("covariate_variance", "people_variance"):
         if description.get(name) is not None:
             setattr(model, name, decoder.parameter(description[name]))
     # A file names the prior, and the class what it is the density of.

@@ -71,6 +71,8 @@ class SetColumns:
     """As in `read_table`, the same in all rows of a set."""
     groups: str | None = None
     """As in `read_table`, the same in all rows of a set."""
+    labels: Sequence[str] = ()
+    """As in `read_table`, the same in all rows of a set."""
     context: Sequence[str] = ()
     """As in `read_table`, the same in all rows of a set."""
     item: str | None = None
@@ -105,7 +107,8 @@ class SetColumns:
     @property
     def roles(self) -> Roles:
         """What said something of each answer."""
-        return Roles(weights=self.weights, groups=self.groups, person=self.person)
+        labels = tuple(self.labels)
+        return Roles(None, self.weights, self.groups, person=self.person, labels=labels)
 
     @property
     def reserved(self) -> set[str]:
@@ -149,13 +152,13 @@ def read_choice_table(
     :param chosen: names of these columns.
     :param options: names of the columns of the wide form that hold options.
     :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
-        `groups`, `context`, `item`, `person` and `people` as in `read_table`; `covariates`, columns
-        of the long form; `none`, the id of "none of these", where the items have no such row;
-        `embedding`, vectors of the items next to their table, see `with_embedding`; `text` and
-        `text_features`, columns of texts, see `with_texts`; and `as_duels`, to read a choice as
-        duels of the chosen option with each of the others, which understates the uncertainty, as a
-        warning says. Of options that describe themselves, a row whose attributes are all empty is
-        "none of these".
+        `groups`, `labels`, `context`, `item`, `person` and `people` as in `read_table`;
+        `covariates`, columns of the long form; `none`, the id of "none of these", where the items
+        have no such row; `embedding`, vectors of the items next to their table, see
+        `with_embedding`; `text` and `text_features`, columns of texts, see `with_texts`; and
+        `as_duels`, to read a choice as duels of the chosen option with each of the others, which
+        understates the uncertainty, as a warning says. Of options that describe themselves, a row
+        whose attributes are all empty is "none of these".
     :return: One row per choice, in the order of their first rows; its context has every column that
         is the same throughout each choice. With `as_duels` one row per duel; `set_column` names the
         choice then, so that splits keep it whole.

@@ -72,6 +72,8 @@ class Roles:
     """Whose preference it is."""
     time: str | None = None
     """When it was."""
+    labels: tuple[str, ...] = ()
+    """More labels of each."""
 
     @property
     def count_column(self) -> str:
@@ -82,7 +84,8 @@ class Roles:
     def named(self) -> tuple[str, ...]:
         """The columns that have to be there for every row of a table, whatever it holds."""
         counts = self.counts if isinstance(self.counts, str) else None
-        named = (counts, self.weights, self.groups, self.grade, self.person, self.time)
+        own = self.weights, self.groups, self.grade, self.person, self.time
+        named = (counts, *own, *self.labels)
         return tuple(name for name in named if name is not None)
 
 
@@ -185,7 +188,13 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         _warn_of_labels(person, counts, "people")
     if roles.time is not None:
         time = dates_of(table.frame[roles.time], roles.time, table.row, done=True)[which]
+    labels = {}
+    for column in roles.labels:
+        labels[column] = Codes.of(labels_in(table, column, "label")[which].tolist(), column)
+        if column not in (roles.groups, roles.person):
+            _warn_of_labels(labels[column], counts, "labels")
     said = replace(events, counts=counts, weights=weights, judge=judge, person=person, time=time)
+    said = replace(said, labels=labels)
     if not roles.covariates:
         return said
     values = covariates_in(table, roles.covariates)[which]

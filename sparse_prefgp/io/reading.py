@@ -59,6 +59,7 @@ def read_table(
     person: str | None = None,
     people: Source | None = None,
     time: str | None = None,
+    labels: Sequence[str] = (),
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -103,6 +104,8 @@ def read_table(
     :param time: name of a column of the duels: the date of each, in ISO form, stored as a date, or
         as a number of days since 1970, so that utilities may move in time (`ItemInTime`); it is no
         feature of items.
+    :param labels: names of columns of the duels with more labels, such as of what kind each is, by
+        which `PreferenceGP(lean_by=)` may let them lean.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
@@ -114,7 +117,9 @@ def read_table(
         zone and some without; what `with_embedding` and `with_texts` raise.
     """
     names = column_names(covariates, "covariates")
-    roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names), person, time)
+    own = tuple(column_names(labels, "labels"))
+    said = *_grades(grade, grades), tuple(names), person, time, own
+    roles = Roles(counts, weights, groups, *said)
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
@@ -244,6 +249,7 @@ def read_duels(
     person: str | None = None,
     people: Source | None = None,
     time: str | None = None,
+    labels: Sequence[str] = (),
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -274,6 +280,7 @@ def read_duels(
         person=person,
         people=people,
         time=time,
+        labels=labels,
     ).to_duels()
 
 

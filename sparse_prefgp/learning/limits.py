@@ -89,7 +89,7 @@ def _at_limits(model: Learns) -> Iterator[str]:
         if not parameter.trainable or parameter.transform is None:
             continue
         kernel, name = owners.get(id(parameter), (None, path.removeprefix(".")))
-        if name in ("covariate_variance", "lean_variance", "people_variance"):
+        if name.startswith(("covariate_variance", "lean_variances", "people_variance")):
             continue  # in units of the features, whatever they are, and with a prior
         (low, high), values = _range(parameter), parameter.numpy()
         at = {"lower": values <= (low * (1.0 + _NEAR) if low > 0.0 else low + _NEAR_ZERO)}

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy import optimize
 
-from sparse_prefgp.models.outcomes import MARGIN_ONLY
+from sparse_prefgp.models.outcomes import MARGIN_ONLY, labels_of
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
@@ -87,15 +87,13 @@ class _Seen(NamedTuple):
         events = model.duels.events
         doors = events.pair_doors()
         inputs, said = model.item_inputs(), events.covariate_differences
-        leaning = None
-        if model.row_layout.judged and events.judge is not None:
-            leaning = np.array(events.judge.names, dtype=object)[events.judge.numbers]
+        leaning = labels_of(model, events)
         moments: list[npt.NDArray[Any]] = []
         for start in range(0, len(doors.event), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             first, second = doors.features[part].T
             x = None if said is None else said[doors.event[part]]
-            who = None if leaning is None else leaning[doors.event[part]]
+            who = {column: labels[doors.event[part]] for column, labels in leaning.items()}
             both = model.predict_difference(inputs[first], inputs[second], x, who)
             moments.append(np.stack([x.numpy() for x in both]))
         mean, variance = np.concatenate(moments, 1)

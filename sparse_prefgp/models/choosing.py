@@ -17,7 +17,7 @@ from sparse_prefgp.data.sets import ranking, set_form
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
-from sparse_prefgp.models.outcomes import group_numbers, new_ratios
+from sparse_prefgp.models.outcomes import group_numbers, labels_of, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
@@ -51,6 +51,8 @@ class ChoicePredictions:
         @property
         def row_layout(self) -> RowLayout: ...
 
+        def level_numbers(self, labels: Any, n: int) -> FloatArray: ...
+
         @property
         def people(self) -> tuple[Any, ...]: ...
 
@@ -74,6 +76,7 @@ class ChoicePredictions:
         groups: Any = None,
         covariates: Any = None,
         *,
+        labels: Any = None,
         method: str = EP,
         points: int = POINTS,
         rng: np.random.Generator | None = None,
@@ -89,6 +92,7 @@ class ChoicePredictions:
         :param groups: who chooses: a label for all sets or (b,) labels, where the model has noise
             by group. For None and unknown ones the probability is averaged, as for `predict_duel`.
         :param covariates: (b, k, C) of each alternative, where the model has any. By default 0.
+        :param labels: as for `predict_difference`, of b sets.
         :param method: `ep`, expectation propagation, within 0.0075 in 95 % of random sets and 0.02
             in the worst; or `points`, separation of variables (Genz 1992) at `points` Sobol points,
             within 3e-4 at 256 points and four alternatives. Either is divided by its sum over the
@@ -98,7 +102,7 @@ class ChoicePredictions:
         :raises ValueError: shapes that do not fit; a set without alternatives; a model with
             logistic noise.
         """
-        rows, there = self._sets_given(X, mask, covariates, groups)
+        rows, there = self._sets_given(X, mask, covariates, labels)
         sets, sobol = self._known_of(*rows), self._points(method, points, there.shape[1] - 1, rng)
 
         def at(noise: FloatArray, which: IntArray) -> FloatArray:
@@ -116,6 +120,7 @@ class ChoicePredictions:
         groups: Any = None,
         covariates: Any = None,
         *,
+        labels: Any = None,
         method: str = EP,
         points: int = POINTS,
         rng: np.random.Generator | None = None,
@@ -126,7 +131,7 @@ class ChoicePredictions:
 
         :raises ValueError: as there; a mask that has gaps.
         """
-        rows, there = self._sets_given(X, mask, covariates, groups)
+        rows, there = self._sets_given(X, mask, covariates, labels)
         sizes = there.sum(1)
         if not np.array_equal(there, np.arange(there.shape[1]) < sizes[:, None]):
             raise ValueError(
@@ -162,7 +167,7 @@ class ChoicePredictions:
         """
 
         def of(events: Events, groups: Any) -> FloatArray:
-            sets = self.set_posterior(inputs, events, groups)
+            sets = self.set_posterior(inputs, events)
 
             def at(noise: FloatArray, which: IntArray) -> FloatArray:
                 some = sets.take(which)
@@ -183,7 +188,7 @@ class ChoicePredictions:
         return _in_parts(partial(self._log_answers, inputs), events, groups)
 
     def _log_answers(self, inputs: FloatArray, events: Events, groups: Any) -> FloatArray:
-        sets, found = self.set_posterior(inputs, events, groups), np.empty(len(events))
+        sets, found = self.set_posterior(inputs, events), np.empty(len(events))
         chosen = np.isin(events.kind, (CHOICE, WIN))
         parts: list[tuple[Any, IntArray]] = [(None, np.flatnonzero(chosen))]
         if not chosen.all():
@@ -209,21 +214,20 @@ class ChoicePredictions:
             found[of_form] = self._over_noises(at, who, len(of_form))
         return found
 
-    def set_posterior(self, inputs: FloatArray, events: Events, groups: Any = None) -> SetPosterior:
+    def set_posterior(self, inputs: FloatArray, events: Events) -> SetPosterior:
         """What is known of the alternatives of sets between rows, whatever was answered.
 
         With tastes those are of the person of each event; of somebody of whom nothing is known
         where events are nobody's.
 
         :param inputs: (n, D) rows as the kernel takes them.
-        :param groups: as for `predict_choice`; they matter where judges lean.
         """
         self._check_noise()
         at_rows, there = padded(events)
         people = None
         if self.people and self._view is None and events.person is not None:
             people = self._person_numbers(events.person.labels, len(events))
-        return self._known_of(*self._rows_of(inputs, events, at_rows, groups), there, people)
+        return self._known_of(*self._rows_of(inputs, events, at_rows), there, people)
 
     def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]:
         """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
@@ -262,7 +266,7 @@ class ChoicePredictions:
             )
 
     def _sets_given(
-        self, X: Any, mask: Any, covariates: Any, groups: Any
+        self, X: Any, mask: Any, covariates: Any, labels: Any
     ) -> tuple[tuple[FloatArray, IntArray, BoolArray], BoolArray]:
         """Rows as the kernel takes them, where each alternative stands in them, and which count."""
         self._check_noise()
@@ -294,25 +298,19 @@ class ChoicePredictions:
                     "alternative, or leave them out."
                 )
             full = np.where(there[:, :, None], values, values[np.arange(b), first][:, None])
-            rows = self._with_columns(rows, full.reshape(b * k, c), groups, np.repeat(range(b), k))
+            rows = self._with_columns(rows, full.reshape(b * k, c), labels, np.repeat(range(b), k))
         inputs = np.asarray(self._inputs(rows))
         return (inputs, np.arange(b * k).reshape(b, k), there), there
 
     def _with_columns(
-        self, rows: FloatArray, covariates: FloatArray, groups: Any, set_of_row: IntArray
+        self, rows: FloatArray, covariates: FloatArray, labels: Any, set_of_row: IntArray
     ) -> FloatArray:
-        """Rows with covariates and, where judges lean, the number of who judges."""
-        columns = [self._before_covariates(rows), covariates]
-        if self.row_layout.judged:
-            judge = np.full(len(rows), -1.0)
-            if groups is not None:
-                sets = int(set_of_row[-1]) + 1
-                judge = group_numbers(groups, sets, self.duels, True)[set_of_row].astype(float)
-            columns.append(judge[:, None])
-        return np.column_stack(columns)
+        """Rows with covariates and the numbers of labels that lean."""
+        numbers = self.level_numbers(labels, int(set_of_row[-1]) + 1)[set_of_row]
+        return np.column_stack([self._before_covariates(rows), covariates, numbers])
 
     def _rows_of(
-        self, inputs: FloatArray, events: Events, places: IntArray, groups: Any
+        self, inputs: FloatArray, events: Events, places: IntArray
     ) -> tuple[FloatArray, IntArray]:
         """Rows as the kernel takes them, and where each side stands in them."""
         if not self.row_layout.covariates or events.covariates is None:
@@ -321,7 +319,7 @@ class ChoicePredictions:
         names = list(events.covariate_names)
         columns = [names.index(name) for name in self.duels.covariate_names]
         said = events.covariates[:, columns]
-        rows = self._with_columns(inputs[events.sides], said, groups, event)
+        rows = self._with_columns(inputs[events.sides], said, labels_of(self, events), event)
         # Padding stands in as the first side.
         k = places.shape[1]
         sizes = np.diff(events.offsets)
@@ -391,7 +389,7 @@ class ChoicePredictions:
         everyone = np.arange(sets)
         ratio = self.noise_ratio
         number = np.full(sets, -1)
-        if groups is not None and not (ratio is None and self.row_layout.judged):
+        if groups is not None:
             number = group_numbers(groups, sets, self.duels, ratio is not None)
         if ratio is None:
             return at(noise, everyone)

@@ -381,3 +381,12 @@ def _numbers(array: np.ndarray, where: str) -> np.ndarray:
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))
+
+
+def variances_of_leans(
+    description: Mapping[str, Any], decoder: Decoder
+) -> tuple[gpflow.Parameter, ...]:
+    """Of a saved model, of whichever format: before, there was one lean at most."""
+    before = description.get("lean_variance")
+    numbers = description.get("lean_variances", () if before is None else (before,))
+    return tuple(decoder.parameter(number) for number in numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy.special import ndtri
 
+from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
@@ -60,26 +62,97 @@ def covariate_parameter(given: Any, duels: KnownDuels) -> gpflow.Parameter | Non
     return _variance(np.broadcast_to(array, shape))
 
 
-def lean_parameter(name: str | None, duels: KnownDuels) -> gpflow.Parameter | None:
-    """The variance of the leans of groups by one covariate; None without.
+@dataclass(frozen=True)
+class Leaning:
+    """Which labels of duels lean by which covariates."""
 
-    :raises ValueError: no such covariate, or duels without groups.
-    """
-    if name is None:
-        return None
-    names = duels.covariate_names
-    if name not in names:
-        raise ValueError(
-            f"lean_by_group is {shortened(name)}, which is not a covariate of the duels; choose "
-            f"from {', '.join(map(repr, names)) or 'none: give Duels(…, covariates=…)'}."
+    pairs: tuple[tuple[str, str], ...] = ()
+    """The column of labels of each lean, and the covariate."""
+
+    @classmethod
+    def of(
+        cls, given: Any, covariates: Sequence[str], columns: Collection[str] | None = None
+    ) -> Leaning:
+        """What `lean_by` says: "COLUMN:COVARIATE", or pairs of both, one or several of either.
+
+        :param covariates: names of those that there are; of one alone none need be named.
+        :param columns: names of the labels that there are; None for any.
+        :raises ValueError: another column or covariate, or the same lean twice.
+        """
+        if given is None:
+            return cls()
+        pairs = []
+        for one in (given,) if isinstance(given, str) else given:
+            column, covariate = one if not isinstance(one, str) else _parted(one, covariates)
+            what = f"Leans by {shortened(one if isinstance(one, str) else ':'.join(one))} were"
+            if covariate not in covariates:
+                problem = "which is no covariate of the duels"
+                if not covariate:
+                    problem = "which names no covariate" if covariates else "without covariates"
+                known = ", ".join(f"{column}:{name}" for name in covariates)
+                remedy = f"choose from {known}" if known else "name some"
+                raise ValueError(
+                    f"{what} asked for, {problem}; {remedy} (--lean-by, lean_by=; --covariate, "
+                    "covariates=)."
+                )
+            if columns is not None and column not in columns:
+                known = ", ".join(map(repr, columns)) or "none: give Duels(…, labels={…})"
+                raise ValueError(
+                    f"{what} asked for, but {column!r} is no column of labels of the duels; choose "
+                    f"from {known} (--lean-by, lean_by=)."
+                )
+            if (column, covariate) in pairs:
+                raise ValueError(
+                    f"{what} asked for twice; leave one of them out (--lean-by, lean_by=)."
+                )
+            pairs.append((column, covariate))
+        return cls(tuple(pairs))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of labels, each once, in the order of their numbers in a row."""
+        return tuple(dict.fromkeys(column for column, _ in self.pairs))
+
+    def names(self, duels: KnownDuels) -> dict[str, tuple[Hashable, ...]]:
+        """The labels of each of these columns, by number."""
+        return {column: duels.label_names[column] for column in self.columns}
+
+    def parameters(self, duels: KnownDuels) -> tuple[gpflow.Parameter, ...]:
+        """The variance of each lean."""
+        names, squares = duels.covariate_names, duels.covariate_squares
+        found = []
+        for _, covariate in self.pairs:
+            assert squares is not None
+            found.append(_variance(np.array(FIRST_VARIANCE / squares[names.index(covariate)])))
+        return tuple(found)
+
+    def terms(
+        self, variances: Sequence[gpflow.Parameter], duels: KnownDuels, counted: bool = False
+    ) -> tuple[Leans, ...]:
+        """Each lean of a kernel on rows.
+
+        :param counted: of all levels of the duels, as for chunks of them.
+        """
+        return tuple(
+            Leans(
+                variance,
+                duels.covariate_names.index(covariate),
+                self.columns.index(column),
+                len(duels.label_names[column]) if counted else None,
+            )
+            for variance, (column, covariate) in zip(variances, self.pairs, strict=True)
         )
-    if duels.group_names is None:
-        raise ValueError(
-            "lean_by_group needs duels with groups; give Duels(…, groups=labels), or leave it out."
-        )
-    squares = duels.covariate_squares
-    assert squares is not None
-    return _variance(np.array(FIRST_VARIANCE / squares[names.index(name)]))
+
+
+def _parted(text: str, covariates: Sequence[str]) -> tuple[str, str]:
+    """Column and covariate of "COLUMN:COVARIATE"; the only covariate where none is named."""
+    for name in covariates:
+        if text.endswith(f":{name}") and len(text) > len(name) + 1:
+            return text.removesuffix(f":{name}"), name
+    column, colon, covariate = text.rpartition(":")
+    if colon and column:
+        return column, covariate
+    return text, covariates[0] if len(covariates) == 1 and not colon else ""
 
 
 def people_parameter(given: Any, duels: Duels, tastes: bool) -> gpflow.Parameter | None:
@@ -136,7 +209,8 @@ class Coefficients:
     """
 
     names: tuple[str, ...]
-    """(C + J,): of the covariates, then `NAME of LABEL` for the lean of each group."""
+    """(C + J,): of the covariates, then for each lean `NAME of LABEL` for each level, or `NAME of
+    COLUMN LABEL` where several columns lean."""
     mean: FloatArray
     """(C + J,)."""
     covariance: FloatArray
@@ -178,34 +252,35 @@ class Coefficients:
             raise ValueError(
                 "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
             )
-        layout, labels = model.row_layout, model.duels.group_names or ()
-        leaning = model.lean_by_group if layout.judged else None
-        count = len(names) + (len(labels) if leaning is not None else 0)
+        layout, leaning, levels = model.row_layout, model.leaning, model.duels.label_names
+        called, of_row, of_level = list(names), [*range(len(names))], [(-1, -1)] * len(names)
+        for column, covariate in leaning.pairs if layout.levels else ():
+            place, which = leaning.columns.index(column), names.index(covariate)
+            said = f"{column} " if len(leaning.columns) > 1 else ""
+            called += [f"{covariate} of {said}{label}" for label in levels[column]]
+            of_row += [which] * len(levels[column])
+            of_level += [(place, number) for number in range(len(levels[column]))]
+        count = len(called)
         # beta_c is what a row with x_c = 1 is above the same row without.
         rows = np.zeros((1 + count, layout.width))
         rows[:, : layout.features] = model.duels.items[0]
         rows[:, layout.number : layout.first_covariate] = -1.0
         if layout.dated:
             rows[:, layout.date : layout.first_covariate] = model.last_date
-        rows[1 + np.arange(len(names)), layout.first_covariate + np.arange(len(names))] = 1.0
-        if layout.judged:
-            rows[:, layout.judge] = -1.0 - np.arange(1 + count)
-        lean = None if leaning is None else names.index(leaning)
-        if lean is not None:
-            rows[1 + len(names) :, layout.first_covariate + lean] = 1.0
-            rows[1 + len(names) :, layout.judge] = np.arange(len(labels))
+        rows[1 + np.arange(count), layout.first_covariate + np.array(of_row)] = 1.0
+        rows[:, layout.first_level :] = -1.0 - np.arange(1 + count)[:, None]
+        own = np.arange(len(names), count)
+        for row in own:
+            place, number = of_level[row]
+            rows[1 + row, layout.first_level + place] = number
         mean, covariance = model.posterior().joint(tf.constant(rows, gpflow.default_float()))
         mean, covariance = mean.numpy(), covariance.numpy()
-        if lean is not None:  # whoever is not known leans too, independently of all else
-            assert model.lean_variance is not None
-            covariance[1 + lean, 1 + lean] -= model.lean_variance.numpy()
+        # Whatever is not known leans too, independently of all else.
+        for term in leaning.terms(model.lean_variances, model.duels) if layout.levels else ():
+            x = rows[:, layout.first_covariate + term.covariate]
+            unknown = rows[:, layout.first_level + term.column] < 0.0
+            covariance -= np.diag(term.variance.numpy() * x**2 * unknown)
         step = np.column_stack([-np.ones(count), np.eye(count)])
-        if lean is not None:  # the lean alone, without the common coefficient
-            step[len(names) :, 0] = 0.0
-            step[len(names) :, 1 + lean] = -1.0
-        return cls(
-            (*names, *(f"{leaning} of {label}" for label in (labels if leaning else ()))),
-            step @ mean,
-            step @ covariance @ step.T,
-            level,
-        )
+        step[own, 0] = 0.0  # the lean alone, without the common coefficient
+        step[own, 1 + np.array(of_row)[own]] = -1.0
+        return cls(tuple(called), step @ mean, step @ covariance @ step.T, level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from inspect import isabstract
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _ROWS_COMPARED = 50
 # The kind of a saved `StreamedGP`; that of a `PreferenceGP` has no name.
 STREAMED = "streamed"
+# The column of labels of groups that leaned in models of before and came from no table.
+GROUPS = "group"
 
 
 def _by_name(room: ModuleType, method: str) -> dict[str, type]:
@@ -68,14 +70,10 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             (model.tie_share, "the share of ties"),
         )
     )
-    covariate, lean = (
-        None if value is None else encoder.parameter(value, where)
-        for value, where in (
-            (model.covariate_variance, "the variances of coefficients"),
-            (model.lean_variance, "the variance of the leans"),
-        )
-    )
-    by_features = None
+    leans = [encoder.parameter(x, "the variance of the leans") for x in model.lean_variances]
+    covariate, by_features = None, None
+    if model.covariate_variance is not None:
+        covariate = encoder.parameter(model.covariate_variance, "the variances of coefficients")
     if model.people_variance is not None:
         by_features = encoder.parameter(model.people_variance, "the variance of coefficients")
     steps = [encoder.parameter(x, "a step of the cuts") for x in model.cut_steps]
@@ -114,8 +112,8 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "tie_model": model.tie_model,
         "tie_share": share,
         "covariate_variance": covariate,
-        "lean_variance": lean,
-        "lean_by_group": model.lean_by_group,
+        "lean_variances": leans,
+        "lean_by": model.leaning.pairs,
         "people_variance": by_features,
         "inducing_inputs": inducing,
         "centre": None if model.centre is None else model.centre.tolist(),
@@ -126,6 +124,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             "levels": None if duels.levels is None else list(duels.levels),
             "groups": None if duels.group_names is None else list(duels.group_names),
             "group_column": duels.group_column,
+            "labels": label_names_as_list(duels.label_names),
             "covariates": list(duels.covariate_names),
             "people": None if duels.people_names is None else list(duels.people_names),
             "person_column": duels.person_column,
@@ -266,8 +265,19 @@ def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
         "covariates": events.covariates,
         "answer": None if events.answer is None else events.answer.numbers,
         "ordered": events.ordered,
+        **{f"labels_{i}": x.numbers for i, x in enumerate(events.labels.values())},
     }
     return {name: values for name, values in columns.items() if values is not None}
+
+
+def label_names_as_list(names: Mapping[str, tuple[Hashable, ...]]) -> list[Any]:
+    """For JSON, in which the order of columns counts."""
+    return [[column, list(of)] for column, of in names.items()]
+
+
+def label_names_of(data: dict[str, Any]) -> dict[str, tuple[Hashable, ...]]:
+    """What `label_names_as_list` gave for a saved model; none of those of before."""
+    return {column: tuple(of) for column, of in data.get("labels", ())}
 
 
 def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Events:
@@ -307,6 +317,10 @@ def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> 
         None if data.get("levels") is None else Answers(arrays["answer"], tuple(data["levels"])),
         tuple(data.get("covariates", ())),
         arrays.get("ordered"),
+        {
+            column: Codes(arrays[f"labels_{i}"], names, column)
+            for i, (column, names) in enumerate(label_names_of(data).items())
+        },
     )
 
 

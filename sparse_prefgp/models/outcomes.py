@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -13,6 +14,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -307,8 +309,7 @@ def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.
 
     :raises ValueError: a model without noise by group.
     """
-    used = model.noise_ratio is not None or model.row_layout.judged
-    number = group_numbers(groups, len(groups), model.duels, used)
+    number = group_numbers(groups, len(groups), model.duels, model.noise_ratio is not None)
     names = np.array([*(model.duels.group_names or ()), None], dtype=object)
     return names[number]
 
@@ -317,13 +318,63 @@ def judge_column(model: Any, columns: Any, named: str | None) -> str | None:
     """The column of a table that says who judged; None where it does not matter.
 
     :param columns: of the table.
-    :param named: where the user says; by default what a model with leans has recorded, if the table
-        has it.
+    :param named: where the user says; by default what a model with noise by group has recorded, if
+        leans are by it too and the table has it.
     """
-    if named is not None or not model.row_layout.judged:
+    if named is not None or model.noise_ratio is None:
         return named
     recorded: str | None = model.duels.group_column
-    return recorded if recorded in columns else None
+    return recorded if recorded in model.leaning.columns and recorded in columns else None
+
+
+def label_columns(model: Any, columns: Any) -> tuple[str, ...]:
+    """The columns of a table whose labels lean in a model."""
+    return tuple(column for column in model.leaning.columns if column in columns)
+
+
+def warn_without_labels(model: Any, columns: Any, source: str) -> None:
+    """Say which columns whose labels lean a table does not have."""
+    for column in model.leaning.columns:
+        if column not in columns:
+            warnings.warn(
+                f"{source}: no column {column!r}, though there are leans by it in the model; "
+                "without it all of its labels count as unknown.",
+                stacklevel=4,
+            )
+
+
+def labels_of(model: Any, events: Events) -> dict[str, npt.NDArray[np.object_]]:
+    """The labels (e,) of events that lean in a model, by their columns."""
+    return {c: events.labels[c].labels for c in label_columns(model, events.labels)}
+
+
+def labelled_for(model: Any, events: Events) -> Events:
+    """Events with the labels that lean in a model as it has them, see `known_levels`."""
+    found = known_levels(model, labels_of(model, events), len(events))
+    labels = {column: Codes.of(values.tolist(), column) for column, values in found.items()}
+    return replace(events, labels=labels)
+
+
+def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str, Any]:
+    """Labels (pairs,) by their columns as the model has them, None where it knows none, of which
+    one warning is given for each column.
+
+    :param labels: one for all, or one for each.
+    :raises ValueError: a column by which nothing leans, or labels of another length.
+    """
+    found = {}
+    for column, given in labels.items():
+        names = model.duels.label_names.get(column, ())
+        if column not in model.leaning.columns:
+            known = ", ".join(map(repr, model.leaning.columns)) or "none"
+            raise ValueError(
+                f"Labels of {column!r} were given, by which nothing leans in the model; give those "
+                f"of {known}, or leave them out."
+            )
+        unknown = "its lean is averaged over the prior"
+        numbers = _numbers(given, pairs, names, f"labels of {column!r}", column, unknown)
+        found[column] = np.array([*names, None], dtype=object)[numbers]
+    return found
 
 
 def check_blocks(model: Predicts, given: Any) -> None:
@@ -395,21 +446,32 @@ def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) ->
             "groups were given, but this model has one noise for all; make it with "
             "noise_by_group=True, or leave them out."
         )
-    labels = np.asarray(groups)
+    names = duels.group_names or ()
+    return _numbers(groups, pairs, names, "groups", "group", "noise is averaged over the prior")
+
+
+def _numbers(
+    given: Any, pairs: int, names: Sequence[Hashable], what: str, one: str, then: str
+) -> IntArray:
+    """The place of each pair's label, (pairs,), -1 where it is None or unknown.
+
+    :param what: the labels are, and `one` of them.
+    :param then: what is done about unknown ones.
+    """
+    labels = np.asarray(given)
     if labels.shape not in ((), (pairs,)):
         raise ValueError(
-            f"groups has shape {labels.shape} for {pairs} pairs; give one label for all, or one "
+            f"{what} has shape {labels.shape} for {pairs} pairs; give one label for all, or one "
             "for each."
         )
     asked = np.broadcast_to(labels, (pairs,)).tolist()
-    found = places_of(asked, duels.group_names or ())
+    found = places_of(asked, names)
     unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
     if unknown:
         warnings.warn(
-            f"The group {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
-            f"{pairs:,} pairs have unknown ones); noise and leans of groups are averaged over "
-            "the prior.",
-            stacklevel=5,
+            f"The {one} {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
+            f"{pairs:,} pairs have unknown ones); {then}.",
+            stacklevel=6,
         )
     return found
 

@@ -17,7 +17,16 @@ from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import Dated, date_text, days_of
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
-from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbers, new_ratios
+from sparse_prefgp.models.coefficients import Leaning
+from sparse_prefgp.models.outcomes import (
+    BOX,
+    MARGIN_ONLY,
+    cuts_of,
+    group_numbers,
+    known_levels,
+    new_ratios,
+    places_of,
+)
 from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -42,6 +51,7 @@ class DuelPredictions:
     cut_scale: gpflow.Parameter | None = None
     tie_model: str = BOX
     tie_share: gpflow.Parameter | None = None
+    leaning: Leaning = Leaning()
     # Of what each person prefers besides what all do; None where all are one.
     taste: gpflow.kernels.Kernel | None = None
     # When duels were, where utilities move in time, and the date that a view is of.
@@ -137,6 +147,7 @@ class DuelPredictions:
         covariates: Any = None,
         people: Any = None,
         at: Any = None,
+        labels: Any = None,
     ) -> tf.Tensor:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
 
@@ -146,8 +157,9 @@ class DuelPredictions:
         :param covariates: as for `predict_difference`.
         :param people: as for `predict_difference`.
         :param at: as for `predict_difference`.
+        :param labels: as for `predict_difference`.
         """
-        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates, people, at))
+        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates, people, at, labels))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_log_duel(
@@ -158,13 +170,14 @@ class DuelPredictions:
         covariates: Any = None,
         people: Any = None,
         at: Any = None,
+        labels: Any = None,
     ) -> tf.Tensor:
         """Log of `predict_duel`, finite however small the probability is, (N,).
 
         log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
         ones the logistic function is averaged over N(E[f - f'], V[f - f']).
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people, at)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
         return self.log_win(mean, variance, groups)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
@@ -176,12 +189,13 @@ class DuelPredictions:
         covariates: Any = None,
         people: Any = None,
         at: Any = None,
+        labels: Any = None,
     ) -> tf.Tensor:
         """Probabilities that each item of Xa (N, D) wins, ties or loses against Xb's, (N, 3).
 
         :param groups: as for `predict_duel`.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people, at)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
         won, tied, lost = (
             self.log_win(mean, variance, groups),
             self.log_tie(mean, variance, groups),
@@ -204,6 +218,7 @@ class DuelPredictions:
         covariates: Any = None,
         people: Any = None,
         at: Any = None,
+        labels: Any = None,
     ) -> tf.Tensor:
         """Probability of each grade of Xa's items (N, D) over Xb's, worst first: (N, 2K + 1).
 
@@ -212,7 +227,7 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         :raises ValueError: a model without cuts.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people, at)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
         return tf.exp(self.log_grades(mean, variance, groups))
 
     def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
@@ -342,13 +357,8 @@ class DuelPredictions:
         averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
         return tf.tensor_scatter_nd_update(found, new[:, None], averaged)
 
-    def _noise_groups(self, groups: Any) -> Any:
-        """Groups where they tell of the noise, or of nothing at all."""
-        return None if self.noise_ratio is None and self.row_layout.judged else groups
-
     def _group_numbers(self, groups: Any, like: tf.Tensor) -> IntArray | None:
         """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
-        groups = self._noise_groups(groups)
         if groups is None:
             return None
         if like.shape[0] is None:
@@ -364,7 +374,7 @@ class DuelPredictions:
         Xa: Any,
         Xb: Any,
         covariates: Any = None,
-        groups: Any = None,
+        labels: Any = None,
         people: Any = None,
         at: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -375,7 +385,9 @@ class DuelPredictions:
 
         :param covariates: (N, C) of the first less those of the second, where the model has any:
             then what they add is part of the difference. By default 0.
-        :param groups: who judges, where judges lean by a covariate, as for `predict_duel`.
+        :param labels: where labels lean by a covariate, a label for all pairs or (N,) labels by the
+            name of their column; those left out, None and unknown ones, of which a warning tells,
+            lean as the prior says.
         :param people: whose utility it is, for a model with tastes: a name for all pairs or (N,)
             names, None and unknown ones, of which a warning tells, for somebody of whom nothing is
             known.
@@ -393,8 +405,7 @@ class DuelPredictions:
         if at is not None:
             Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
         if covariates is not None:
-            who = groups if self.row_layout.judged else None
-            Xa, Xb = self.in_duels(Xa, Xb, covariates, who)
+            Xa, Xb = self.in_duels(Xa, Xb, covariates, labels)
         pairs = self._pairs(Xa, Xb)
         # The number of pairs is not known while a prediction is compiled.
         whose = None if people is None else self._person_numbers(people, len(pairs))
@@ -449,7 +460,7 @@ class DuelPredictions:
             )
         if layout.plain:
             return inputs
-        # Each unknown item, and each unknown judge, has a number and so an effect of its own.
+        # Each unknown item, and each unknown label, has a number and so an effect of its own.
         unknown = -1.0 - tf.cast(before + tf.range(tf.shape(inputs)[0]), inputs.dtype)[:, None]
 
         def known(column: int) -> tf.Tensor:
@@ -467,19 +478,18 @@ class DuelPredictions:
             columns.append(self._dates(inputs, columns[-1]))
         if layout.covariates:
             first = layout.first_covariate
-            given = inputs[:, first : layout.judge]
+            given = inputs[:, first : layout.first_level]
             if found < layout.width:  # nothing is said of the duel
                 given = tf.zeros([tf.shape(inputs)[0], layout.covariates], inputs.dtype)
             columns.append(given)
-        if layout.judged:
-            columns.append(known(layout.judge))
+        columns += [known(layout.first_level + place) for place in range(layout.levels)]
         return tf.concat(columns, 1)
 
     def in_duels(
-        self, Xa: Any, Xb: Any, covariates: Any, groups: Any = None
+        self, Xa: Any, Xb: Any, covariates: Any, labels: Any = None
     ) -> tuple[FloatArray, FloatArray]:
         """Both items of duels as rows (N, …) that hold the covariates (N, C) of the first less
-        those of the second, and who judges.
+        those of the second, and the numbers of labels.
 
         :raises ValueError: a model without covariates, or covariates of another shape.
         """
@@ -495,14 +505,23 @@ class DuelPredictions:
                 f"({n}, {c}), first less second, in the order "
                 f"{', '.join(self.duels.covariate_names)}."
             )
-        judge = np.full((n, 1), -1.0)
-        if groups is not None:
-            judge[:, 0] = group_numbers(groups, n, self.duels, layout.judged)
+        numbers = self.level_numbers(labels, n)
         rows = []
         for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
-            more = [np.broadcast_to(said, (n, c))] + ([judge] if layout.judged else [])
+            more = [np.broadcast_to(said, (n, c)), numbers]
             rows.append(np.column_stack([self._before_covariates(side), *more]))
         return rows[0], rows[1]
+
+    def level_numbers(self, labels: Any, n: int) -> FloatArray:
+        """The numbers of the labels of n duels that lean, (n, number of their columns), -1 for
+        unknown ones, of which a warning tells.
+
+        :param labels: as for `predict_difference`.
+        """
+        known, columns = known_levels(self, labels or {}, n), self.leaning.columns
+        names = self.duels.label_names
+        found = [places_of(known[c], names[c]) if c in known else np.full(n, -1) for c in columns]
+        return np.array(found, dtype=np.float64).reshape(len(columns), n).T
 
     def _before_covariates(self, rows: FloatArray) -> FloatArray:
         """Rows of items with all columns that stand before covariates, dates among them."""

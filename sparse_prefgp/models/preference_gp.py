@@ -23,7 +23,7 @@ from sparse_prefgp.approximations import (
 from sparse_prefgp.approximations.base import build_factors, prior_variance
 from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.by_features import ByFeatures
-from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
+from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
 from sparse_prefgp.covariances.item_in_time import time_term
@@ -69,8 +69,8 @@ from sparse_prefgp.models.checks import (
 )
 from sparse_prefgp.models.coefficients import (
     Coefficients,
+    Leaning,
     covariate_parameter,
-    lean_parameter,
     people_parameter,
 )
 from sparse_prefgp.models.describing import described
@@ -189,8 +189,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     :param covariate_variance: where duels have covariates, (C,) prior variances of their
         coefficients to begin from, or one for all; by default 0.25 over the mean square of each
         covariate. They are learned, the log of each with a prior N(log of that, 1).
-    :param lean_by_group: the covariate, by its name, by which each group leans to a side beyond the
-        common coefficient: a number b_j each, `b_j ~ N(0, lean_variance)`, which is learned.
+    :param lean_by: "COLUMN:COVARIATE", or several: by the covariate each level j of a column of
+        labels (`Duels(labels=)`), such as each judge, leans to a side beyond the common
+        coefficient: a number b_j each, `b_j ~ N(0, v)`, with v in `lean_variances`, learned.
     :param cuts_by_group: learn for each group by what it multiplies margin and cuts, `cut_scale`,
         one number s each with log s ~ N(0, 0.5²); averaged over like the noise, jointly.
     :param tie_model: "box": a tie says that two utilities are close. "margin-only": ties tell
@@ -222,7 +223,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         cuts_by_group: bool = False,
         tie_model: str = BOX,
         covariate_variance: Any = None,
-        lean_by_group: str | None = None,
+        lean_by: Any = None,
         taste: gpflow.kernels.Kernel | None = None,
         people_variance: float | None = None,
     ) -> None:
@@ -244,7 +245,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         labels = None if approximation is None else approximation.labels
         check_tie_model(tie_model, duels, labels, cuts_by_group)
         self.covariate_variance = covariate_parameter(covariate_variance, duels)
-        self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, duels), lean_by_group
+        self.leaning = Leaning.of(lean_by, duels.covariate_names, duels.label_names)
+        self.lean_variances = self.leaning.parameters(duels)
         pairs = pair_effect(kernel)
         check_taste(taste, kernel, duels.people_names)
         numbered = any(map(item_effects, [kernel, *([taste] if taste else [])]))
@@ -255,7 +257,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if term is not None and duels.times is not None:
             term.settle(duels.times, float(np.sqrt(2.0 * noise.numpy())))
             self._dated, numbered = Dated.of(duels, term.slices), True
-        full = DuelGraph.from_duels(duels, numbered, lean_by_group is not None, self._dated)
+        full = DuelGraph.from_duels(duels, numbered, self.leaning.names(duels), self._dated)
         if term is not None:
             check_time_memory(full, duels, kernel)
         if tie_model == MARGIN_ONLY:
@@ -634,10 +636,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of `graph`: of items, and of what else their columns say."""
-        leans = None
-        if self.lean_variance is not None and self.lean_by_group is not None:
-            column = self.duels.covariate_names.index(self.lean_by_group)
-            leans = Leans(self.lean_variance, column)
+        leans = self.leaning.terms(self.lean_variances, self.duels)
         return on_rows(self.kernel, self.row_layout, self.covariate_variance, leans)
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
@@ -870,7 +869,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return tf.constant(found[:, 0]), tf.constant(found[:, 1])
 
     def coefficients(self, level: float = 0.9) -> Coefficients:
-        """What the duels say of the coefficients of covariates, and of the leans of groups.
+        """What the duels say of the coefficients of covariates, and of leans by these.
 
         :param level: of the intervals.
         :raises ValueError: a model without covariates, or a level outside (0, 1).
@@ -1098,11 +1097,11 @@ def on_other_duels(
         model.margin,
         model.cut_steps,
         model.covariate_variance,
-        model.lean_variance,
+        model.lean_variances,
         model.taste,
         model.people_variance,
     )
-    kernel, inducing, mean_function, noise, margin, steps, covariate, lean, taste, people = (
+    kernel, inducing, mean_function, noise, margin, steps, covariate, leans, taste, people = (
         given if shared else copy.deepcopy(given)
     )
     if slices is not None and (term := time_term(kernel)) is not None:
@@ -1119,7 +1118,7 @@ def on_other_duels(
         noise_by_group=model.noise_ratio is not None,
         cuts_by_group=model.cut_scale is not None,
         tie_model=model.tie_model,
-        lean_by_group=model.lean_by_group,
+        lean_by=model.leaning.pairs,
         taste=taste,
         people_variance=None if people is None or duels.people_features is None else 1.0,
     )
@@ -1128,7 +1127,7 @@ def on_other_duels(
     if len(made.cut_steps) == len(steps):
         made.cut_steps = steps
     if covariate is not None:
-        made.covariate_variance, made.lean_variance = covariate, lean
+        made.covariate_variance, made.lean_variances = covariate, leans
     if made.people_variance is not None and people is not None:
         made.people_variance = people
     made.tie_share, made.centre = copy.deepcopy(model.tie_share), model.centre

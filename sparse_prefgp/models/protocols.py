@@ -8,8 +8,8 @@ say (`model.duels.held`), and what a model cannot do it refuses in a sentence of
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import gpflow
 import numpy as np
@@ -27,6 +27,9 @@ from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.posterior import Posterior, SetPosterior
 from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.coefficients import Leaning
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
@@ -75,6 +78,9 @@ class KnownDuels(Protocol):
 
     @property
     def group_column(self) -> str | None: ...
+
+    @property
+    def label_names(self) -> Mapping[str, tuple[Hashable, ...]]: ...
 
     @property
     def person_column(self) -> str | None: ...
@@ -190,6 +196,9 @@ class Predicts(Protocol):
     @property
     def row_layout(self) -> RowLayout: ...
 
+    @property
+    def leaning(self) -> Leaning: ...
+
     def with_dates(self, rows: FloatArray) -> FloatArray: ...
 
     @property
@@ -221,7 +230,7 @@ class Predicts(Protocol):
     def predict_f(self, Xnew: Any, full_cov: bool = False) -> tuple[tf.Tensor, tf.Tensor]: ...
 
     def in_duels(
-        self, Xa: Any, Xb: Any, covariates: Any, groups: Any = None
+        self, Xa: Any, Xb: Any, covariates: Any, labels: Any = None
     ) -> tuple[FloatArray, FloatArray]: ...
 
     def dated(self, rows: Any, at: Any) -> FloatArray: ...
@@ -233,7 +242,7 @@ class Predicts(Protocol):
         Xa: Any,
         Xb: Any,
         covariates: Any = None,
-        groups: Any = None,
+        labels: Any = None,
         people: Any = None,
         at: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor]: ...
@@ -256,9 +265,7 @@ class Predicts(Protocol):
 
     def log_answers(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray: ...
 
-    def set_posterior(
-        self, inputs: FloatArray, events: Events, groups: Any = None
-    ) -> SetPosterior: ...
+    def set_posterior(self, inputs: FloatArray, events: Events) -> SetPosterior: ...
 
     def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]: ...
 

@@ -172,7 +172,7 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     """Coefficients of covariates with their intervals, as `model.coefficients` has them.
 
     Each is what one unit of its column adds to the utility of a side; the number in brackets is
-    what is drawn. Below them the leans of groups, in order; of many the ten furthest at either end.
+    what is drawn. Below them the leans, in order; of many the ten furthest at either end.
 
     :param model: one whose duels have covariates.
     :param level: of the intervals.

@@ -259,7 +259,7 @@ def choose(
             least_gain=settings.least_gain,
             noise_variance=settings.noise_variance,
             fixed_inducing=settings.fixed_inducing,
-            lean_by_group=settings.lean_by_group,
+            leans=settings.leans,
             time_budget=time_budget,
         ),
         checkpoint=checkpoint,

@@ -279,12 +279,11 @@ def compare(
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
     drawn = np.random.default_rng(settings.seed)
-    judged = settings.lean_by_group is not None
     if isinstance(duels, DuelTable):
         named = [name for candidate in listed for name in candidate.kernel_choice.named_columns]
         named += [name for group in settings.groups or () for name in group]
         duels = duels.keeping_apart(named)
-    plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, judged)
+    plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, settings.leans)
     if settings.enough is not None:
         plan.stop_after(settings.enough)
     _check_candidates(listed, plan)
@@ -304,9 +303,8 @@ def _decisive(settings: CompareSettings, plan: FoldPlan) -> tuple[Any, ...]:
         for fold in plan.folds
     ]
     numbers = (settings.seed, settings.max_iterations, float(settings.noise_variance))
-    lean = settings.lean_by_group
-    more = () if lean is None else (lean,)
-    return (*numbers, settings.least_gain, settings.fixed_inducing, groups, *more)
+    leans = plan.leaning.pairs
+    return (*numbers, settings.least_gain, settings.fixed_inducing, groups, *leans)
 
 
 def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:

@@ -182,16 +182,20 @@ def _coefficients(model: Any) -> list[dict[str, Any]] | None:
     return found
 
 
-def _leans(model: Any) -> dict[str, Any] | None:
-    """Who leans, by which covariate, and how much they differ; None without leans."""
-    if model.lean_variance is None:
-        return None
-    return {
-        "covariate": model.lean_by_group,
-        "column": model.duels.group_column,
-        "groups": len(model.duels.group_names or ()),
-        "variance": float(model.lean_variance.numpy()),
-    }
+def _leans(model: Any) -> list[dict[str, Any]]:
+    """What leans, by which covariate, and how much it differs."""
+    names = model.duels.label_names
+    return [
+        {
+            "by": column,
+            "covariate": covariate,
+            "groups": len(names[column]),
+            "variance": float(variance.numpy()),
+        }
+        for (column, covariate), variance in zip(
+            model.leaning.pairs, model.lean_variances, strict=True
+        )
+    ]
 
 
 def _grades(model: Any) -> dict[str, Any] | None:

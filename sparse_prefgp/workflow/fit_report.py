@@ -419,8 +419,9 @@ def _data(
 
 def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
     if fit.get("coefficients") and fit.get("leans"):  # which come last
-        own = len(fit["coefficients"]) - fit["leans"]["groups"]
+        own = len(fit["coefficients"]) - sum(lean["groups"] for lean in fit["leans"])
         fit = {**fit, "coefficients": fit["coefficients"][:own]}
+    fit = {**fit, "leans": fit.get("leans") or None}
     rows = _present(
         fit,
         (
@@ -466,9 +467,12 @@ def _coefficients(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _leans(found: Mapping[str, Any]) -> str:
-    sd = math.sqrt(found["variance"])
-    return f"of {found['groups']:,} judges by {found['covariate']}, standard deviation {sd:.3g}"
+def _leans(found: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(
+        f"of {lean['groups']:,} labels in {lean['by']} by {lean['covariate']}, standard deviation "
+        f"{math.sqrt(lean['variance']):.3g}"
+        for lean in found
+    )
 
 
 def _present(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import data, io
+from sparse_prefgp import data, io, models
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support.options import Panel, check_fields, names, option
@@ -201,15 +201,16 @@ class Sources:
         panel=Panel.COLUMNS,
     )
     """Columns of the covariates."""
-    lean_by: str | None = option(
-        "Column of the duels that says who judged: how far each judge leans to one side by the "
-        "covariate is learned. judge:shown_first where there are several covariates. With "
-        "--noise-by, name the same column.",
+    lean_by: str | Sequence[str] | None = option(
+        "How far each label in a column of the duels leans to one side by a covariate is learned: "
+        "judge:shown_first; repeatable. Where there is one covariate, judge will do.",
         default=None,
+        kind=list[str],
+        metavar="COLUMN:COVARIATE",
         needs="covariate",
         panel=Panel.COLUMNS,
     )
-    """Column of who judged, and the covariate they lean by."""
+    """Columns of labels, and the covariate that each leans by."""
 
     person: str | None = option(
         "Column of the duels that says whose preference each is: the taste of each person is "
@@ -239,35 +240,12 @@ class Sources:
         check_fields(self)
 
     @property
-    def lean(self) -> tuple[str, str] | None:
-        """The column of who judged, and the covariate that they lean by; None without leans.
+    def leaning(self) -> models.coefficients.Leaning:
+        """Which columns lean by which covariates.
 
-        :raises ValueError: no covariate of that name, or several and no name; another column of who
-            judged than that of the noise.
+        :raises ValueError: no covariate of that name, or several and no name; a lean twice.
         """
-        if self.lean_by is None:
-            return None
-        known = list(self.covariate)
-        column, colon, covariate = self.lean_by.rpartition(":")
-        if not colon:
-            column, covariate = self.lean_by, known[0] if len(known) == 1 else ""
-        if covariate not in known or not column:
-            problem = f"{covariate!r} is none of the covariates" if colon else "there are several"
-            raise ValueError(
-                f"Leans by {self.lean_by!r} were asked for, but {problem}; choose from "
-                f"{', '.join(f'{column or self.lean_by}:{name}' for name in known)} (--lean-by)."
-            )
-        if self.noise_by not in (None, column):
-            raise ValueError(
-                f"A duel has one judge, but the noise is by {self.noise_by!r} and the leans are by "
-                f"{column!r}; name the same column in both, or leave one of them out."
-            )
-        return column, covariate
-
-    @property
-    def judged_by(self) -> str | None:
-        """The column of who judged; None where nobody asked."""
-        return self.noise_by if self.lean is None else self.lean[0]
+        return models.coefficients.Leaning.of(self.lean_by, self.covariate)
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -341,7 +319,8 @@ class Sources:
             ignore=list(self.ignore),
             never_features=data.splits.split_columns(split),
             weights=self.weight,
-            groups=self.judged_by,
+            groups=self.noise_by,
+            labels=self.leaning.columns,
             context=self.context,
             item=self.item,
             person=self.person,
@@ -353,7 +332,7 @@ class Sources:
         given = [name for name in _ANSWERS if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(one_of(_ANSWERS, given))
-        assert self.lean is None or self.covariate  # refuses what makes no sense
+        assert not self.leaning.pairs or self.covariate  # refuses what makes no sense
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> io.StreamedDuels:
@@ -378,7 +357,8 @@ class Sources:
             weights=self.weight,
             grade=self.grade,
             grades=self.grades,
-            groups=self.judged_by,
+            groups=self.noise_by,
+            labels=self.leaning.columns,
             covariates=self.covariate,
             context=self.context,
             item=self.item,

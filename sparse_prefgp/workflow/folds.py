@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from sparse_prefgp.data.splits import (
     units_of,
 )
 from sparse_prefgp.data.table import DuelTable, table_of
+from sparse_prefgp.models.coefficients import Leaning
 from sparse_prefgp.support.arrays import IntArray
 
 # Copies of equal duels are folded one by one up to here.
@@ -44,12 +46,14 @@ class FoldPlan:
     """
 
     def __init__(
-        self, table: DuelTable, folds: list[Fold], description: str, judged: bool = False
+        self, table: DuelTable, folds: list[Fold], description: str, leans: Any = ()
     ) -> None:
-        # Idle items would be converted for every fold. Who judged counts where judges lean alone,
-        # and sites that are parted by it would cost time.
-        used = table.without_idle_items()
-        self._table = used if judged else used.saying(judge=None)
+        # Idle items would be converted for every fold. Of labels those that lean count alone, and
+        # sites that are parted by others would cost time.
+        used, events = table.without_idle_items(), table.events
+        self.leaning = Leaning.of(leans, events.covariate_names, events.labels)
+        labels = {column: events.labels[column] for column in self.leaning.columns}
+        self._table = used.saying(judge=None, labels=labels)
         self.events = self._table.events
         self.counts, self.sets = table.counts, table.sets()
         self._parts: dict[int, Duels] = {}
@@ -80,7 +84,7 @@ def plan_folds(
     by: str | npt.ArrayLike,
     rng: np.random.Generator,
     max_train: int | None,
-    judged: bool = False,
+    leans: Any = (),
 ) -> FoldPlan:
     """Part duels into folds; the arguments are those of `compare`.
 
@@ -90,7 +94,7 @@ def plan_folds(
         row.
     :param rng: draws what is random.
     :param max_train: thin the training part of each fold to so many rows.
-    :param judged: whether it counts who judged.
+    :param leans: which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them.
     :raises ValueError: more folds than there are units; a fold without duels; a column that is not
         there or has no value; an array of another length; ties.
     """
@@ -124,7 +128,7 @@ def plan_folds(
             wording += f"; {mixed:,} of {t:,} duels are between different folds and never scored"
         wording += "."
     found = [Fold(train, test, sets[test]) for train, test in parts]
-    plan = FoldPlan(table, found, wording, judged)
+    plan = FoldPlan(table, found, wording, leans)
     if max_train is not None:
         moment = units.code if units.ordered else None
         for k, fold in enumerate(found):

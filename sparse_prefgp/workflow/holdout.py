@@ -7,7 +7,7 @@ do everything that needs no TensorFlow, so that bad input is found at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -184,7 +184,7 @@ class Training:
             noise_by_group=settings.noise_by_group,
             cuts_by_group=_cuts_by_group(settings, self.train),
             tie_model=settings.tie_model,
-            lean_by_group=settings.lean_by_group,
+            lean_by=settings.leans,
             taste=self.taste() if taste is None else taste,
         )
         _fix(model, settings)
@@ -281,8 +281,7 @@ class Holdout(Training):
         """The test duels as the model takes them, ties too."""
         table, rows = self.table, self.split.test_rows
         groups = None
-        judged = model.noise_ratio is not None or model.row_layout.judged
-        if judged and table.groups is not None:
+        if model.noise_ratio is not None and table.groups is not None:
             groups = models.outcomes.known_labels(model, table.groups[rows])
         blocks = None
         column = self.settings.approximation_choice.column
@@ -291,9 +290,8 @@ class Holdout(Training):
         people = None
         if model.taste is not None and table.events.person is not None:
             people = _nobody_new(table.events.take(rows), model).labels
-        return analysis.scoring.rows_between(
-            model.item_inputs(), table.events.take(rows), groups, blocks, people
-        )
+        events = models.outcomes.labelled_for(model, table.events.take(rows))
+        return analysis.scoring.rows_between(model.item_inputs(), events, groups, blocks, people)
 
     def asks_for_outcomes(self, model: models.PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
@@ -358,7 +356,7 @@ class StreamHoldout:
                 raise ValueError(in_chunks_never(name))
         names = duels.scan.covariate_names
         settings.kernel_choice.check_columns(duels.transform, names)
-        _check_groups(settings, names, duels.judges is not None)
+        _check_groups(settings, names, duels.judges is not None, duels.scan.labels)
         rows = duels.num_rows
         held = last_rows(rows, settings.test_fraction)
         if not held:
@@ -403,7 +401,7 @@ class StreamHoldout:
             ),
             noise_variance=settings.noise_variance,
             margin=settings.first_margin(train.num_ties, train.levels),
-            lean_by_group=settings.lean_by_group,
+            lean_by=settings.leans,
             noise_by_group=settings.noise_by_group,
             cuts_by_group=_cuts_by_group(settings, train),
             sites=settings.sites,
@@ -502,7 +500,9 @@ def refit_model(
         again.margin.prior = model.margin.prior  # about where learning began
     for step, known in zip(again.cut_steps, model.cut_steps, strict=True):
         step.assign(known)
-    for name in ("covariate_variance", "lean_variance", "people_variance"):
+    for lean, known in zip(again.lean_variances, model.lean_variances, strict=True):
+        lean.assign(known)
+    for name in ("covariate_variance", "people_variance"):
         if getattr(again, name) is not None:
             getattr(again, name).assign(getattr(model, name))
     names = again.duels.group_names or ()
@@ -609,7 +609,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         blocks than distinct pairs; noise by group without groups; only ties in training or among
         the held-out duels.
     """
-    _check_groups(settings, table.events.covariate_names, table.groups is not None)
+    events = table.events
+    _check_groups(settings, events.covariate_names, table.groups is not None, events.labels)
     settings = settings.of(table)
     _check_people(settings, table.events.person)
     _check_time(settings, table.events)
@@ -678,30 +679,21 @@ def _cuts_by_group(settings: FitSettings, train: Duels | StreamedDuels) -> bool:
     return settings.noise_by_group and not settings.shared_cuts and told
 
 
-def _check_groups(settings: FitSettings, names: Sequence[str], judged: bool) -> None:
+def _check_groups(
+    settings: FitSettings, names: Sequence[str], judged: bool, labels: Collection[str]
+) -> None:
     """Refuse noise or leans of nobody, or leans by what is no covariate.
 
     :param names: of the covariates.
     :param judged: whether it is known who judged.
+    :param labels: columns of them.
     """
-    covariate = settings.lean_by_group
     if settings.noise_by_group and not judged:
         raise ValueError(
             "Noise by group was asked for, but the duels have no groups; name the column that says "
             "who judged (--noise-by, groups=)."
         )
-    if covariate is None:
-        return
-    if covariate not in names:
-        raise ValueError(
-            f"Leans by {covariate!r} were asked for, which is no covariate of the duels; choose "
-            f"from {', '.join(map(repr, names)) or 'none: name some (--covariate, covariates=)'}."
-        )
-    if not judged:
-        raise ValueError(
-            f"Leans by {covariate!r} were asked for, but the duels have no groups; name the column "
-            "that says who judged (--lean-by, groups=)."
-        )
+    models.coefficients.Leaning.of(settings.leans, names, labels)
 
 
 def _check_people(settings: FitSettings, person: Codes | None) -> None:

@@ -133,8 +133,9 @@ def write_pictures(
         )
         _add_surfaces(add, model, first)
     if model.duels.covariate_names:
-        judges = () if model.lean_by_group is None else model.duels.group_names or ()
-        leans = "; below, how judges lean" if judges else ""
+        columns = " and ".join(model.leaning.columns)
+        leans = f"; below, how the labels in {columns} lean" if columns else ""
+        labels = [x for of in model.leaning.names(model.duels).values() for x in of]
         add(
             "coefficients",
             lambda: plotting.coefficients(model),
@@ -142,7 +143,7 @@ def write_pictures(
             "The coefficient of each covariate: what one unit of its column adds to the utility of "
             "a side. A small one may still do much where sides differ by many units"
             f"{leans}."
-            f"{_missing([*model.duels.covariate_names, *judges])}",
+            f"{_missing([*model.duels.covariate_names, *labels])}",
         )
     if report is not None and (hasattr(report, "history") or len(report)):
         duels = model.weight_used

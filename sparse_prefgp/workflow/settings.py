@@ -56,6 +56,7 @@ KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("float", is_number, "a number"),
     ("str", lambda value: isinstance(value, str), "text"),
     ("Path", lambda value: isinstance(value, Path), "a path"),
+    ("Sequence", lambda value: isinstance(value, list | tuple), "a list"),
 )
 
 
@@ -218,8 +219,8 @@ class FitSettings:
     """What a tie tells: `box` or `margin-only`."""
     noise_by_group: bool = option(None, default=False, flag="noise-by")
     """Learn the noise of each group."""
-    lean_by_group: str | None = option(None, default=None, flag="lean-by")
-    """The covariate by which each group leans to a side."""
+    leans: str | Sequence[Any] = option(None, default=(), flag="lean-by")
+    """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
     shared_cuts: bool = option(
         "With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by "
         "default each has a factor of its own.",
@@ -587,8 +588,8 @@ class CompareSettings:
     """After each fold give up candidates that are clearly behind, by more than 4 standard errors of
     the paired differences between duels and 0.003 nats.
     """
-    lean_by_group: str | None = option(None, default=None)
-    """The covariate by which each group leans to a side."""
+    leans: str | Sequence[Any] = option(None, default=())
+    """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
     enough: int | None = option(
         "Stop after the fold with which so many duels were scored; by default all folds are.",
         default=None,
@@ -623,7 +624,7 @@ class CompareSettings:
             least_gain=self.least_gain,
             noise_variance=self.noise_variance,
             fixed_inducing=self.fixed_inducing,
-            lean_by_group=self.lean_by_group,
+            leans=self.leans,
         )
 
 

@@ -235,8 +235,8 @@ def fit(
         `context`, columns, as for `read_duels`; `weight`, the column that says as how many duels
         each counts; `noise_by`, the column that says who judged, so that
         each has a noise and, of ties and grades, cuts of its own; `covariate`, columns, and
-        `lean_by`, the column that says who leans by one of them; `grade`, the column of grades, and
-        `grades`, their levels.
+        `lean_by`, "COLUMN:COVARIATE" or several, columns whose labels lean by one of them; `grade`,
+        the column of grades, and `grades`, their levels.
     :return: The model, how it was optimised, scores, figures and notes.
     :raises ValueError: an option that there is not, or given along with settings; what
         `FitSettings`, the readers, `split_duels` and `optimise` raise; a folder that holds
@@ -467,19 +467,19 @@ def settings_of(
 
     :raises ValueError: what `settings_from` and `FitSettings` raise.
     """
-    leaning = None if sources.lean is None else sources.lean[1]
+    leans = sources.leaning.pairs
     usual = {
         "stream": sources.must_stream,
         "noise_by_group": sources.noise_by is not None,
         "tastes": sources.person is not None,
         "dated": sources.time is not None,
-        "lean_by_group": leaning,
+        "leans": leans,
     }
     found = settings_from(FitSettings, settings, options, "a fit", usual, also=SOURCES)
     if sources.time is not None and found.split == DEFAULT_SPLIT and "split" not in options:
         found = replace(found, split=f"time:{sources.time}")
-    if leaning is not None and found.lean_by_group is None:
-        found = replace(found, lean_by_group=leaning)
+    if leans and not found.leans:
+        found = replace(found, leans=leans)
     return replace(found, stream=True) if sources.must_stream else found
 
 

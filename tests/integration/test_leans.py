@@ -91,8 +91,9 @@ def test_each_judge_has_a_row(folder: Path) -> None:
     assert set(rows) == {"shown_first", *(f"shown_first of {who}" for who in ("Ann", "Bob", "Cem"))}
     assert rows["shown_first of Ann"]["lower"] > 0.0 > rows["shown_first of Bob"]["upper"]
     leans = metrics["fit"]["leans"]
-    assert leans["column"] == "judge" and leans["covariate"] == "shown_first"
-    assert leans["groups"] == 3 and leans["variance"] > 0.5
+    (lean,) = leans
+    assert lean["by"] == "judge" and lean["covariate"] == "shown_first"
+    assert lean["groups"] == 3 and lean["variance"] > 0.5
     table = pd.read_csv(folder / "fitted" / "coefficients.csv")
     assert list(table["name"]) == [row["name"] for row in metrics["fit"]["coefficients"]]
     held = metrics["held_out"]
@@ -133,10 +134,9 @@ def test_pictures_show_the_numbers_that_are_printed(folder: Path) -> None:
 
 def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:
     model = spg.load(folder / "fitted")
-    named = spg.evaluate(model, folder / "new.csv", groups="judge")
-    assert spg.evaluate(model, folder / "new.csv") == named
+    named = spg.evaluate(model, folder / "new.csv")
     frame = pd.read_csv(folder / "new.csv").rename(columns={"judge": "who"})
-    with pytest.warns(UserWarning, match="no column 'judge', though judges lean"):
+    with pytest.warns(UserWarning, match="no column 'judge', though there are leans by it"):
         unknown = spg.evaluate(model, frame)
     assert unknown["held_out"]["model"]["nlp_nats"] > named["held_out"]["model"]["nlp_nats"] + 0.05
 
@@ -148,7 +148,7 @@ def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:
     assert one == other and p[1] < one < p[0]
 
     new, report = spg.update(model, folder / "new.csv")
-    assert report.new_duels == 40 and new.duels.group_column == "judge"
+    assert report.new_duels == 40 and [*new.duels.label_names] == ["judge"]
     assert new.coefficients().names == model.coefficients().names
     words = ("--model", folder / "fitted", "--duels", folder / "new.csv", "--quiet")
     call("evaluate", *words, "--out", folder / "scores.json")
@@ -162,7 +162,7 @@ def test_with_noise_by_the_same_judge_refitted_and_compared(folder: Path) -> Non
     call(*fit_words(folder), "--out", folder / "both", *more, "--quiet")
     metrics = json.loads((folder / "both" / "metrics.json").read_text())
     for name in ("fit", "refit_fit"):
-        assert metrics[name]["leans"]["groups"] == metrics[name]["noise_ratios"]["groups"] == 3
+        assert metrics[name]["leans"][0]["groups"] == metrics[name]["noise_ratios"]["groups"] == 3
     words = ("--items", folder / "items.csv", "--duels", folder / "duels.csv", "--json")
     words += ("--candidates", "linear/exact", "--folds", 2, "--max-iterations", 4)
     plain, covariate, lean = (
@@ -190,7 +190,7 @@ def test_read_in_chunks(folder: Path) -> None:
     metrics = json.loads((folder / "chunks" / "metrics.json").read_text())["fit"]
     rows = {row["name"]: row for row in metrics["coefficients"]}
     assert rows["shown_first of Ann"]["lower"] > 0.0 > rows["shown_first of Bob"]["upper"]
-    assert metrics["noise_ratios"]["groups"] == metrics["leans"]["groups"] == 3
+    assert metrics["noise_ratios"]["groups"] == metrics["leans"][0]["groups"] == 3
     assert list(pd.read_csv(folder / "chunks" / "coefficients.csv")["name"]) == list(rows)
     found = [
         spg.evaluate(spg.load(folder / "chunks"), duels)["held_out"]["model"]
@@ -206,7 +206,7 @@ def test_read_in_chunks(folder: Path) -> None:
     call(*fit_words(folder)[:3], *table, *words[6:], "--kernel", "linear", "--max-iterations", 8)
     again = json.loads((folder / "table" / "metrics.json").read_text())["fit"]
     assert {row["name"] for row in again["coefficients"]} == set(rows)
-    assert again["noise_ratios"]["groups"] == again["leans"]["groups"] == 3
+    assert again["noise_ratios"]["groups"] == again["leans"][0]["groups"] == 3
     words = ("fit", "--items", folder / "items.csv", "--duels", parts, "--covariate", "shown_first")
     for more, text in (
         (("--noise-by", "judge", "--gradients", "subset", "--stream"), "may lack some who judge"),
@@ -218,8 +218,51 @@ def test_read_in_chunks(folder: Path) -> None:
 
 def test_settings_follow_the_sources() -> None:
     sources = Sources(duels="duels.csv", covariate=["side"], lean_by="judge")
-    assert settings_of(sources, None, {}).lean_by_group == "side"
-    assert settings_of(sources, FitSettings(), {}).lean_by_group == "side"
-    assert sources.judged_by == "judge" and not settings_of(sources, None, {}).noise_by_group
-    with pytest.raises(ValueError, match="no covariate of the duels; choose"):
-        spg.fit(duels=spg.Duels(np.eye(3), [0, 1], [1, 2]), lean_by_group="side", kernel="linear")
+    for settings in (None, FitSettings()):
+        assert settings_of(sources, settings, {}).leans == (("judge", "side"),)
+    assert not settings_of(sources, None, {}).noise_by_group
+    with pytest.raises(ValueError, match="no covariate of the duels; name"):
+        spg.fit(duels=spg.Duels(np.eye(3), [0, 1], [1, 2]), leans="judge:side", kernel="linear")
+
+
+@pytest.mark.parametrize("source", ["memory", pytest.param("chunks", marks=pytest.mark.slow)])
+def test_two_columns_lean_by_two_covariates(folder: Path, tmp_path: Path, source: str) -> None:
+    frame, rng = pd.read_csv(folder / "duels.csv"), np.random.default_rng(3)
+    long = rng.random(T) < 0.5
+    frame["length"] = np.where(long, 0.6, -0.6) + rng.normal(size=T)
+    frame = frame.assign(kind=np.where(long, "long", "short"))
+    duels, more = tmp_path / "duels.csv", ("--approximation", "exact")
+    frame.to_csv(duels, index=False)
+    if source == "chunks":
+        duels, more = tmp_path / "parts", ("--stream", "--parts", "2")
+        duels.mkdir()
+        for k in range(2):
+            frame.iloc[k::2].to_parquet(duels / f"{k}.parquet", index=False)
+    words = ("--items", folder / "items.csv", "--duels", duels, "--kernel", "linear", *more)
+    leans = ("--lean-by", "judge:shown_first", "--lean-by", "kind:length", "--noise-by", "kind")
+    fit = ("fit", *words, "--covariate", "shown_first,length", *leans, "--max-iterations", 6)
+    told = call(*fit, "--out", tmp_path / "fitted")
+    assert "2 labels in kind lean by length" in " ".join(told.split())
+    metrics = json.loads((tmp_path / "fitted" / "metrics.json").read_text())["fit"]
+    assert [(lean["by"], lean["covariate"], lean["groups"]) for lean in metrics["leans"]] == [
+        ("judge", "shown_first", 3),
+        ("kind", "length", 2),
+    ]
+    mean = pd.read_csv(tmp_path / "fitted" / "coefficients.csv").set_index("name")["mean"]
+    assert mean["shown_first of judge Ann"] > 0.5 > -0.5 > mean["shown_first of judge Bob"]
+    assert mean["length of kind long"] > 0.3 > -0.3 > mean["length of kind short"]
+    pairs = pd.DataFrame({"first": [0, 0], "second": [1, 1], "shown_first": [0, 0]})
+    pairs = pairs.assign(length=1.0, judge="Ann", kind=["long", "short"])
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    model = ("--model", tmp_path / "fitted")
+    asked = ("--pairs", tmp_path / "pairs.csv", "--noise-by", "kind", "--quiet")
+    call("predict", *model, *asked, "--out", tmp_path / "p.csv")
+    one, other = pd.read_csv(tmp_path / "p.csv")["probability"]
+    assert one > other + 0.2
+    frame.iloc[:40].to_csv(tmp_path / "new.csv", index=False)
+    new = ("--duels", tmp_path / "new.csv", "--quiet", "--out", tmp_path / "scores.json")
+    call("evaluate", *model, *new)
+    scores = json.loads((tmp_path / "scores.json").read_text())["held_out"]["model"]
+    with pytest.warns(UserWarning, match="no column 'kind', though there are leans by it"):
+        found = spg.evaluate(spg.load(tmp_path / "fitted"), frame[:40].drop(columns="kind"))
+    assert found["held_out"]["model"]["nlp_nats"] != pytest.approx(scores["nlp_nats"], rel=1e-3)

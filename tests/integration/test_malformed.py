@@ -608,11 +608,11 @@ CASES: dict[str, Case] = {
     ),
     "lean by none of the covariates": Case(
         FIT + " --covariate side --lean-by judge:unknown",
-        ("'unknown' is none of the covariates", "judge:side"),
+        ("'judge:unknown' were asked for, which is no covariate", "judge:side"),
     ),
     "lean by one of several covariates": Case(
         FIT + " --covariate side,length --lean-by judge",
-        ("there are several", "judge:side, judge:length"),
+        ("names no covariate", "judge:side, judge:length"),
     ),
     "covariate missing in a later file of a stream": Case(
         PARTS + " --covariate side", ("'side'", "row 1 of 1.parquet"), parts(side=[1.0, None])
@@ -639,9 +639,9 @@ CASES: dict[str, Case] = {
         ("duels.csv has no column 'judge'",),
         write("duels.csv", "winner,loser,side\ni1,i2,1\ni2,i3,-1\n"),
     ),
-    "lean by another judge than the noise": Case(
-        FIT + " --covariate side --lean-by judge --noise-by task",
-        ("noise is by 'task'", "leans are by 'judge'", "the same column"),
+    "lean twice": Case(
+        FIT + " --covariate side --lean-by judge --lean-by judge:side",
+        ("'judge:side' were asked for twice",),
     ),
     "context of no column": Case(FIT + " --context surface", ("'surface' is not a column",)),
     "context that is a feature": Case(

@@ -39,6 +39,7 @@ def columns_of_roles(roles: Roles) -> tuple[tuple[str, str], ...]:
         (roles.grade, "grades"),
         (roles.groups, "judges"),
         (roles.person, "people"),
+        *((name, "labels") for name in roles.labels),
     )
     return tuple((name, what) for name, what in named if name is not None)
 
@@ -68,6 +69,8 @@ class StreamBlock(NamedTuple):
     """Columns of the context of winners, and of losers."""
     people: Any = None
     """The column of whose preference it is, None where there is none."""
+    labels: tuple[Any, ...] = ()
+    """Columns of labels, in the order of `Roles.labels`."""
 
 
 class Coded(NamedTuple):

@@ -131,6 +131,7 @@ class DatasetRows:
                 covariates=said,
                 contexts=contexts,
                 people=people,
+                labels=tuple(_texts(batch[name]) for name in roles.labels),
             )
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:

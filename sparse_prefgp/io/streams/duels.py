@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -48,6 +48,9 @@ class StreamedDuels:
     """
     own_judges: tuple[Hashable, ...] | None = None
     """Who judges, where events are to number them otherwise than in the whole."""
+    own_labels: Mapping[str, tuple[Hashable, ...]] | None = None
+    """The labels that events are to have, by column and number, where these are others than those
+    of the whole."""
 
     @property
     def judges(self) -> tuple[Hashable, ...] | None:
@@ -106,7 +109,8 @@ class StreamedDuels:
                 mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
                 low, high = (low - mean) / scale, (high - mean) / scale
             numbers = scan.sites, scan.duels, scan.ties
-            return Totals(*numbers, scan.comparisons, low, high, scan.grades, scan.judged)
+            said = scan.grades, scan.judged, scan.labelled
+            return Totals(*numbers, scan.comparisons, low, high, *said)
         return totals_of(self.items, self.chunks(READ_ROWS), scan.sets.any)
 
     @cached_property
@@ -277,9 +281,13 @@ class StreamedDuels:
         scan = self.scan
         judges = Labels(scan.judge_column, "group", [id_text(x) for x in scan.judges or ()])
         people = Labels(scan.person_column, "person", [id_text(x) for x in scan.people or ()])
+        labels = {
+            column: Labels(column, "label", [id_text(x) for x in names])
+            for column, names in scan.labels.items()
+        }
         for block, rows in enumerate(regular(read, sizes), start=first):
             chunk, digest = parsed(
-                self.source, self.items, self.transform, rows, position, judges, people
+                self.source, self.items, self.transform, rows, position, judges, people, labels
             )
             length = len(chunk.events)
             if digest != self.scan.digests[block]:
@@ -294,11 +302,18 @@ class StreamedDuels:
                 yield self._named(self._judged(chunk.take(slice(low, high), 0)))
 
     def _named(self, chunk: Chunk) -> Chunk:
-        """With the names of all people of the stream."""
-        person, names = chunk.events.person, self.scan.people
-        if person is None or names is None:
-            return chunk
-        events = replace(chunk.events, person=Codes(person.numbers, names, person.column))
+        """With the names of all people and labels of the stream, or with its own labels."""
+        person, names, events = chunk.events.person, self.scan.people, chunk.events
+        if person is not None and names is not None:
+            events = replace(events, person=Codes(person.numbers, names, person.column))
+        if events.labels:
+            labels = {
+                column: codes._replace(names=self.scan.labels[column])
+                for column, codes in events.labels.items()
+            }
+            events = replace(events, labels=labels)
+        if self.own_labels is not None:
+            events = events.labelled_as(self.own_labels)
         return chunk._replace(events=events)
 
     def _judged(self, chunk: Chunk) -> Chunk:

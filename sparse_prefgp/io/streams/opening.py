@@ -37,6 +37,7 @@ def stream_duels(
     grade: str | None = None,
     grades: str | Sequence[Any] | None = None,
     groups: str | None = None,
+    labels: Sequence[str] = (),
     covariates: Sequence[str] = (),
     context: Sequence[str] = (),
     item: str | None = None,
@@ -64,6 +65,7 @@ def stream_duels(
     :param grade: column of the duels: how much better the winner, so called, is.
     :param grades: its levels from worst to best, as of `read_duels`; here they have to be named.
     :param groups: column of the duels: who judged.
+    :param labels: columns of the duels with more labels, by which `lean_by` may let them lean.
     :param covariates: columns, or pairs of columns, of the duels, as of `read_duels`.
     :param context: columns of the duels that become features, as of `read_duels`; found by a pass
         of its own. Each item in each context is then a row in memory.
@@ -81,7 +83,8 @@ def stream_duels(
         weights that are neither named nor ignored; `Duels` with items given once more.
     """
     names = tuple(column_names(covariates, "covariates"))
-    roles = Roles(None, weights, groups, grade, _levels(grade, grades), names, person)
+    own = tuple(column_names(labels, "labels"))
+    roles = Roles(None, weights, groups, grade, _levels(grade, grades), names, person, labels=own)
     for column, what in columns_of_roles(roles):
         if column in (*SIDES, COUNT, TIE):
             raise ValueError(
@@ -169,6 +172,7 @@ def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str])
     given |= {"context": context or None}
     given |= {"weights": roles.weights, "grade": roles.grade, "groups": roles.groups}
     given |= {"covariates": roles.covariates or None, "person": roles.person}
+    given |= {"labels": roles.labels or None}
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"Duels in memory have their own items; leave {name}= out.")

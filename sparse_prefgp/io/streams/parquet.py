@@ -149,7 +149,8 @@ class ParquetRows:
         )
         sides = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
         contexts = tuple(tuple(map(batch.column, names)) for names in sides)
-        more = None, grades, judges, said, contexts, people
+        labels = tuple(map(batch.column, roles.labels))
+        more = None, grades, judges, said, contexts, people, labels
         return StreamBlock(won, lost, counts, weights, tuple(flags), *more)
 
     def where(self, row: int) -> str:

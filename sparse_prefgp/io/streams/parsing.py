@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,11 +37,13 @@ def parsed(
     position: int,
     judges: Labels,
     people: Labels,
+    labels: Mapping[str, Labels],
 ) -> tuple[Chunk, int]:
     """Rows as arrays, checked, and a checksum of them; `position` is that of the first.
 
     :param judges: who judged the rows before; those of these rows are added.
     :param people: the same of whose preferences they are.
+    :param labels: the same of each column of labels.
     :raises ValueError: naming the row.
     """
 
@@ -93,7 +95,12 @@ def parsed(
         names = [name for each in source.covariate_columns for name in each]
         columns = dict(zip(names, map(_array, rows.covariates), strict=True))
         said = differences_of(source.covariate_columns, columns, where)
-    who = [None if codes is None else codes.numbers for codes in (judge, person)]
+    more = {
+        column: labels[column].of(values, where)
+        for column, values in zip(source.roles.labels, rows.labels, strict=True)
+    }
+    every = (judge, person, *more.values())
+    who = [None if codes is None else codes.numbers for codes in every]
     sets: list[npt.NDArray[Any]] = []
     if rows.said is not None and rows.said.has_sets:
         sets = [rows.said.sides, rows.said.offsets, *rows.said.said()]
@@ -121,12 +128,12 @@ def parsed(
         covariates=said,
         covariate_names=() if said is None else source.roles.covariates,
     )
-    return Chunk(position, replace(events, person=person), features), digest
+    return Chunk(position, replace(events, person=person, labels=more), features), digest
 
 
 class Labels:
-    """Who judged, or whose preference it is, numbered in the order of their first appearance over
-    all rows of a stream.
+    """Who judged, whose preference it is, or other labels, numbered in the order of their first
+    appearance over all rows of a stream.
 
     :param column: that says so.
     :param what: a label is, for messages.

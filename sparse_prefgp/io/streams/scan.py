@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,10 @@ class Scan:
     are taken for one."""
     person_column: str | None = None
     """The column that says so."""
+    labels: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
+    """Of each column of labels, in the order of their first appearance."""
+    labelled: Mapping[str, IntArray] = field(default_factory=dict)
+    """(1 + J,) how often each was said, those nobody knows first."""
 
 
 class Totals(NamedTuple):
@@ -91,6 +96,8 @@ class Totals(NamedTuple):
     """(K + 1,) how often each level was said, ties first; None without grades."""
     judged: IntArray | None = None
     """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
+    labels: Mapping[str, IntArray] = MappingProxyType({})
+    """As `Scan.labelled`."""
 
 
 def scan_of(source: Source, items: ItemTable | None, progress: Report | None) -> Scan:
@@ -103,11 +110,12 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     rows, digests = 0, list[int]()
     sums, judges = _Sums(items), Labels(source.roles.groups, "group")
     people = Labels(source.roles.person, "person")
+    labels = {column: Labels(column, "label") for column in source.roles.labels}
     pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
     starts = (*(start for piece in pieces for start in piece), total)
     sizes = np.diff(starts).tolist()
     for block in ahead(regular(source.read(0, total, every), sizes)):
-        chunk, digest = parsed(source, items, None, block, rows, judges, people)
+        chunk, digest = parsed(source, items, None, block, rows, judges, people, labels)
         digests.append(digest)
         rows += len(chunk.events)
         sums.add(chunk)
@@ -127,6 +135,12 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
         names = sums.person.names if source.roles.person is None else plain_ids(people.texts)
         found = replace(found, people=names, person_column=sums.person.column)
         warn_of_spellings(names, f"people (column {sums.person.column!r})")
+    for column, names in sums.labels.items():
+        if column in labels:
+            names = plain_ids(labels[column].texts)
+            if column not in (source.roles.groups, source.roles.person):
+                warn_of_spellings(names, f"labels (column {column!r})")
+        found = replace(found, labels={**found.labels, column: names}, labelled=sums.labelled)
     if items is not None:
         return found
     moments = sums.moments
@@ -163,6 +177,8 @@ class _Sums:
         self.judge: Codes | None = None
         self.judged: IntArray | None = None
         self.person: Codes | None = None
+        self.labels: dict[str, tuple[Hashable, ...]] = {}
+        self.labelled: dict[str, IntArray] = {}
         self.sets = NO_SETS
 
     def check_covariates(self) -> None:
@@ -188,6 +204,12 @@ class _Sums:
             if self.judged is not None:  # of fewer judges, who come first
                 levels[: len(self.judged)] += self.judged
             self.judged = levels
+        for column, codes in events.labels.items():
+            place, size = np.maximum(codes.numbers, -1) + 1, 1 + len(codes.names)
+            often = np.bincount(place, events.counts, minlength=size).astype(np.int64)
+            before = self.labelled.get(column, often[:0])
+            often[: len(before)] += before
+            self.labels[column], self.labelled[column] = codes.names, often
         steps = events.covariate_steps
         if steps is not None:
             values, event = steps
@@ -214,10 +236,10 @@ class _Sums:
     def totals(self) -> Totals:
         sites = self.sites_apart if self.sets.any else self.sites
         numbers = sites, int(self.duels), int(self.ties)
+        said = self.grades, self.judged, self.labelled
         if self.compared is not None:
-            return Totals(*numbers, self.compared, None, None, self.grades, self.judged)
-        low, high = self.moments.low, self.moments.high
-        return Totals(*numbers, None, low, high, self.grades, self.judged)
+            return Totals(*numbers, self.compared, None, None, *said)
+        return Totals(*numbers, None, self.moments.low, self.moments.high, *said)
 
 
 class _Moments:

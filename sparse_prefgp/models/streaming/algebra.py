@@ -82,7 +82,6 @@ def chunk_graph(
     size: int,
     items: FloatArray | None,
     *,
-    judged: bool = False,
     about_sets: bool = False,
     tastes: bool = False,
 ) -> ChunkGraph:
@@ -91,7 +90,6 @@ def chunk_graph(
     A chunk of whole blocks, or of a stream with answers about sets, is left as it is, since its
     shapes are those of its blocks.
 
-    :param judged: whether rows with covariates name the judge too.
     :param about_sets: whether there are answers about sets anywhere in the stream: noises are then
         those of alternatives in all of its chunks.
     :param tastes: whether blocks are people with tastes.
@@ -116,7 +114,7 @@ def chunk_graph(
     assert table is not None
     rows = table[events.sides]
     if events.covariates is not None:
-        rows = np.column_stack([rows, events.side_columns(judged)])
+        rows = np.column_stack([rows, events.side_columns()])
     rows = fill(rows, rows[0], each=2)
     blocks, judge = chunk.blocks, events.judge
     if blocks is not None:  # within a block equal rows are one
@@ -201,11 +199,6 @@ class Algebra:
     def tastes(self) -> bool:
         """Whether people have tastes, each of whom is a block of the duels."""
         return self.parameters.taste is not None
-
-    @property
-    def judged(self) -> bool:
-        """Whether rows name the judge."""
-        return self.parameters.row_layout.judged
 
     def _problem(self, graph: Any = None) -> DuelProblem:
         p = self.parameters

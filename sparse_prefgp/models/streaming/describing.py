@@ -13,6 +13,7 @@ from sparse_prefgp.models.describing import (
     described_as_any,
     described_columns,
     ids_as_array,
+    label_names_as_list,
     transform_arrays,
 )
 
@@ -57,11 +58,13 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             else seen.covariate_squares.tolist(),
             "groups": None if seen.group_names is None else list(seen.group_names),
             "group_column": seen.group_column,
+            "labels": label_names_as_list(seen.label_names),
             "group_levels": None if seen.group_levels is None else seen.group_levels.tolist(),
             "has_items": seen.has_items,
             "has_sets": seen.has_sets,
             **described_columns(seen),
         },
+        "lean_by": kept.leaning.pairs,
         "log_evidence": kept.log_evidence,
     }
     return description, arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gpflow
@@ -12,7 +12,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.projected import num_features_of, points_of
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.codec import Decoder, Encoder
+from sparse_prefgp.models.codec import Decoder, Encoder, variances_of_leans
 from sparse_prefgp.models.outcomes import GroupRatios
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -30,7 +30,7 @@ class Hyperparameters(gpflow.Module):
         *,
         cut_steps: tuple[gpflow.Parameter, ...] = (),
         covariate_variance: gpflow.Parameter | None = None,
-        leans: Leans | None = None,
+        leans: Sequence[Leans] = (),
         noise_ratio: gpflow.Parameter | None = None,
         cut_scale: gpflow.Parameter | None = None,
         taste: gpflow.kernels.Kernel | None = None,
@@ -43,22 +43,21 @@ class Hyperparameters(gpflow.Module):
         self.inducing_variable = inducing_variable
         self.margin, self.cut_steps = margin, cut_steps
         self.covariate_variance = covariate_variance
-        self.lean_variance = None if leans is None else leans.variance
-        self._leaning = None if leans is None else (leans.column, leans.judges)
+        self.lean_variances = tuple(each.variance for each in leans)
+        self._leaning = tuple((each.covariate, each.column, each.levels) for each in leans)
         self.noise_ratio, self.cut_scale = noise_ratio, cut_scale
 
     @property
-    def leans(self) -> Leans | None:
-        """By what judges lean; None without."""
-        if self.lean_variance is None or self._leaning is None:
-            return None
-        return Leans(self.lean_variance, *self._leaning)
+    def leans(self) -> tuple[Leans, ...]:
+        """All of them, with the number of their levels."""
+        both = zip(self.lean_variances, self._leaning, strict=True)
+        return tuple(Leans(variance, *numbers) for variance, numbers in both)
 
     @property
     def size(self) -> int:
-        """m + C + J, the number of inducing inputs, of coefficients, and of judges who lean."""
-        judges = 0 if self.leans is None else self.leans.judges or 0
-        return int(self.inducing_variable.num_inducing) + self.row_layout.covariates + judges
+        """m + C + J, the number of inducing inputs, of coefficients, and of levels that lean."""
+        levels = sum(each.levels or 0 for each in self.leans)
+        return int(self.inducing_variable.num_inducing) + self.row_layout.covariates + levels
 
     @property
     def row_layout(self) -> RowLayout:
@@ -67,7 +66,7 @@ class Hyperparameters(gpflow.Module):
         return RowLayout(
             num_features_of(self.inducing_variable),
             covariates=int(covariates),
-            judged=self.lean_variance is not None,
+            levels=len({each.column for each in self.leans}),
         )
 
     def on_rows(self) -> tuple[gpflow.kernels.Kernel, Callable[[tf.Tensor], tf.Tensor] | None]:
@@ -121,10 +120,10 @@ class Hyperparameters(gpflow.Module):
             "covariate_variance": None
             if self.covariate_variance is None
             else encoder.parameter(self.covariate_variance, "the variances of coefficients"),
-            "lean_variance": None
-            if self.lean_variance is None
-            else encoder.parameter(self.lean_variance, "the variance of the leans"),
-            "leaning": self._leaning,
+            "lean_variances": [
+                encoder.parameter(x, "the variance of the leans") for x in self.lean_variances
+            ],
+            "leaning": [list(each) for each in self._leaning],
             "noise_ratio": None
             if self.noise_ratio is None
             else encoder.parameter(self.noise_ratio, "the noise ratios"),
@@ -146,16 +145,19 @@ class Description(NamedTuple):
     def rebuilt(self) -> Hyperparameters:
         decoder = Decoder(self.names["parameters"], self.arrays)
         function = self.names["mean_function"]
-        margin, covariate, lean, ratio, scale = (
+        margin, covariate, ratio, scale = (
             None if self.names.get(name) is None else decoder.parameter(self.names[name])
             for name in (
                 "margin",
                 "covariate_variance",
-                "lean_variance",
                 "noise_ratio",
                 "cut_scale",
             )
         )
+        leaning = self.names.get("leaning") or []
+        if self.names.get("lean_variance") is not None:  # before, groups leaned
+            leaning = [(leaning[0], 0, leaning[1])]
+        variances = variances_of_leans(self.names, decoder)
         kernel = decoder.module(self.names["kernel"])
         z = decoder.parameter(self.names["inducing"])
         # Files of before have inducing inputs like the items.
@@ -168,7 +170,7 @@ class Description(NamedTuple):
             margin,
             cut_steps=tuple(decoder.parameter(x) for x in self.names.get("cut_steps", ())),
             covariate_variance=covariate,
-            leans=None if lean is None else Leans(lean, *self.names["leaning"]),
+            leans=[Leans(x, *each) for x, each in zip(variances, leaning, strict=True)],
             # A file names the prior, and the class what it is the density of.
             noise_ratio=None if ratio is None else GroupRatios.like(ratio),
             cut_scale=None if scale is None else GroupRatios.like(scale),

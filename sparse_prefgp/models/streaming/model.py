@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +17,7 @@ from gpflow.models import BayesianModel
 from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
 from sparse_prefgp.approximations.inducing import whitened
-from sparse_prefgp.covariances.coefficients import Leans, widened
+from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
@@ -38,7 +38,7 @@ from sparse_prefgp.models.checks import (
     noise_parameter,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import Coefficients, covariate_parameter, lean_parameter
+from sparse_prefgp.models.coefficients import Coefficients, Leaning, covariate_parameter
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import (
     cuts_of,
@@ -108,6 +108,7 @@ class LoadedPosterior(NamedTuple):
     log_evidence: float
     """In nats, with the correction."""
     result: StreamedResult
+    leaning: Leaning
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +202,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     :param margin: as of `PreferenceGP`; duels with ties need one.
     :param cut_steps: as of `PreferenceGP`.
     :param covariate_variance: as of `PreferenceGP`.
-    :param lean_by_group: as of `PreferenceGP`.
+    :param lean_by: as of `PreferenceGP`.
     :param noise_by_group: as of `PreferenceGP`.
     :param cuts_by_group: as of `PreferenceGP`.
     :param taste: as of `PreferenceGP`, without effects of items; the rows of a person follow on one
@@ -234,7 +235,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         margin: float | None = None,
         cut_steps: Any = None,
         covariate_variance: Any = None,
-        lean_by_group: str | None = None,
+        lean_by: Any = None,
         noise_by_group: bool = False,
         cuts_by_group: bool = False,
         taste: gpflow.kernels.Kernel | None = None,
@@ -285,11 +286,20 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.margin = margin_parameter(margin, seen)
         self.cut_steps = step_parameters(cut_steps, seen)
         self.covariate_variance = covariate_parameter(covariate_variance, seen)
-        self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, seen), lean_by_group
+        self.leaning = Leaning.of(lean_by, seen.covariate_names, seen.label_names)
+        self.lean_variances = self.leaning.parameters(seen)
+        for column in self.leaning.columns:
+            if unknown := int(duels.totals.labels[column][0]):
+                raise ValueError(
+                    f"Leans by {column!r} were asked for, but {unknown:,} of the streamed duels "
+                    "have no such label; give all of them one, or make a PreferenceGP of duels in "
+                    "memory."
+                )
         self.noise_ratio = ratio_parameter(seen) if noise_by_group else None
         self.cut_scale = scale_parameter(seen, cuts_by_group, noise_by_group)
         if seen.group_names is not None:
             duels = duels.judged_by(seen.group_names)
+        duels = replace(duels, own_labels=self.leaning.names(seen))
         if inducing_variable is None:
             inducing_variable = _first_inputs(duels, kernel)
         points = inducing_points(
@@ -318,9 +328,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         model.cut_steps = parameters.cut_steps
         model.covariate_variance = parameters.covariate_variance
         model.noise_ratio, model.cut_scale = parameters.noise_ratio, parameters.cut_scale
-        leans = parameters.leans
-        model.lean_variance = None if leans is None else leans.variance
-        model.lean_by_group = None if leans is None else kept.seen.covariate_names[leans.column]
+        model.lean_variances, model.leaning = parameters.lean_variances, kept.leaning
         model.inducing_variable = parameters.inducing_variable
         model._given, model._work = _Given(None, kept.seen, approximation, engine), None
         summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
@@ -331,7 +339,11 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         """What `save` keeps, after inference."""
         known = self._inferred()
         return LoadedPosterior(
-            self.duels, known.solution.total, known.solution.log_evidence, known.result
+            self.duels,
+            known.solution.total,
+            known.solution.log_evidence,
+            known.result,
+            self.leaning,
         )
 
     # What the model was made of.
@@ -376,8 +388,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     noise_ratio: gpflow.Parameter | None = None
     cut_scale: gpflow.Parameter | None = None
-    lean_variance: gpflow.Parameter | None = None
-    lean_by_group: str | None = None
+    lean_variances: tuple[gpflow.Parameter, ...] = ()
 
     def coefficients(self, level: float = 0.9) -> Coefficients:
         """What the duels say of the coefficients of covariates; see `PreferenceGP.coefficients`.
@@ -441,7 +452,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             self.margin,
             cut_steps=self.cut_steps,
             covariate_variance=self.covariate_variance,
-            leans=self._leans(),
+            leans=self.leaning.terms(self.lean_variances, self.duels, counted=True),
             noise_ratio=self.noise_ratio,
             cut_scale=self.cut_scale,
             taste=self.taste,
@@ -453,12 +464,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             "A model of streamed duels keeps what the inducing values know, not what each person "
             "said; give the duels of one to model.meet(duels), or call model.in_memory()."
         )
-
-    def _leans(self) -> Leans | None:
-        if self.lean_variance is None or self.lean_by_group is None:
-            return None
-        column = self.duels.covariate_names.index(self.lean_by_group)
-        return Leans(self.lean_variance, column, len(self.duels.group_names or ()))
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `save` writes: a description for JSON, and the arrays that it names.

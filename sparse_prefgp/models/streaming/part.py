@@ -247,7 +247,6 @@ class Part:
                 chunk,
                 size,
                 algebra.items,
-                judged=algebra.judged,
                 about_sets=sets,
                 tastes=algebra.tastes,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.engines import Status
-from sparse_prefgp.models.describing import APPROXIMATIONS, ENGINES, value_of
+from sparse_prefgp.models.coefficients import Leaning
+from sparse_prefgp.models.describing import (
+    APPROXIMATIONS,
+    ENGINES,
+    GROUPS,
+    label_names_of,
+    value_of,
+)
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.hyperparameters import Description
@@ -45,7 +53,13 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         arrays.get("item"),
         None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
         data.get("has_sets", False),
+        label_names_of(data),
     )
+    leaning = Leaning(tuple((column, name) for column, name in description.get("lean_by", ())))
+    if description.get("lean_variance") is not None:  # before, groups leaned
+        column = seen.group_column or GROUPS
+        leaning = Leaning(((column, seen.covariate_names[description["leaning"][0]]),))
+        seen = replace(seen, label_names={column: seen.group_names or ()})
     parameters = Description(description, arrays).rebuilt()
     natural = arrays["natural"]
     prior = between_inducing(parameters.inducing_variable, parameters.kernel)
@@ -63,6 +77,7 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         else Natural.unpacked(natural, dense).parted(size),
         description["log_evidence"],
         StreamedResult(**inference),
+        leaning,
     )
     return StreamedGP.without_duels(
         parameters,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,6 +76,8 @@ class SeenDuels:
     """As in `Duels`."""
     has_sets: bool = False
     """Whether there are answers about sets."""
+    label_names: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
+    """As in `Duels`: of any of these duels."""
 
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None
@@ -99,6 +101,10 @@ class SeenDuels:
             said["group_names"] = tuple(duels.judges[i] for i in here)
             said["group_column"] = duels.scan.judge_column
             said["group_levels"] = totals.judged[here]
+        said["label_names"] = {
+            column: tuple(names[i] for i in np.flatnonzero(totals.labels[column][1:]))
+            for column, names in duels.scan.labels.items()
+        }
         if table is not None:
             assert totals.comparisons is not None
             return cls(

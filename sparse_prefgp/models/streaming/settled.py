@@ -24,9 +24,9 @@ def sites_of_graph(
     features = whole.features if stream.items is None else stream.items.features
     assert features is not None
     rows = features[events.sides]
-    if events.covariates is not None:  # judges are numbered as there
-        judged = replace(events, judge=None if events.judge is None else events.judge.used())
-        rows = np.column_stack([rows, judged.side_columns(graph.layout.judged)])
+    if events.covariates is not None:  # labels are numbered as there
+        labels = {column: codes.used() for column, codes in events.labels.items()}
+        rows = np.column_stack([rows, replace(events, labels=labels).side_columns()])
     every = np.unique(np.concatenate([graph.rows, rows + 0.0]), axis=0, return_inverse=True)[1]
     here = replace(events, sides=np.arange(s), covariates=None)
     # Covariates are moved as the sides are: they tell where each went.

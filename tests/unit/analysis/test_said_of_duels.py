@@ -63,12 +63,12 @@ def model_of(data: spg.Duels) -> spg.PreferenceGP:
         margin=MARGIN,
         cut_steps=[STEP],
         covariate_variance=VARIANCE,
-        lean_by_group="shown_first",
+        lean_by="judge:shown_first",
     )
     labels = data.group_names or ()
     made.noise_ratio.assign([JUDGES[name][0] for name in labels])
     made.cut_scale.assign([JUDGES[name][1] for name in labels])
-    made.lean_variance.assign(LEAN)
+    made.lean_variances[0].assign(LEAN)
     return made
 
 
@@ -116,6 +116,7 @@ def normal() -> Normal:
             covariates=["shown_first"],
             context=["surface"],
             groups="judge",
+            labels=["judge"],
             grade="grade",
         )
     )

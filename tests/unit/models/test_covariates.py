@@ -181,30 +181,30 @@ def test_leans_are_columns_of_one_variance(name: str) -> None:
     options = {"engine": spg.ParallelEP(tolerance=1e-10), **MODELS[name]}
     kernel_of = kernel()
     lean = spg.PreferenceGP(
-        judged(True, groups=JUDGES),
+        judged(True, labels={"judge": JUDGES}),
         kernel_of,
         covariate_variance=[0.5, 0.2],
-        lean_by_group="side",
+        lean_by="judge:side",
         **options,
     )
-    lean.lean_variance.assign(0.3)
+    lean.lean_variances[0].assign(0.3)
     plain = spg.PreferenceGP(
         judged(False), kernel_of, covariate_variance=[0.5, 0.2, 0.3, 0.3, 0.3], **options
     )
     assert lean.log_evidence() == pytest.approx(plain.log_evidence(), abs=1e-8)
     one, other = lean.coefficients(), plain.coefficients()
-    order = [0, 1, *(2 + int(label) for label in lean.duels.group_names)]
-    assert one.names[2:] == tuple(f"side of {label}" for label in lean.duels.group_names)
+    order = [0, 1, *(2 + int(label) for label in lean.duels.label_names["judge"])]
+    assert one.names[2:] == tuple(f"side of {label}" for label in lean.duels.label_names["judge"])
     np.testing.assert_allclose(one.mean, other.mean[order], atol=1e-7)
     np.testing.assert_allclose(one.covariance, other.covariance[np.ix_(order, order)], atol=1e-7)
     a, b = np.array(CASE["X"])[:2], np.array(CASE["X"])[2:4]
     x = np.array([[1.0, 0.3], [-1.0, 0.0]])
-    found = lean.predict_duel(a, b, covariates=x, groups=[0, 2])
+    found = lean.predict_duel(a, b, covariates=x, labels={"judge": [0, 2]})
     columns = np.array([[1.0, 0.3, 1.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0, -1.0]])
     np.testing.assert_allclose(found, plain.predict_duel(a, b, covariates=columns), atol=1e-8)
     np.testing.assert_allclose(lean.predict_duel(a, b), plain.predict_duel(a, b), atol=1e-8)
     with pytest.warns(UserWarning, match="unknown"):  # their lean is as wide as the prior
-        unknown = lean.predict_difference(a, b, covariates=x, groups=["new", "new"])
+        unknown = lean.predict_difference(a, b, covariates=x, labels={"judge": ["new", "new"]})
     known = plain.predict_difference(a, b, covariates=np.pad(x, ((0, 0), (0, 3))))
     np.testing.assert_allclose(unknown[0], known[0], atol=1e-8)
     np.testing.assert_allclose(unknown[1], known[1] + 0.3, atol=1e-8)
@@ -221,7 +221,7 @@ def slopes(made: spg.PreferenceGP) -> Any:
 @pytest.mark.parametrize("engine", [ENGINE, spg.SequentialEP(tolerance=1e-12)])
 def test_exact_over_items_and_coefficients(engine: Any) -> None:
     """Where covariates make many rows of few items, the algebra is over items and coefficients."""
-    data = judged(True, groups=JUDGES)
+    data = judged(True, labels={"judge": JUDGES})
     found = {}
     for over in (None, "items", "duels"):
         made = spg.PreferenceGP(
@@ -230,7 +230,7 @@ def test_exact_over_items_and_coefficients(engine: Any) -> None:
             approximation=spg.Exact(over=over),
             engine=engine,
             covariate_variance=[0.5, 0.2],
-            lean_by_group="side",
+            lean_by="judge:side",
         )
         found[over] = made
     covariance = found[None].approximation.prior(found[None].problem()).covariance
@@ -247,15 +247,15 @@ def test_exact_over_items_and_coefficients(engine: Any) -> None:
         )
         pairs = one.item_inputs()[:2], one.item_inputs()[2:4]
         np.testing.assert_allclose(
-            one.predict_duel(*pairs, covariates=x, groups=[0, 2]),
-            other.predict_duel(*pairs, covariates=x, groups=[0, 2]),
+            one.predict_duel(*pairs, covariates=x, labels={"judge": [0, 2]}),
+            other.predict_duel(*pairs, covariates=x, labels={"judge": [0, 2]}),
             atol=1e-9,
         )
 
 
 def test_with_effects_of_items_ties_and_counts() -> None:
-    data = judged(True, groups=JUDGES, ties=np.arange(60) % 7 == 0)
-    options = {"margin": 0.3, "lean_by_group": "side", "engine": ENGINE}
+    data = judged(True, labels={"judge": JUDGES}, ties=np.arange(60) % 7 == 0)
+    options = {"margin": 0.3, "lean_by": "judge:side", "engine": ENGINE}
     made = spg.PreferenceGP(
         data,
         kernel() + spg.ItemEffect(0.4),
@@ -277,7 +277,9 @@ def test_with_effects_of_items_ties_and_counts() -> None:
 def test_what_knows_items_alone_takes_nothing_as_said(effects: bool) -> None:
     """Rankings, suggestions and reasons go by inputs of items."""
     whole = kernel() + spg.ItemEffect(0.3) if effects else kernel()
-    made = spg.PreferenceGP(judged(True, groups=JUDGES), whole, lean_by_group="side", engine=ENGINE)
+    made = spg.PreferenceGP(
+        judged(True, labels={"judge": JUDGES}), whole, lean_by="judge:side", engine=ENGINE
+    )
     rows = made.item_inputs()
     wanted = made.predict_f(rows, full_cov=True)
     found = made.posterior().joint(tf.constant(rows))
@@ -295,9 +297,9 @@ def test_what_knows_items_alone_takes_nothing_as_said(effects: bool) -> None:
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
     made = spg.PreferenceGP(
-        judged(True, groups=JUDGES), kernel(), lean_by_group="side", engine=ENGINE
+        judged(True, labels={"judge": JUDGES}), kernel(), lean_by="judge:side", engine=ENGINE
     )
-    made.lean_variance.assign(0.7)
+    made.lean_variances[0].assign(0.7)
     spg.save(made, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     one, other = made.coefficients(), again.coefficients()
@@ -328,10 +330,10 @@ def test_mistakes_of_the_model() -> None:
     bare = spg.Duels(np.array(CASE["X"]), [0], [1])
     with pytest.raises(ValueError, match="the duels have no covariates"):
         spg.PreferenceGP(bare, kernel(), covariate_variance=1.0)
-    with pytest.raises(ValueError, match="is not a covariate of the duels"):
-        spg.PreferenceGP(bare, kernel(), lean_by_group="side")
-    with pytest.raises(ValueError, match="needs duels with groups"):
-        model(lean_by_group="slot")
+    with pytest.raises(ValueError, match="no covariate of the duels; name some"):
+        spg.PreferenceGP(bare, kernel(), lean_by="judge:side")
+    with pytest.raises(ValueError, match="'judge' is no column of labels of the duels"):
+        model(lean_by="judge:slot")
     with pytest.raises(ValueError, match="covariate_variance is"):
         model(covariate_variance=[1.0, -1.0])
     with pytest.raises(ValueError, match="have no covariates"):

@@ -27,6 +27,7 @@ SAID = replace(
     MIXED,
     counts=np.ones(7, np.int64),
     judge=Codes.of(JUDGES),
+    labels={"judge": Codes.of(JUDGES)},
     covariates=X,
     covariate_names=NAMES,
 )
@@ -85,7 +86,7 @@ def settings(approximation: spg.Approximation, **more: Any) -> dict[str, Any]:
         "approximation": approximation,
         "noise_variance": NOISE,
         "covariate_variance": TAU,
-        "lean_by_group": "slot",
+        "lean_by": "judge:slot",
         "noise_by_group": True,
         **more,
     }
@@ -94,7 +95,7 @@ def settings(approximation: spg.Approximation, **more: Any) -> dict[str, Any]:
 def ready(model: Any) -> Any:
     gpflow.set_trainable(model.noise_variance, True)
     model.noise_ratio.assign([SCALE[name] for name in model.duels.group_names])
-    model.lean_variance.assign(LEAN)
+    model.lean_variances[0].assign(LEAN)
     return model
 
 
@@ -127,7 +128,13 @@ def test_probabilities(slow: Slow) -> None:
     x = np.random.default_rng(8).normal(size=(3, 2))
     mean, covariance = slow.worth(items, x, "b")
     observed = covariance + NOISE * SCALE["b"] * np.eye(3)
-    given = {"groups": "b", "covariates": x[None], "method": "points", "points": 2**13}
+    given = {
+        "groups": "b",
+        "labels": {"judge": "b"},
+        "covariates": x[None],
+        "method": "points",
+        "points": 2**13,
+    }
     found = model.predict_choice(ITEMS[None, items], **given).numpy()[0]
     expected = [choice(mean, observed, j) for j in range(3)]
     np.testing.assert_allclose(found, expected, atol=CHOICE_BY_POINTS)
@@ -141,7 +148,7 @@ def test_slopes(slow: Slow) -> None:
     kernel = model.kernel
     variables = [
         (model.covariate_variance, [slope(slow.found, one) for one in slow.of_covariates]),
-        (model.lean_variance, slope(slow.found, slow.of_lean)),
+        (model.lean_variances[0], slope(slow.found, slow.of_lean)),
         (model.noise_variance, slope(slow.found, slow.of_noise)),
         (kernel.variance, slope(slow.found, slow.of_kernel / 1.2)),
     ]

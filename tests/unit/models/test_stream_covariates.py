@@ -44,7 +44,9 @@ class Said:
         self.folder.mkdir()
         for k, part in enumerate((self.frame.iloc[:70], self.frame.iloc[70:])):
             part.to_parquet(self.folder / f"{k}.parquet", row_group_size=33, index=False)
-        self.duels = spg.read_duels(self.items, self.frame, groups="judge", covariates=COVARIATES)
+        self.duels = spg.read_duels(
+            self.items, self.frame, groups="judge", labels=["judge"], covariates=COVARIATES
+        )
         self.z = rng.normal(size=(5, 2))
 
     def stream(self, source: str = "files") -> spg.StreamedDuels:
@@ -54,10 +56,12 @@ class Said:
         if source == "dataset":
             columns = {name: column.to_numpy() for name, column in self.frame.items()}
             given = tf.data.Dataset.from_tensor_slices(columns)
-        return spg.stream_duels(given, self.items, groups="judge", covariates=COVARIATES)
+        return spg.stream_duels(
+            given, self.items, groups="judge", labels=["judge"], covariates=COVARIATES
+        )
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        options = {"lean_by_group": "side", "noise_by_group": True, "cuts_by_group": True, **more}
+        options = {"lean_by": "judge:side", "noise_by_group": True, "cuts_by_group": True, **more}
         return {
             "kernel": gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.5]),
             "approximation": spg.FITC(),
@@ -88,8 +92,8 @@ def moved(model: Any) -> Any:
     ):
         if parameter is not None:
             parameter.assign(np.array(values)[place])
-    if model.lean_variance is not None:
-        model.lean_variance.assign(0.7)
+    for variance in model.lean_variances:
+        variance.assign(0.7)
     return model
 
 
@@ -134,7 +138,12 @@ def test_evidence_and_gradient_are_those_of_memory(said: Said, source: str, part
     of_stream = dict(zip((v.ref() for v in streamed.trainable_variables), mine, strict=True))
     theirs, ours = parameters(whole), parameters(streamed)
     assert theirs.keys() == ours.keys()
-    assert {".noise_ratio", ".cut_scale", ".lean_variance", ".covariate_variance"} <= ours.keys()
+    assert {
+        ".noise_ratio",
+        ".cut_scale",
+        ".lean_variances[0]",
+        ".covariate_variance",
+    } <= ours.keys()
     for name, parameter in ours.items():
         np.testing.assert_allclose(
             of_stream[parameter.unconstrained_variable.ref()],
@@ -148,13 +157,15 @@ def test_evidence_and_gradient_are_those_of_memory(said: Said, source: str, part
     np.testing.assert_allclose(one.covariance, other.covariance, atol=PARTS)
     a, b, x = NEW[:3], NEW[3:], np.array([[1.0, 0.3], [-1.0, 0.0], [1.0, -2.0]])
     for groups in (None, ["Ann", "Bob", "Dan"]):
-        both = (m.predict_outcome(a, b, groups=groups, covariates=x) for m in (streamed, whole))
+        labels = {} if groups is None else {"judge": groups}
+        asked = {"groups": groups, "labels": labels, "covariates": x}
+        both = (m.predict_outcome(a, b, **asked) for m in (streamed, whole))
         np.testing.assert_allclose(*both, atol=PARTS)
 
 
 def test_judges_without_covariates_go_over_items(said: Said) -> None:
     frame = said.frame[["winner", "loser", "tie", "judge"]]
-    settings = said.settings(lean_by_group=None, covariate_variance=None)
+    settings = said.settings(lean_by=None, covariate_variance=None)
     stream = spg.stream_duels(said.folder, said.items, groups="judge", ignore=["side"])
     assert stream.scan.covariate_names == ()
     counted = spg.read_duels(said.items, frame.assign(count=said.frame["count"]), groups="judge")
@@ -185,13 +196,13 @@ def test_saved_ordinary_and_scored(said: Said, tmp_path: Path) -> None:
     spg.save(model, tmp_path / "model")
     loaded = spg.load(tmp_path / "model")
     assert loaded.duels.group_names == model.duels.group_names
-    assert loaded.duels.group_column == "judge" and loaded.lean_by_group == "side"
+    assert loaded.duels.group_column == "judge" and loaded.leaning.pairs == (("judge", "side"),)
     np.testing.assert_array_equal(loaded.coefficients().mean, model.coefficients().mean)
     whole = spg.evaluate(ordinary, said.frame, groups="judge")["held_out"]["model"]
     for one in (loaded, ordinary):  # the column is known
         scores = spg.evaluate(one, said.folder)["held_out"]["model"]
         assert scores == pytest.approx(whole, rel=1e-7)
-    without = said.streamed(lean_by_group=None)
+    without = said.streamed(lean_by=None)
     scores = spg.evaluate(without, said.folder, groups="judge")["held_out"]["model"]
     assert scores != pytest.approx(whole, rel=1e-4)
     one, other = (m.sample_wins(T, np.random.default_rng(0)) for m in (model, ordinary))
@@ -267,6 +278,6 @@ def test_a_subset_does_not_learn_the_noise_of_judges(said: Said) -> None:
     with pytest.raises(ValueError, match="since a subset may lack groups"):
         spg.optimise(said.streamed(), 2, gradients="subset", rng=np.random.default_rng(0))
     model = said.streamed(noise_by_group=False, cuts_by_group=False)
-    before = float(model.lean_variance.numpy())
+    before = float(model.lean_variances[0].numpy())
     spg.optimise(model, 2, gradients="subset", rng=np.random.default_rng(0))
-    assert float(model.lean_variance.numpy()) != before
+    assert float(model.lean_variances[0].numpy()) != before

@@ -65,7 +65,7 @@ def test_the_margin_knows_what_is_said_of_the_duels():
         WINNER,
         LOSER,
         ties=BY_MARGIN,
-        groups=JUDGE,
+        labels={"judge": JUDGE},
         covariates=side[:, None],
         covariate_names=["side"],
     )
@@ -74,12 +74,11 @@ def test_the_margin_knows_what_is_said_of_the_duels():
         gpflow.kernels.Linear(),
         margin=0.3,
         tie_model="margin-only",
-        lean_by_group="side",
+        lean_by="judge:side",
     )
     found = fit_tie_margin(model)
-    mean, variance = (
-        x.numpy() for x in model.predict_difference(X[WINNER], X[LOSER], side[:, None], JUDGE)
-    )
+    asked = X[WINNER], X[LOSER], side[:, None], {"judge": JUDGE}
+    mean, variance = (x.numpy() for x in model.predict_difference(*asked))
     normal = stats.norm(mean, np.sqrt(variance + 1.0))
 
     def loss(d: float) -> float:

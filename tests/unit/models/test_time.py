@@ -251,7 +251,7 @@ STILL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"groups": np.arange(40) % 3, "weights": 1.0 + (np.arange(40) % 4) / 2},
         {"noise_by_group": True},
     ),
-    "leans": ({"groups": np.arange(40) % 3}, {"lean_by_group": "home"}),
+    "leans": ({"labels": {"judge": np.arange(40) % 3}}, {"lean_by": "judge:home"}),
     "counts": ({"counts": 1 + np.arange(40) % 2}, {}),
     "laplace": ({}, {"engine": spg.Laplace(tolerance=1e-12)}),
     "variational": ({}, {"engine": spg.Variational(tolerance=1e-12)}),

@@ -508,11 +508,11 @@ def test_coefficients_are_drawn_as_they_are(judges):
     rng = np.random.default_rng(2)
     items, sides = rng.normal(size=(5, 1)), rng.integers(0, 4, 90)
     said = np.column_stack([rng.choice([-1.0, 1.0], 90), 300.0 * rng.normal(size=90)])
-    more = {"groups": [f"judge {k % judges}" for k in range(90)]} if judges else {}
+    more = {"labels": {"by": [f"judge {k % judges}" for k in range(90)]}} if judges else {}
     duels = spg.Duels(
         items, sides, sides + 1, covariates=said, covariate_names=["first", "length"], **more
     )
-    lean = {"lean_by_group": "length"} if judges else {}
+    lean = {"lean_by": "by:length"} if judges else {}
     model = spg.PreferenceGP(duels, gpflow.kernels.Linear(), **lean)
     found, ax = model.coefficients(), plotting.coefficients(model)
     names = [text.get_text() for text in ax.get_yticklabels()]

@@ -181,13 +181,13 @@ def test_a_probit_that_knows_something_is_no_coin(render):
 
 def test_coefficients_without_those_of_each_judge(render):
     row = {"name": "length", "mean": 0.5, "sd": 0.1, "lower": 0.336, "upper": 0.664}
-    leans = {"covariate": "length", "column": "judge", "groups": 2, "variance": 0.16}
+    leans = [{"by": "judge", "covariate": "length", "groups": 2, "variance": 0.16}]
     rows = [row, {**row, "name": "length of Ann"}, {**row, "name": "length of Bob"}]
     text = Page(render(figures(coefficients=rows, leans=leans))).text
     assert "length 0.5 (0.336 to 0.664)" in text and "Ann" not in text
-    assert "of 2 judges by length, standard deviation 0.4" in text
-    alone = Page(render(figures(coefficients=[row], leans=None))).text
-    assert "length 0.5 (0.336 to 0.664)" in alone and "judges" not in alone
+    assert "of 2 labels in judge by length, standard deviation 0.4" in text
+    alone = Page(render(figures(coefficients=[row], leans=[]))).text
+    assert "length 0.5 (0.336 to 0.664)" in alone and "judge" not in alone
 
 
 def test_it_needs_no_other_file_and_no_script(render):

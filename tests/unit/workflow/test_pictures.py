@@ -87,7 +87,7 @@ def test_features_that_move_nothing_are_not_drawn(tmp_path):
 def test_coefficients_of_covariates(tmp_path, leaning):
     rng = np.random.default_rng(3)
     first = rng.choice([-1.0, 1.0], (40, 1))
-    more = {"groups": ["Ann", "\U000e0001"] * 20} if leaning else {}
+    more = {"labels": {"judge": ["Ann", "\U000e0001"] * 20}} if leaning else {}
     duels = spg.Duels(
         rng.normal(size=(5, 1)),
         np.arange(40) % 4,
@@ -97,11 +97,11 @@ def test_coefficients_of_covariates(tmp_path, leaning):
         **more,
     )
     model = spg.PreferenceGP(
-        duels, gpflow.kernels.Linear(), lean_by_group="shown_first" if leaning else None
+        duels, gpflow.kernels.Linear(), lean_by="judge:shown_first" if leaning else None
     )
     captions = {p.file: p.caption for p in write_pictures(tmp_path, model, None)}
     assert (tmp_path / "coefficients.png").read_bytes().startswith(PNG)
-    assert ("how judges lean" in captions["coefficients.png"]) == leaning
+    assert ("how the labels in judge lean" in captions["coefficients.png"]) == leaning
     assert ("□ stands for" in captions["coefficients.png"]) == leaning
 
 
