@@ -30,8 +30,6 @@ class TermOfDuels(FiniteKernel):
     """
 
     columns: list[int]
-    lean: tuple[int, int] | None = None
-    """Of a term of leans, the columns of a row that hold the covariate and the level."""
 
     @abstractmethod
     def variances(self, graph: DuelGraph) -> tf.Tensor:
@@ -111,8 +109,7 @@ class LeanTerm(TermOfDuels):
         super().__init__()
         self.variance, self.levels = leans.variance, leans.levels
         covariate, level = layout.first_covariate, layout.first_level
-        self.lean = covariate + leans.covariate, level + leans.column
-        self.columns = [*self.lean]
+        self.columns = [covariate + leans.covariate, level + leans.column]
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         levels = None if X2 is None else X2[..., 1:]
