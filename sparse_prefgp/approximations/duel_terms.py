@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import gpflow
 import numpy as np
@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem
 from sparse_prefgp.covariances import FeaturesBesideEffects, LowRankWithLevels
-from sparse_prefgp.covariances.coefficients import LeanTerm, TermOfDuels, widened
-from sparse_prefgp.covariances.finite import parts_of
+from sparse_prefgp.covariances.coefficients import TermOfDuels, terms_of_duels, widened
+from sparse_prefgp.covariances.finite import parts_of, sum_of
 from sparse_prefgp.covariances.levels import Levels
 from sparse_prefgp.covariances.low_rank import NoResidual
 from sparse_prefgp.data.graph import DuelGraph
@@ -33,7 +33,7 @@ class TermsOfDuels(NamedTuple):
 
     border: tuple[TermOfDuels, ...]
     """Coefficients, and leans with fewer levels."""
-    leans: tuple[LeanTerm, ...]
+    leans: tuple[TermOfDuels, ...]
     """Of one column of levels."""
     others: gpflow.kernels.Kernel | None
     """All else that the kernel is a sum of."""
@@ -41,18 +41,13 @@ class TermsOfDuels(NamedTuple):
     @classmethod
     def of(cls, kernel: gpflow.kernels.Kernel, graph: DuelGraph | None) -> TermsOfDuels:
         """Those of a kernel; of any graph, where leans know the number of their levels."""
-        parts = parts_of(kernel)
-        leans = [part for part in parts if isinstance(part, LeanTerm)]
-        sizes = [part.num_own(graph) for part in leans]
-        column = leans[int(np.argmax(sizes))].columns[1] if leans else None
-        eliminated = [part for part in leans if part.columns[1] == column]
-        own = [part for part in parts if isinstance(part, TermOfDuels)]
-        rest = [part for part in parts if part not in own]
-        return cls(
-            tuple(part for part in own if part not in eliminated),
-            tuple(eliminated),
-            None if not rest else rest[0] if len(rest) == 1 else gpflow.kernels.Sum(rest),
-        )
+        own, others = terms_of_duels(kernel)
+        leans = [term for term in own if term.level is not None]
+        sizes = [len(term.numbers(graph)) for term in leans]
+        column = leans[int(np.argmax(sizes))].level if leans else None
+        eliminated = [term for term in leans if term.level == column]
+        border = [term for term in own if term not in eliminated]
+        return cls(tuple(border), tuple(eliminated), others)
 
     @property
     def scale(self) -> tf.Tensor:
@@ -125,19 +120,18 @@ class TermsOfDuels(NamedTuple):
 
 def without_levels(problem: DuelProblem, terms: TermsOfDuels) -> DuelProblem:
     """A problem whose kernel lacks the leans that are eliminated."""
+    own, others = terms_of_duels(problem.kernel)
     gone = [term.columns for term in terms.leans]  # terms are made anew for each kernel on rows
-    parts = [
-        part
-        for part in parts_of(problem.kernel)
-        if not (isinstance(part, LeanTerm) and part.columns in gone)
+    kept = [
+        *([] if others is None else parts_of(others)),
+        *(term for term in own if term.columns not in gone),
     ]
-    return problem._replace(kernel=parts[0] if len(parts) == 1 else gpflow.kernels.Sum(parts))
+    return problem._replace(kernel=sum_of(kept))
 
 
 def with_levels(prior: DuelPrior, terms: TermsOfDuels, graph: DuelGraph) -> DuelPrior:
     """The prior of a problem without the leans of one column of levels, with these."""
-    base = prior.covariance
-    assert isinstance(base, NoResidual)
+    base = cast(NoResidual, prior.covariance)
     layout, of_u = graph.layout, prior.features
 
     def features(inputs: tf.Tensor) -> tf.Tensor:

@@ -16,7 +16,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel
+from sparse_prefgp.covariances.finite import FiniteKernel, parts_of, sum_of
 from sparse_prefgp.covariances.item_effect import numbered_kernel
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
@@ -30,6 +30,8 @@ class TermOfDuels(FiniteKernel):
     """
 
     columns: list[int]
+    level: int | None = None
+    """The column that holds the level of a row, of a term with effects of levels."""
 
     @abstractmethod
     def variances(self, graph: DuelGraph) -> tf.Tensor:
@@ -51,6 +53,15 @@ class TermOfDuels(FiniteKernel):
         if rows.shape[-1] > max(self.columns):
             return tf.gather(rows, self.columns, axis=-1)
         return tf.zeros_like(rows[..., :1]) * tf.ones([len(self.columns)], rows.dtype)
+
+
+def terms_of_duels(
+    kernel: gpflow.kernels.Kernel,
+) -> tuple[list[TermOfDuels], gpflow.kernels.Kernel | None]:
+    """Those of a sum of kernels, and the sum of all else; None for nothing else."""
+    parts = parts_of(kernel)
+    own = [part for part in parts if isinstance(part, TermOfDuels)]
+    return own, sum_of([part for part in parts if part not in own])
 
 
 class CovariateTerm(TermOfDuels):
@@ -110,6 +121,7 @@ class LeanTerm(TermOfDuels):
         self.variance, self.levels = leans.variance, leans.levels
         covariate, level = layout.first_covariate, layout.first_level
         self.columns = [covariate + leans.covariate, level + leans.column]
+        self.level = self.columns[1]
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         levels = None if X2 is None else X2[..., 1:]

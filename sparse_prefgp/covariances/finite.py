@@ -44,7 +44,11 @@ def finite_parts(kernel: gpflow.kernels.Kernel) -> list[FiniteKernel]:
 
 def feature_part(kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel | None:
     """The kernel without these terms; None where nothing else is left."""
-    parts = [part for part in parts_of(kernel) if not isinstance(part, FiniteKernel)]
+    return sum_of([part for part in parts_of(kernel) if not isinstance(part, FiniteKernel)])
+
+
+def sum_of(parts: list[gpflow.kernels.Kernel]) -> gpflow.kernels.Kernel | None:
+    """Terms as one kernel; None for none."""
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else gpflow.kernels.Sum(parts)

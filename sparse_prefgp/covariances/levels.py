@@ -56,6 +56,11 @@ class LevelSums(NamedTuple):
     shifts: tf.Tensor
     """b, (L, q)."""
 
+    @property
+    def each(self) -> tuple[tf.Tensor, ...]:
+        """All that there is."""
+        return (*self.of_u.each, *self[1:])
+
     def posterior(self) -> LevelsPosterior:
         """Of u and e ~ N(0, I) under these sites alone."""
         one = tf.ones([], self.blocks.dtype)

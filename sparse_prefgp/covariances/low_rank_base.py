@@ -29,6 +29,11 @@ class Sums(NamedTuple):
     precision: tf.Tensor
     shift: tf.Tensor
 
+    @property
+    def each(self) -> tuple[tf.Tensor, ...]:
+        """All that there is."""
+        return self.precision, self.shift[:, 0]
+
     def posterior(self) -> InducingPosterior:
         """Of u ~ N(0, I) under these sites alone."""
         one = tf.ones([], self.precision.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import is_number, level_of_interval
@@ -62,97 +63,35 @@ def covariate_parameter(given: Any, duels: KnownDuels) -> gpflow.Parameter | Non
     return _variance(np.broadcast_to(array, shape))
 
 
-@dataclass(frozen=True)
-class Leaning:
-    """Which labels of duels lean by which covariates."""
+def lean_parameters(leaning: Leaning, duels: KnownDuels) -> tuple[gpflow.Parameter, ...]:
+    """The variance of each lean."""
+    names, squares = duels.covariate_names, duels.covariate_squares
+    found = []
+    for _, covariate in leaning.pairs:
+        assert squares is not None
+        found.append(_variance(np.array(FIRST_VARIANCE / squares[names.index(covariate)])))
+    return tuple(found)
 
-    pairs: tuple[tuple[str, str], ...] = ()
-    """The column of labels of each lean, and the covariate."""
 
-    @classmethod
-    def of(
-        cls, given: Any, covariates: Sequence[str], columns: Collection[str] | None = None
-    ) -> Leaning:
-        """What `lean_by` says: "COLUMN:COVARIATE", or pairs of both, one or several of either.
+def lean_terms(
+    leaning: Leaning,
+    variances: Sequence[gpflow.Parameter],
+    duels: KnownDuels,
+    counted: bool = False,
+) -> tuple[Leans, ...]:
+    """Each lean of a kernel on rows.
 
-        :param covariates: names of those that there are; of one alone none need be named.
-        :param columns: names of the labels that there are; None for any.
-        :raises ValueError: another column or covariate, or the same lean twice.
-        """
-        if given is None:
-            return cls()
-        pairs = []
-        for one in (given,) if isinstance(given, str) else given:
-            column, covariate = one if not isinstance(one, str) else _parted(one, covariates)
-            what = f"Leans by {shortened(one if isinstance(one, str) else ':'.join(one))} were"
-            if covariate not in covariates:
-                problem = "which is no covariate of the duels"
-                if not covariate:
-                    problem = "which names no covariate" if covariates else "without covariates"
-                known = ", ".join(f"{column}:{name}" for name in covariates)
-                remedy = f"choose from {known}" if known else "name some"
-                raise ValueError(
-                    f"{what} asked for, {problem}; {remedy} (--lean-by, lean_by=; --covariate, "
-                    "covariates=)."
-                )
-            if columns is not None and column not in columns:
-                known = ", ".join(map(repr, columns)) or "none: give Duels(…, labels={…})"
-                raise ValueError(
-                    f"{what} asked for, but {column!r} is no column of labels of the duels; choose "
-                    f"from {known} (--lean-by, lean_by=)."
-                )
-            if (column, covariate) in pairs:
-                raise ValueError(
-                    f"{what} asked for twice; leave one of them out (--lean-by, lean_by=)."
-                )
-            pairs.append((column, covariate))
-        return cls(tuple(pairs))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of labels, each once, in the order of their numbers in a row."""
-        return tuple(dict.fromkeys(column for column, _ in self.pairs))
-
-    def names(self, duels: KnownDuels) -> dict[str, tuple[Hashable, ...]]:
-        """The labels of each of these columns, by number."""
-        return {column: duels.label_names[column] for column in self.columns}
-
-    def parameters(self, duels: KnownDuels) -> tuple[gpflow.Parameter, ...]:
-        """The variance of each lean."""
-        names, squares = duels.covariate_names, duels.covariate_squares
-        found = []
-        for _, covariate in self.pairs:
-            assert squares is not None
-            found.append(_variance(np.array(FIRST_VARIANCE / squares[names.index(covariate)])))
-        return tuple(found)
-
-    def terms(
-        self, variances: Sequence[gpflow.Parameter], duels: KnownDuels, counted: bool = False
-    ) -> tuple[Leans, ...]:
-        """Each lean of a kernel on rows.
-
-        :param counted: of all levels of the duels, as for chunks of them.
-        """
-        return tuple(
-            Leans(
-                variance,
-                duels.covariate_names.index(covariate),
-                self.columns.index(column),
-                len(duels.label_names[column]) if counted else None,
-            )
-            for variance, (column, covariate) in zip(variances, self.pairs, strict=True)
+    :param counted: of all levels of the duels, as for chunks of them.
+    """
+    return tuple(
+        Leans(
+            variance,
+            duels.covariate_names.index(covariate),
+            leaning.columns.index(column),
+            len(duels.label_names[column]) if counted else None,
         )
-
-
-def _parted(text: str, covariates: Sequence[str]) -> tuple[str, str]:
-    """Column and covariate of "COLUMN:COVARIATE"; the only covariate where none is named."""
-    for name in covariates:
-        if text.endswith(f":{name}") and len(text) > len(name) + 1:
-            return text.removesuffix(f":{name}"), name
-    column, colon, covariate = text.rpartition(":")
-    if colon and column:
-        return column, covariate
-    return text, covariates[0] if len(covariates) == 1 and not colon else ""
+        for variance, (column, covariate) in zip(variances, leaning.pairs, strict=True)
+    )
 
 
 def people_parameter(given: Any, duels: Duels, tastes: bool) -> gpflow.Parameter | None:
@@ -276,7 +215,7 @@ class Coefficients:
         mean, covariance = model.posterior().joint(tf.constant(rows, gpflow.default_float()))
         mean, covariance = mean.numpy(), covariance.numpy()
         # Whatever is not known leans too, independently of all else.
-        for term in leaning.terms(model.lean_variances, model.duels) if layout.levels else ():
+        for term in lean_terms(leaning, model.lean_variances, model.duels) if layout.levels else ():
             x = rows[:, layout.first_covariate + term.covariate]
             unknown = rows[:, layout.first_level + term.column] < 0.0
             covariance -= np.diag(term.variance.numpy() * x**2 * unknown)

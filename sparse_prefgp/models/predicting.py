@@ -13,11 +13,11 @@ import tensorflow_probability as tfp
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.contexts import names_of_rows
+from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import Dated, date_text, days_of
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
-from sparse_prefgp.models.coefficients import Leaning
 from sparse_prefgp.models.outcomes import (
     BOX,
     MARGIN_ONLY,

@@ -34,6 +34,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
+from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import (
     DAYS_A_YEAR,
@@ -69,8 +70,9 @@ from sparse_prefgp.models.checks import (
 )
 from sparse_prefgp.models.coefficients import (
     Coefficients,
-    Leaning,
     covariate_parameter,
+    lean_parameters,
+    lean_terms,
     people_parameter,
 )
 from sparse_prefgp.models.describing import described
@@ -246,7 +248,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         check_tie_model(tie_model, duels, labels, cuts_by_group)
         self.covariate_variance = covariate_parameter(covariate_variance, duels)
         self.leaning = Leaning.of(lean_by, duels.covariate_names, duels.label_names)
-        self.lean_variances = self.leaning.parameters(duels)
+        self.lean_variances = lean_parameters(self.leaning, duels)
         pairs = pair_effect(kernel)
         check_taste(taste, kernel, duels.people_names)
         numbered = any(map(item_effects, [kernel, *([taste] if taste else [])]))
@@ -636,7 +638,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of `graph`: of items, and of what else their columns say."""
-        leans = self.leaning.terms(self.lean_variances, self.duels)
+        leans = lean_terms(self.leaning, self.lean_variances, self.duels)
         return on_rows(self.kernel, self.row_layout, self.covariate_variance, leans)
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:

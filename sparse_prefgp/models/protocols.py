@@ -29,7 +29,7 @@ from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models.coefficients import Leaning
+    from sparse_prefgp.data.leaning import Leaning
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import data, io, models
+from sparse_prefgp import data, io
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support.options import Panel, check_fields, names, option
@@ -240,12 +240,12 @@ class Sources:
         check_fields(self)
 
     @property
-    def leaning(self) -> models.coefficients.Leaning:
+    def leaning(self) -> data.leaning.Leaning:
         """Which columns lean by which covariates.
 
         :raises ValueError: no covariate of that name, or several and no name; a lean twice.
         """
-        return models.coefficients.Leaning.of(self.lean_by, self.covariate)
+        return data.leaning.Leaning.of(self.lean_by, self.covariate)
 
     @property
     def files(self) -> tuple[Any, ...]:

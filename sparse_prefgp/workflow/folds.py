@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
     folds_of,
     given_units,
@@ -18,7 +19,6 @@ from sparse_prefgp.data.splits import (
     units_of,
 )
 from sparse_prefgp.data.table import DuelTable, table_of
-from sparse_prefgp.models.coefficients import Leaning
 from sparse_prefgp.support.arrays import IntArray
 
 # Copies of equal duels are folded one by one up to here.

@@ -19,6 +19,7 @@ from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Codes, Events
+from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
     Split,
     holding_out_people,
@@ -693,7 +694,7 @@ def _check_groups(
             "Noise by group was asked for, but the duels have no groups; name the column that says "
             "who judged (--noise-by, groups=)."
         )
-    models.coefficients.Leaning.of(settings.leans, names, labels)
+    Leaning.of(settings.leans, names, labels)
 
 
 def _check_people(settings: FitSettings, person: Codes | None) -> None:

@@ -104,13 +104,8 @@ class Natural(NamedTuple):
     @classmethod
     def of(cls, sums: Sums | LevelSums) -> Natural:
         """What sites say of u, and of the effects of levels where these are apart."""
-        of_u = sums.of_u if isinstance(sums, LevelSums) else sums
-        found = cls.zeros(Size(of_u.shift.shape[0]))
-        found = found._replace(precision=of_u.precision.numpy(), shift=of_u.shift.numpy()[:, 0])
-        if not isinstance(sums, LevelSums):
-            return found
-        blocks, rows, shifts = (x.numpy() for x in sums[1:])
-        return found._replace(blocks=blocks, rows=rows, shifts=shifts)
+        precision, shift, *levels = (x.numpy() for x in sums.each)
+        return cls(precision, shift, *(levels or cls.zeros(Size(len(shift)))[2:]))
 
     def posterior(self) -> JointPosterior:
         """The Gaussian itself; its ½ log|P| is NaN where the precision is not positive definite."""

@@ -25,6 +25,7 @@ from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
+from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
@@ -38,7 +39,12 @@ from sparse_prefgp.models.checks import (
     noise_parameter,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import Coefficients, Leaning, covariate_parameter
+from sparse_prefgp.models.coefficients import (
+    Coefficients,
+    covariate_parameter,
+    lean_parameters,
+    lean_terms,
+)
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import (
     cuts_of,
@@ -287,7 +293,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.cut_steps = step_parameters(cut_steps, seen)
         self.covariate_variance = covariate_parameter(covariate_variance, seen)
         self.leaning = Leaning.of(lean_by, seen.covariate_names, seen.label_names)
-        self.lean_variances = self.leaning.parameters(seen)
+        self.lean_variances = lean_parameters(self.leaning, seen)
         for column in self.leaning.columns:
             if unknown := int(duels.totals.labels[column][0]):
                 raise ValueError(
@@ -452,7 +458,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             self.margin,
             cut_steps=self.cut_steps,
             covariate_variance=self.covariate_variance,
-            leans=self.leaning.terms(self.lean_variances, self.duels, counted=True),
+            leans=lean_terms(self.leaning, self.lean_variances, self.duels, counted=True),
             noise_ratio=self.noise_ratio,
             cut_scale=self.cut_scale,
             taste=self.taste,

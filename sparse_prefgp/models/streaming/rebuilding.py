@@ -12,8 +12,8 @@ import numpy as np
 from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.engines import Status
-from sparse_prefgp.models.coefficients import Leaning
 from sparse_prefgp.models.describing import (
     APPROXIMATIONS,
     ENGINES,
