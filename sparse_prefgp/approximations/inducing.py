@@ -185,18 +185,22 @@ class InducingApproximation(SummedApproximation):
             if apart is not None:
                 return self._beside_effects(problem._replace(kernel=apart[0]), apart[1])
             if terms.leans:
-                return with_levels(self.prior(without_levels(problem, terms)), terms, graph)
+                return with_levels(self._over_rows(without_levels(problem, terms)), terms, graph)
+            return self._over_rows(problem)
         basis = whitened(problem)
-        if effect is not None or graph.noises is not None:
-            n, p = graph.num_rows, basis.size
-            needed = ARRAYS_OVER_ITEMS * n * p * basis.factor.dtype.size
-            ask_for_features(n, graph.num_sites, p, needed)
+        n, p = graph.num_rows, basis.size
+        needed = ARRAYS_OVER_ITEMS * n * p * basis.factor.dtype.size
+        ask_for_features(n, graph.num_sites, p, needed)
         if effect is not None:
             return self._over_pairs(problem, basis, tf.convert_to_tensor(effect.variance))
-        if graph.noises is not None and self.over == "duels":
+        assert graph.noises is not None
+        if self.over == "duels":
             return self._over_blocks(problem, basis, graph.noises)
-        if graph.noises is not None:
-            return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
+        return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
+
+    def _over_rows(self, problem: DuelProblem) -> DuelPrior:
+        """The prior of duels over the rows of the graph, or over duels."""
+        basis, graph = whitened(problem), problem.graph
         layout = choose_layout(self.over, graph, basis.size, basis.factor.dtype.size)
         if layout.over_items:
             return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
@@ -204,7 +208,7 @@ class InducingApproximation(SummedApproximation):
             warnings.warn(
                 f"single_precision is for the form over items; {graph.num_sites:,} duels between "
                 f"{graph.num_rows:,} items take the form over duels, in float64.",
-                stacklevel=2,
+                stacklevel=3,
             )
         return self.over_duels(problem, basis, layout.chunk)
 
