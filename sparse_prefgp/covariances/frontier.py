@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +34,9 @@ _LEFT_SHARE = 16
 # NumPy takes a product with its own transpose by half the multiplications and copies the rest,
 # which takes longer than all of them up to so many columns.
 _THIN = 24
+# Products with matrices of more entries are by those that are not 0, which has its own cost.
+_SPARSE = 1024
+Links: TypeAlias = Any  # an array or a sparse matrix
 
 
 class Step(NamedTuple):
@@ -58,9 +61,9 @@ class Step(NamedTuple):
     """Which effects these are."""
     sites: slice
     """Of the slice, in the order of the plan."""
-    sides: sparse.csr_matrix | None
+    sides: Links | None
     """(s, p), utilities of the sides of the slice; None where they are the numbers themselves."""
-    across: sparse.csr_matrix
+    across: Links
     """V, (t_s, s): +1 for the loser of each site, -1 for its winner."""
     keep: IntArray | None
     """Places that stay afterwards; None for all."""
@@ -238,16 +241,22 @@ def _seen(
     return sparse.csr_matrix((values, (rows, columns)), shape)
 
 
-def _rows(matrix: sparse.csr_matrix, some: slice, width: int) -> sparse.csr_matrix:
+def _rows(matrix: sparse.csr_matrix, some: slice, width: int) -> Links:
     """Successive rows of a matrix, of so many columns."""
     ends = matrix.indptr[some.start : some.stop + 1]
     here = slice(ends[0], ends[-1])
     parts = matrix.data[here], matrix.indices[here], ends - ends[0]
-    return sparse.csr_matrix(parts, (some.stop - some.start, width))
+    found = sparse.csr_matrix(parts, (some.stop - some.start, width))
+    return found if found.shape[0] * width > _SPARSE else found.toarray()
 
 
-def _incidence(sides: IntArray, there: BoolArray, count: int) -> sparse.csr_matrix:
+def _incidence(sides: IntArray, there: BoolArray, count: int) -> Links:
     """V, (t_s, s), of losers and winners (t_s, 2)."""
+    if len(sides) * count <= _SPARSE:
+        found, each = np.zeros((len(sides), count)), np.arange(len(sides))
+        for sign, end, known in zip((1.0, -1.0), sides.T, there.T, strict=True):
+            found[each[known], end[known]] += sign
+        return found
     signs = np.broadcast_to([1.0, -1.0], sides.shape)
     ends = np.append(0, np.cumsum(there.sum(1)))
     return sparse.csr_matrix((signs[there], sides[there], ends), (len(sides), count))
@@ -490,7 +499,7 @@ def _conditioned(
         return kept._replace(between=between, pull=summed), summed, 0.0
     scaled = np.diag(np.sqrt(t))
     if _by_sides(step):
-        scaled = _half((across.T @ across.multiply(t[:, None])).toarray())
+        scaled = _half(across.T @ (t[:, None] * _dense(across)))
     inner = scaled @ between @ scaled.T
     inner.flat[:: len(inner) + 1] += 1.0
     lower = np.linalg.cholesky(inner)
@@ -640,7 +649,12 @@ def _of_sites(step: Step, y: FloatArray, cov: FloatArray) -> tuple[FloatArray, F
     if not _by_sides(step):
         return y, np.diagonal(cov)
     across = step.across
-    return across @ y, np.asarray(across.multiply(across @ cov).sum(1)).reshape(-1)
+    return across @ y, np.einsum("ts,ts->t", _dense(across), across @ cov)
+
+
+def _dense(links: Links) -> FloatArray:
+    found: FloatArray = links.toarray() if sparse.issparse(links) else links
+    return found
 
 
 def _by_sides(step: Step) -> bool:
