@@ -165,7 +165,8 @@ def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> lis
     days = grid_of(model, number=SEASONS + 1)[1:] if dates is None else dates
     names = names_of(model)
     rows = model.rows_at()
-    found = trajectories_of(model, np.arange(len(rows)), days, stand=_stand(model, at))
+    every = np.arange(len(rows))
+    found = trajectories_of(model, every, days, stand=_stand(model, at), among_active=True)
     told = []
     for j, day in enumerate(found.days):
         about = np.isin(found.items, model.active_items(day))

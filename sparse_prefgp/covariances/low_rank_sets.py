@@ -31,7 +31,7 @@ from sparse_prefgp.covariances.stars_under_sites import StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
 from sparse_prefgp.data.looks import Form, Looks
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.linalg import by_numpy
+from sparse_prefgp.support.linalg import by_numpy, chunks
 
 
 class _Part(NamedTuple):
@@ -227,15 +227,19 @@ class LowRankOverSets(LowRankOverItems):
         u, own = kept
         means, explained, crossed = [], [], []
         pieces = zip(self._looks.forms, self._parts, self._gains(own), covariances, strict=True)
+        row = (self._constant.shape[1] or 1) * self._constant.dtype.size
         for form, part, gain, each in pieces:
             natural = tf.gather(own.natural / self._copies, part.sites)
             taken = tf.einsum("ijg,jg->ig", gain, each)
-            ends = [tf.gather(self._constant, form.bucket.rows[:, at]) for at in form.places.T]
-            back = tf.einsum("ig,gim->gm", taken, ends[1] - ends[0])
-            means.append(tf.reduce_sum(each * natural, 0) - tf.linalg.matvec(back, u.mean[:, 0]))
-            scaled = tf.matmul(back, u.inverse, transpose_b=True)
-            explained.append(tf.reduce_sum(each * taken, 0) - tf.reduce_sum(scaled * scaled, -1))
-            crossed.append(-tf.matmul(scaled, u.inverse))
+            alone = tf.reduce_sum(each * natural, 0), tf.reduce_sum(each * taken, 0)
+            for some in chunks(part.sites.shape[1], row):  # looks are many, and m may be too
+                at = [form.bucket.rows[some][:, end] for end in form.places.T]
+                ends = [tf.gather(self._constant, rows) for rows in at]
+                back = tf.einsum("ig,gim->gm", taken[:, some], ends[1] - ends[0])
+                means.append(alone[0][some] - tf.linalg.matvec(back, u.mean[:, 0]))
+                scaled = tf.matmul(back, u.inverse, transpose_b=True)
+                explained.append(alone[1][some] - tf.reduce_sum(scaled * scaled, -1))
+                crossed.append(-tf.matmul(scaled, u.inverse))
         numbers = np.concatenate([form.bucket.numbers for form in self._looks.forms])
         order = np.argsort(numbers)
         return tuple(tf.gather(tf.concat(x, 0), order) for x in (means, explained, crossed))

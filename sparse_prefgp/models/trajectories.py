@@ -41,11 +41,13 @@ def trajectories_of(
     dates: Any,
     active_within: float = 2.0,
     stand: Stand | None = None,
+    among_active: bool = False,
 ) -> Trajectories:
     """See `PreferenceGP.trajectories`: one sweep, which all dates are asked in.
 
     :param numbers: (n,) of items.
     :param stand: where items stand; by default at their rows of the date.
+    :param among_active: of each date those active then alone.
     :return: whose `items` are the numbers.
     """
     given = np.asarray(dates)
@@ -58,6 +60,8 @@ def trajectories_of(
     for day in days:
         active = model.active_items(day, active_within)
         begun = known.from_when[numbers] <= day
+        if among_active:
+            begun &= np.isin(numbers, active)
         every = np.append(numbers[begun], active)
         features, weight = _at_their_rows(model, every, day) if stand is None else stand(every, day)
         q, p = weight.shape
