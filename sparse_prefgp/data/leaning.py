@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparse_prefgp.support.words import shortened
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import KnownDuels
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,9 @@ class Leaning:
         """Those of labels, each once, in the order of their numbers in a row."""
         return tuple(dict.fromkeys(column for column, _ in self.pairs))
 
-    def names(self, duels: KnownDuels) -> dict[str, tuple[Hashable, ...]]:
-        """The labels of each of these columns, by number."""
-        return {column: duels.label_names[column] for column in self.columns}
+    def names(self, labels: Mapping[str, tuple[Hashable, ...]]) -> dict[str, tuple[Hashable, ...]]:
+        """The labels of each of these columns, by number, of those of all columns."""
+        return {column: labels[column] for column in self.columns}
 
 
 def _parted(text: str, covariates: Sequence[str]) -> tuple[str, str]:

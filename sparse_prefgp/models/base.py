@@ -309,7 +309,9 @@ class DuelGP(
                 f"{self.duels.num_features}; give items in its units."
             )
         layout = self.row_layout
-        graph = DuelGraph.from_duels(duels, layout.numbered, self.leaning.names(self.duels))
+        graph = DuelGraph.from_duels(
+            duels, layout.numbered, self.leaning.names(self.duels.label_names)
+        )
         if graph.layout != layout:
             raise ValueError(
                 "The duels have other covariates than those of the model; give the same."

@@ -259,7 +259,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if term is not None and duels.times is not None:
             term.settle(duels.times, float(np.sqrt(2.0 * noise.numpy())))
             self._dated, numbered = Dated.of(duels, term.slices), True
-        full = DuelGraph.from_duels(duels, numbered, self.leaning.names(duels), self._dated)
+        full = DuelGraph.from_duels(
+            duels, numbered, self.leaning.names(duels.label_names), self._dated
+        )
         if term is not None:
             check_time_memory(full, duels, kernel)
         if tie_model == MARGIN_ONLY:

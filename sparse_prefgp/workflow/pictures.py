@@ -135,7 +135,7 @@ def write_pictures(
     if model.duels.covariate_names:
         columns = " and ".join(model.leaning.columns)
         leans = f"; below, how the labels in {columns} lean" if columns else ""
-        labels = [x for of in model.leaning.names(model.duels).values() for x in of]
+        labels = [x for of in model.leaning.names(model.duels.label_names).values() for x in of]
         add(
             "coefficients",
             lambda: plotting.coefficients(model),

@@ -305,7 +305,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.cut_scale = scale_parameter(seen, cuts_by_group, noise_by_group)
         if seen.group_names is not None:
             duels = duels.judged_by(seen.group_names)
-        duels = replace(duels, own_labels=self.leaning.names(seen))
+        duels = replace(duels, own_labels=self.leaning.names(seen.label_names))
         if inducing_variable is None:
             inducing_variable = _first_inputs(duels, kernel)
         points = inducing_points(
