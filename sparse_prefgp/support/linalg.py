@@ -170,8 +170,8 @@ def product_plus_outer(
     right: tf.Tensor,
     weights: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """`diag(weights) rows matrix + left right'`, (t, p), for rows (t, p), a matrix (p, p), left
-    (t, 1) and right (p, 1); weights (t,), or None for 1.
+    """`diag(weights) rows matrix + left right'`, (t, r), for rows (t, p), a matrix (p, r), left
+    (t, 1) and right (r, 1); weights (t,), or None for 1.
 
     Without gradient, and where there are many rows by chunks of them.
     """
@@ -182,7 +182,7 @@ def product_plus_outer(
 
     def multiply(x: np.ndarray, matrix: np.ndarray, *others: np.ndarray) -> np.ndarray:
         left, right, *weights = others
-        found = np.empty_like(x)
+        found = np.empty((t, matrix.shape[1]), x.dtype)
         for at in chunks(t, p * x.itemsize):
             np.matmul(x[at], matrix, out=found[at])
             if weights:
@@ -191,7 +191,7 @@ def product_plus_outer(
         return found
 
     given = (rows, matrix, left, right, *([] if weights is None else [weights]))
-    return by_numpy(multiply, *given, shape=[t, p])
+    return by_numpy(multiply, *given, shape=[t, matrix.shape[1]])
 
 
 def solved_rows(factor: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:

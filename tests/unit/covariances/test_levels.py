@@ -16,6 +16,7 @@ from sparse_prefgp.covariances import (
 )
 from sparse_prefgp.covariances.levels import Levels
 from sparse_prefgp.data.graph import ChunkLinks
+from sparse_prefgp.support import linalg
 
 SITES, ITEMS, SIZE, LEVELS = 40, 7, 4, 5
 
@@ -98,8 +99,10 @@ def test_marginals_and_predictions(kind: str, q: int) -> None:
     np.testing.assert_allclose(prior - explained, posterior, atol=1e-9)
 
 
-@pytest.mark.parametrize("q", [1, 2])
-def test_gradients(kind: str, q: int) -> None:
+@pytest.mark.parametrize(("q", "large"), [(1, False), (2, False), (2, True)])
+def test_gradients(kind: str, q: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:  # products by chunks
+        monkeypatch.setattr(linalg, "_LARGE_PRODUCT", 0)
     case = Case(kind, q)
     with tf.GradientTape(persistent=True) as tape:
         covariance, dense = case.covariance(), case.dense()

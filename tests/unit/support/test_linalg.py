@@ -149,15 +149,17 @@ def test_chunks_cover_all_rows_once() -> None:
 
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("columns", [2, 3])
 def test_product_plus_outer_is_what_it_says(
-    large: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch
+    large: bool, weighted: bool, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if large:
         monkeypatch.setattr(linalg, "_LARGE_PRODUCT", 0)
         monkeypatch.setattr(linalg, "_CHUNK_BYTES", 100)
     rng = np.random.default_rng(3)
-    rows, matrix = rng.normal(size=(11, 3)), rng.normal(size=(3, 3))
-    left, right, weights = rng.normal(size=(11, 1)), rng.normal(size=(3, 1)), rng.normal(size=11)
+    rows, matrix = rng.normal(size=(11, 3)), rng.normal(size=(3, columns))
+    left, weights = rng.normal(size=(11, 1)), rng.normal(size=11)
+    right = rng.normal(size=(columns, 1))
     expected = (weights[:, None] if weighted else 1.0) * (rows @ matrix) + left @ right.T
     given = [tf.constant(x) for x in (rows, matrix, left, right)]
     scale = tf.constant(weights) if weighted else None
