@@ -21,6 +21,7 @@ from sparse_prefgp.covariances.coefficients import TermOfDuels, terms_of_duels, 
 from sparse_prefgp.covariances.finite import parts_of, sum_of
 from sparse_prefgp.covariances.levels import Levels
 from sparse_prefgp.covariances.low_rank import NoResidual
+from sparse_prefgp.covariances.low_rank_effects import places_of
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -84,7 +85,7 @@ class TermsOfDuels(NamedTuple):
         """What each site sees of which level."""
 
         def lay_out() -> Levels:
-            numbers, column = self.numbers(graph), self.leans[0].columns[1]
+            numbers, column = self.numbers(graph), self.leans[0].level
             # A side of which nothing is said names nobody.
             ends = graph.rows[graph.winners, column], graph.rows[graph.losers, column]
             named = np.maximum(*ends)
@@ -104,9 +105,7 @@ class TermsOfDuels(NamedTuple):
         found = []
         for k, (term, scale) in enumerate(zip(self.leans, tf.unstack(self.scale), strict=True)):
             values, number = tf.unstack(term.said_columns(inputs), axis=1)
-            levels = tf.constant(numbers, number.dtype)
-            place = tf.minimum(tf.searchsorted(levels, number), len(numbers) - 1)
-            known = tf.cast(tf.gather(levels, place) == number, number.dtype)
+            place, known = places_of(numbers, number)
             found.append((place * len(self.leans) + k, scale * values * known))
         return found
 

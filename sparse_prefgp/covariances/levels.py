@@ -18,11 +18,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Column, Intermediates, SequentialState
-from sparse_prefgp.covariances.low_rank import NoResidual
+from sparse_prefgp.covariances.base import Intermediates
+from sparse_prefgp.covariances.low_rank import NoResidual, WithoutBlocks
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
-    LowRank,
     Sums,
     condition,
 )
@@ -125,7 +124,7 @@ class LevelsPosterior(NamedTuple):
         return tf.concat([above, tf.concat([-with_u, between], 1)], 0)
 
 
-class LowRankWithLevels(LowRank):
+class LowRankWithLevels(WithoutBlocks):
     """Of z = Phi u + x_l e_l, with the effects of each level eliminated.
 
     :param base: of Phi u alone.
@@ -200,8 +199,7 @@ class LowRankWithLevels(LowRank):
         total = self._base.surrogate_under(precision, left, u.u, own)
         for x, table in zip(self._x, tf.unstack(with_u, axis=1), strict=True):
             total += self._base.pulled(precision * x, table, self._number)
-        mean, _ = self._base.marginals_under(u.u, own)
-        unseen = left - precision * mean
+        unseen = left - precision * self._base.project(u.u.mean)
         effects = tf.unstack(tf.gather(u.effects, self._at), axis=1)
         among, along = tf.unstack(u.own(with_u), axis=1), self._along(with_u)
         slopes = []
@@ -218,23 +216,10 @@ class LowRankWithLevels(LowRank):
 
     # One site after the other, O((m + L q)²) each.
 
-    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
-        u = self.conditioned(precision, shift).u
-        return SequentialState(u.covariance, u.mean[:, 0])
-
-    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+    def site_features(self, site: tf.Tensor) -> tf.Tensor:
         x = tf.stack([values[site] for values in self._x])
         effects = tf.one_hot(self._at[site], self._size, dtype=x.dtype)[:, None] * x
-        features = tf.concat([self._base.site_features(site), tf.reshape(effects, [-1])], 0)
-        covariance = tf.linalg.matvec(state.covariance, features)
-        return Column(
-            covariance,
-            mean=tf.reduce_sum(features * state.mean),
-            variance=tf.reduce_sum(features * covariance),
-        )
-
-    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
-        return None
+        return tf.concat([self._base.site_features(site), tf.reshape(effects, [-1])], 0)
 
 
 def _block_diagonal(blocks: tf.Tensor) -> tf.Tensor:

@@ -36,7 +36,31 @@ from sparse_prefgp.support.linalg import (
 )
 
 
-class NoResidual(LowRank):
+class WithoutBlocks(LowRank):
+    """Sites that meet in the variables alone: each by itself is its features times these."""
+
+    @abstractmethod
+    def site_features(self, site: tf.Tensor) -> tf.Tensor:
+        """Of one site, (m,)."""
+
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        u = self.conditioned(precision, shift).u
+        return SequentialState(u.covariance, u.mean[:, 0])
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        features = self.site_features(site)
+        covariance = tf.linalg.matvec(state.covariance, features)
+        return Column(
+            covariance,
+            mean=tf.reduce_sum(features * state.mean),
+            variance=tf.reduce_sum(features * covariance),
+        )
+
+    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
+        return None
+
+
+class NoResidual(WithoutBlocks):
     """z = Phi u: what the two forms share, everything that happens among the inducing values."""
 
     @abstractmethod
@@ -48,7 +72,7 @@ class NoResidual(LowRank):
         """Phi' s, (m, 1), with its gradient in Phi."""
 
     @abstractmethod
-    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+    def project(self, mean: tf.Tensor) -> tf.Tensor:
         """Phi mean for mean (m, 1), (t,), without gradient."""
 
     @abstractmethod
@@ -60,10 +84,6 @@ class NoResidual(LowRank):
         self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
     ) -> tf.Tensor:
         """A scalar whose derivative in Phi is `(s - T Phi mean) mean' - T Phi covariance`."""
-
-    @abstractmethod
-    def site_features(self, site: tf.Tensor) -> tf.Tensor:
-        """Row of Phi of one site, (m,)."""
 
     # For effects of levels beside Phi u, of which each site sees one (`levels.py`).
 
@@ -95,7 +115,7 @@ class NoResidual(LowRank):
     def marginals_under(
         self, u: InducingPosterior, own: Intermediates
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        return self._project(u.mean), self._squared_lengths(u.inverse)
+        return self.project(u.mean), self._squared_lengths(u.inverse)
 
     def surrogate_under(
         self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Intermediates
@@ -105,22 +125,6 @@ class NoResidual(LowRank):
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(self._back(left) * self._back(right))
-
-    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
-        u = self.conditioned(precision, shift).u
-        return SequentialState(u.covariance, u.mean[:, 0])
-
-    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
-        features = self.site_features(site)
-        covariance = tf.linalg.matvec(state.covariance, features)
-        return Column(
-            covariance,
-            mean=tf.reduce_sum(features * state.mean),
-            variance=tf.reduce_sum(features * covariance),
-        )
-
-    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
-        return None
 
 
 class LowRankOverDuels(NoResidual):
@@ -149,7 +153,7 @@ class LowRankOverDuels(NoResidual):
         each = zip(self._chunks, self._split(shift), strict=True)
         return tf.add_n([tf.matmul(chunk, s[:, None], transpose_a=True) for chunk, s in each])
 
-    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+    def project(self, mean: tf.Tensor) -> tf.Tensor:
         return tf.concat([tf.matmul(chunk, mean)[:, 0] for chunk in self._constants], 0)
 
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
@@ -256,7 +260,7 @@ class LowRankOverItems(NoResidual):
     def _back(self, shift: tf.Tensor) -> tf.Tensor:
         return tf.matmul(self.features, self._summed(shift), transpose_a=True)
 
-    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+    def project(self, mean: tf.Tensor) -> tf.Tensor:
         return differences(self._graph, tf.matmul(self._constant, mean)[:, 0])
 
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
@@ -354,16 +358,15 @@ class LowRankBesideColumns(LowRankOverItems):
         own = self._scale[:, None] * tf.matmul(self._given, shift[:, None], transpose_a=True)
         return tf.concat([super()._back(shift), own], 0)
 
-    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+    def project(self, mean: tf.Tensor) -> tf.Tensor:
         own = tf.linalg.matvec(self._columns, mean[self._m :, 0])
-        return super()._project(mean[: self._m]) + own
+        return super().project(mean[: self._m]) + own
 
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
         of_items, own = inverse[:, : self._m], inverse[:, self._m :]
         crossed = constant_matmul(of_items, own, transpose_a=True)
         among = constant_matmul(own, own, transpose_a=True)
-        between = tf.gather(tf.matmul(self._constant, crossed), self._graph.edges[1])
-        between -= tf.gather(tf.matmul(self._constant, crossed), self._graph.edges[0])
+        between = differences(self._graph, tf.matmul(self._constant, crossed))
         more = 2.0 * between + tf.matmul(self._columns, among)
         return super()._squared_lengths(of_items) + tf.reduce_sum(more * self._columns, -1)
 

@@ -145,11 +145,15 @@ def effects_of_items(
     :param column: of the number of the item in an input.
     :param scale: s.
     """
-    number = inputs[:, column]
-    numbers = tf.constant(items.numbers, number.dtype)
-    place = tf.minimum(tf.searchsorted(numbers, number), len(items.numbers) - 1)
-    known = tf.gather(numbers, place) == number
-    return [(place, scale * tf.cast(known, number.dtype))]
+    place, known = places_of(items.numbers, inputs[:, column])
+    return [(place, scale * known)]
+
+
+def places_of(numbers: FloatArray, asked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where numbers (N,) are among some, ascending, and 1, or 0 for one that is not there."""
+    known = tf.constant(numbers, asked.dtype)
+    place = tf.minimum(tf.searchsorted(known, asked), len(numbers) - 1)
+    return place, tf.cast(tf.gather(known, place) == asked, asked.dtype)
 
 
 class LowRankWithEffects(LowRank):
@@ -311,7 +315,7 @@ class _GivenEffects(LowRankOverItems):
 
     def explained(self, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of A B~ u, (t,)."""
-        return self._project(u.mean), self._squared_lengths(u.inverse)
+        return self.project(u.mean), self._squared_lengths(u.inverse)
 
     def slope(self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior) -> tf.Tensor:
         """A scalar whose derivative in B is `A'(shift - TA B~ E u) (E u)' - A'TA B~ P⁻¹`."""
