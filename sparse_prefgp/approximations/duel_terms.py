@@ -68,8 +68,12 @@ class TermsOfDuels(NamedTuple):
 
         def lay_out() -> FloatArray:
             with tf.init_scope():
-                rows = self.border_of(graph, tf.constant(graph.rows)).numpy()
-            return np.asarray(rows[graph.losers] - rows[graph.winners])
+                sides = [
+                    term.multipliers(graph, tf.constant(graph.of_sides(term.columns)))
+                    for term in self.border
+                ]
+                won, lost = tf.concat(sides, -1)
+                return np.asarray((lost - won).numpy())
 
         return graph.once(f"border {[term.columns for term in self.border]}", lay_out)
 
@@ -87,13 +91,11 @@ class TermsOfDuels(NamedTuple):
         def lay_out() -> Levels:
             numbers, column = self.numbers(graph), self.leans[0].level
             # A side of which nothing is said names nobody.
-            ends = graph.rows[graph.winners, column], graph.rows[graph.losers, column]
-            named = np.maximum(*ends)
+            named = graph.of_sides([column]).max(0)[:, 0]
             level = np.minimum(np.searchsorted(numbers, named), len(numbers) - 1)
-            said = graph.rows[:, [term.columns[0] for term in self.leans]]
             known = numbers[level] == named
-            step = said[graph.losers] - said[graph.winners]
-            return Levels(level, step * known[:, None], len(numbers))
+            won, lost = graph.of_sides([term.columns[0] for term in self.leans])
+            return Levels(level, (lost - won) * known[:, None], len(numbers))
 
         return graph.once(f"levels {[term.columns for term in self.leans]}", lay_out)
 

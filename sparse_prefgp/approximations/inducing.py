@@ -73,7 +73,7 @@ from sparse_prefgp.covariances.residual import (
     ends_apart,
     shared_noises,
 )
-from sparse_prefgp.data.graph import DuelGraph, Links, Noises, differences, squared_distances
+from sparse_prefgp.data.graph import DuelGraph, Noises, differences, squared_distances
 from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.factors.sites import Factors
 from sparse_prefgp.support.checks import plain_scalars
@@ -196,14 +196,14 @@ class InducingApproximation(SummedApproximation):
         assert graph.noises is not None
         if self.over == "duels":
             return self._over_blocks(problem, basis, graph.noises)
-        return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
+        return self.over_items(problem, basis, basis.features(as_float(graph.rows)))
 
     def _over_rows(self, problem: DuelProblem) -> DuelPrior:
         """The prior of duels over the rows of the graph, or over duels."""
         basis, graph = whitened(problem), problem.graph
         layout = choose_layout(self.over, graph, basis.size, basis.factor.dtype.size)
         if layout.over_items:
-            return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
+            return self.over_items(problem, basis, basis.features(as_float(graph.rows)))
         if self.single_precision:
             warnings.warn(
                 f"single_precision is for the form over items; {graph.num_sites:,} duels between "
@@ -243,7 +243,7 @@ class InducingApproximation(SummedApproximation):
         needed = ARRAYS_OVER_ITEMS * n * p * basis.factor.dtype.size
         ask_for_features(n, graph.num_sites, p, needed)
         items = basis.features(as_float(alone.graph.rows))
-        prior = self.over_items(alone, basis, items, alone.graph, border=terms.border_beside(graph))
+        prior = self.over_items(alone, basis, items, border=terms.border_beside(graph))
         prior = replace(prior, features=beside_items(terms, graph, basis.of_inputs))
         return with_levels(prior, terms, graph) if terms.leans else prior
 
@@ -313,19 +313,17 @@ class InducingApproximation(SummedApproximation):
         problem: DuelProblem,
         basis: Whitened,
         features: tf.Tensor,
-        links: Links,
         look: bool,
     ) -> DuelPrior:
         """The prior of answers about sets by the features of their items, as `over_items`."""
         graph, share = problem.graph, self.residual_share
         assert graph.noises is not None
-        same = links is graph
-        looks = Looks.of_graph(graph) if same else Looks.of(links, graph.noises)
+        looks = Looks.of_graph(graph)
         factors, offset = build_factors(problem, problem.own_noise)
         correction = clipped = tf.zeros([], factors.noise.dtype)
         residuals = shared_noises(looks, graph.noises.own, 0.5 * problem.noise)
         if look or share > 0.0:
-            left = SetResidual.of(problem, basis.factor, features, None if same else links)
+            left = SetResidual.of(problem, basis.factor, features)
             clipped = left.clipped
             if look:
                 correction = self.correction_of_sets(left)
@@ -344,23 +342,22 @@ class InducingApproximation(SummedApproximation):
         problem: DuelProblem,
         basis: Whitened,
         features: tf.Tensor,
-        links: Links,
         look: bool = True,
         border: Border | None = None,
     ) -> DuelPrior:
         """The prior of the duels of a problem by the features of their items.
 
         :param features: B, (n, p).
-        :param links: which of its rows each duel compares.
         :param look: whether residual or correction are wanted.
         :param border: coefficients of covariates besides, not in the problem's kernel.
         """
-        if problem.graph.noises is not None:
-            return self._over_sets(problem, basis, features, links, look)
-        covariance = LowRankOverItems(features, links, self.single_precision)
+        graph = problem.graph
+        if graph.noises is not None:
+            return self._over_sets(problem, basis, features, look)
+        covariance = LowRankOverItems(features, graph, self.single_precision)
         if border is not None:
-            covariance = LowRankBesideColumns(features, links, *border, self.single_precision)
-        explained = squared_distances(links, features) if look else None
+            covariance = LowRankBesideColumns(features, graph, *border, self.single_precision)
+        explained = squared_distances(graph, features) if look else None
         return self._complete(problem, basis, covariance, explained)
 
     def over_duels(
@@ -374,9 +371,7 @@ class InducingApproximation(SummedApproximation):
         if problem.taste is not None:
             return self._over_people(problem, basis, look)
         if graph.noises is not None:
-            return self._over_sets(
-                problem, basis, basis.features(as_float(graph.rows)), graph, look
-            )
+            return self._over_sets(problem, basis, basis.features(as_float(graph.rows)), look)
         features = features_of_duels(basis, problem.graph, chunk)
         explained = tf.concat([*map(own_squared_lengths, features)], 0) if look else None
         return self._complete(problem, basis, LowRankOverDuels(features), explained)

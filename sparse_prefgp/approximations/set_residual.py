@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelProblem, prior_variance
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.data.graph import Links, squared_distances
+from sparse_prefgp.data.graph import squared_distances
 from sparse_prefgp.data.looks import Form, Looks
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -35,24 +35,13 @@ class SetResidual(NamedTuple):
     """By how much rounding had made one negative."""
 
     @classmethod
-    def of(
-        cls,
-        problem: DuelProblem,
-        factor: tf.Tensor,
-        features: tf.Tensor,
-        links: Links | None = None,
-    ) -> SetResidual:
+    def of(cls, problem: DuelProblem, factor: tf.Tensor, features: tf.Tensor) -> SetResidual:
         """That of the answers of a problem.
 
         :param features: B, (n, m).
-        :param links: which rows of B the sites compare, where they are not those of the graph.
         """
-        graph = problem.graph
-        assert graph.noises is not None
-        looks = Looks.of_graph(graph)
-        # Pairs that pass come in the order of their looks, whatever their rows.
-        pairs = looks.pairs if links is None else Looks.of(links, graph.noises).pairs
-        raw = prior_variance(problem, looks.pairs) - squared_distances(pairs, features)
+        looks = Looks.of_graph(problem.graph)
+        raw = prior_variance(problem, looks.pairs) - squared_distances(looks.pairs, features)
         left = tf.maximum(raw, tf.zeros_like(raw))
         return cls(problem, factor, looks, left, tf.stop_gradient(tf.reduce_max(left - raw)))
 

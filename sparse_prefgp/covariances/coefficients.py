@@ -37,9 +37,13 @@ class TermOfDuels(FiniteKernel):
     def variances(self, graph: DuelGraph) -> tf.Tensor:
         """Prior variances (p,) of its coefficients."""
 
-    @abstractmethod
     def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         """(N, p), what each coefficient is multiplied by in rows (N, ...)."""
+        return self.multipliers(graph, self.said_columns(inputs))
+
+    @abstractmethod
+    def multipliers(self, graph: DuelGraph, said: tf.Tensor) -> tf.Tensor:
+        """(..., p), what each coefficient is multiplied by, of `columns` (..., their number)."""
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         return self.columns_of(graph, inputs) * tf.sqrt(self.variances(graph))
@@ -88,8 +92,8 @@ class CovariateTerm(TermOfDuels):
     def variances(self, graph: DuelGraph) -> tf.Tensor:
         return tf.convert_to_tensor(self.variance)
 
-    def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        return self.said_columns(inputs)
+    def multipliers(self, graph: DuelGraph, said: tf.Tensor) -> tf.Tensor:
+        return said
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         return self.K_diag(self.said_columns(second - first))
@@ -139,9 +143,8 @@ class LeanTerm(TermOfDuels):
     def variances(self, graph: DuelGraph) -> tf.Tensor:
         return tf.fill([self.num_own(graph)], tf.convert_to_tensor(self.variance))
 
-    def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        said = self.said_columns(inputs)
-        same = said[..., 1:] == tf.constant(self.numbers(graph), said.dtype)[None, :]
+    def multipliers(self, graph: DuelGraph, said: tf.Tensor) -> tf.Tensor:
+        same = said[..., 1:] == tf.constant(self.numbers(graph), said.dtype)
         return said[..., :1] * tf.cast(same, said.dtype)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

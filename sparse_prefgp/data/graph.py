@@ -159,7 +159,7 @@ class DuelGraph(Links):
     """Distinct items and sites."""
 
     rows: np.ndarray
-    """(n, D) distinct feature rows of the items that take part in a duel."""
+    """(n, D) distinct feature rows of the items that take part in a duel; of a chunk, of all."""
     winners: np.ndarray
     """(t,) row of the winner of each site."""
     losers: np.ndarray
@@ -196,6 +196,8 @@ class DuelGraph(Links):
     """(t,) the number of whose preference each site is, None where all are one."""
     noises: Noises | None = None
     """Of which sides' noises the noise of each site is made; None where each has its own."""
+    said: np.ndarray | None = None
+    """(2, t, c) columns from the D-th on of winners and losers, where rows are those of items."""
     passing: bool = False
     """A chunk of duels that is worked on once; rows may be equal then."""
 
@@ -330,6 +332,13 @@ class DuelGraph(Links):
             event_of_duel=first if event is None else first[event],
             count_of_duel=totals if count is None else count,
         )
+
+    def of_sides(self, columns: Sequence[int]) -> np.ndarray:
+        """Some columns of the winner and of the loser of each site, (2, t, number of columns)."""
+        if self.said is not None:
+            return self.said[..., np.asarray(columns) - self.rows.shape[1]]
+        values = self.rows[:, columns]
+        return np.stack([values[self.winners], values[self.losers]])
 
     def of_sites(self, values: np.ndarray) -> np.ndarray:
         """Values (number of events,) of each event as those of its sites, (t,)."""

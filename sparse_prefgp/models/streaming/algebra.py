@@ -33,7 +33,7 @@ from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.data.events import Doors, with_noises
-from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, noises_of
+from sparse_prefgp.data.graph import DuelGraph, noises_of
 from sparse_prefgp.engines.base import SweepState
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
@@ -68,28 +68,21 @@ class SiteSums(NamedTuple):
         )
 
 
-class ChunkGraph(NamedTuple):
-    """A chunk filled up to the size of all chunks."""
-
-    graph: DuelGraph
-    """Its sites between the features of their own sides."""
-    links: ChunkLinks | None
-    """Between rows of the items; None without a table, and where sums go over blocks."""
-
-
 def chunk_graph(
     chunk: Chunk,
     size: int,
     items: FloatArray | None,
     *,
+    over_items: bool = False,
     about_sets: bool = False,
     tastes: bool = False,
-) -> ChunkGraph:
-    """Fill a chunk up with duels of the first row against itself that count 0.
+) -> DuelGraph:
+    """A chunk filled up with duels of the first row against itself that count 0.
 
     A chunk of whole blocks, or of a stream with answers about sets, is left as it is, since its
     shapes are those of its blocks.
 
+    :param over_items: whether its rows are those of all items, else of its own sides.
     :param about_sets: whether there are answers about sets anywhere in the stream: noises are then
         those of alternatives in all of its chunks.
     :param tastes: whether blocks are people with tastes.
@@ -106,16 +99,18 @@ def chunk_graph(
         added = np.full((each * spare, *values.shape[1:]), by, values.dtype)
         return np.concatenate([values, added])
 
-    ends = fill(doors.features)
-    links = None
-    if items is not None and chunk.blocks is None:
-        links = ChunkLinks(len(items), *np.ascontiguousarray(events.sides[ends].T))
-    table = items if chunk.features is None else chunk.features
-    assert table is not None
-    rows = table[events.sides]
-    if events.covariates is not None:
-        rows = np.column_stack([rows, events.side_columns()])
-    rows = fill(rows, rows[0], each=2)
+    ends, said = fill(doors.features), None
+    rows = items if chunk.features is None else chunk.features
+    assert rows is not None
+    beside = None if events.covariates is None else events.side_columns()
+    if over_items:
+        said = None if beside is None else beside[ends.T]
+        ends = events.sides[ends]
+    else:
+        rows = rows[events.sides]
+        if beside is not None:
+            rows = np.column_stack([rows, beside])
+        rows = fill(rows, rows[0], each=2)
     blocks, judge = chunk.blocks, events.judge
     if blocks is not None:  # within a block equal rows are one
         rows, place = np.unique(rows, axis=0, return_inverse=True)
@@ -123,7 +118,7 @@ def chunk_graph(
         if about_sets:
             blocks = np.repeat(blocks, chunk.events.copies)
         blocks = (blocks - blocks[0])[doors.event]
-    graph = DuelGraph.behind(
+    return DuelGraph.behind(
         Doors(
             ends,
             fill(doors.limits, (-np.inf, 0.0)),
@@ -137,9 +132,9 @@ def chunk_graph(
         people=blocks if tastes else None,
         groups=None if judge is None else fill(judge.numbers[doors.event]),
         noises=noises,
+        said=said,
         passing=True,
     )
-    return ChunkGraph(graph, links)
 
 
 class Algebra:
@@ -242,20 +237,20 @@ class Algebra:
         """Take the marginals of the coming pass from this posterior."""
         self._posterior = total.posterior()
 
-    def _prior(self, chunk: ChunkGraph, look: bool) -> tuple[DuelPrior, LowRank]:
+    def _prior(self, graph: DuelGraph, look: bool) -> tuple[DuelPrior, LowRank]:
         """The prior of a chunk, and its covariance, from the source."""
-        problem, approximation = self._problem(chunk.graph), self._approximation
+        problem, approximation = self._problem(graph), self._approximation
         look = look or approximation.residual_share > 0.0
-        if chunk.links is not None and self.over_items:
+        if self.over_items:
             basis = whitened(problem, (self._factor, self._jitter))
             summed = cast(InducingApproximation, approximation)  # blocks never go over items
-            border = None if self._terms is None else self._terms.border_beside(chunk.graph)
-            prior = summed.over_items(problem, basis, self._source, chunk.links, look, border)
+            border = None if self._terms is None else self._terms.border_beside(graph)
+            prior = summed.over_items(problem, basis, self._source, look, border)
         else:
             basis = whitened(problem, (self._source, self._jitter))
             prior = approximation.over_duels(problem, basis, self.size, look)
         if self._terms is not None and self._terms.leans:
-            prior = with_levels(prior, self._terms, chunk.graph)
+            prior = with_levels(prior, self._terms, graph)
         return prior, cast(LowRank, prior.covariance)
 
     @staticmethod
@@ -263,13 +258,13 @@ class Algebra:
         precision, shift = totals(sites, counts)
         return Natural.of(covariance.sums(precision, shift, covariance.own(precision, shift)))
 
-    def hold(self, chunk: ChunkGraph, sites: FloatArray) -> Natural:
+    def hold(self, chunk: DuelGraph, sites: FloatArray) -> Natural:
         """The sums that the sites (2, c) of a chunk make as they are."""
         prior, covariance = self._prior(chunk, False)
         return self._sums(covariance, _sites(sites), prior.factors.counts)
 
     def sweep(
-        self, chunk: ChunkGraph, sites: FloatArray, damping: float, look: bool
+        self, chunk: DuelGraph, sites: FloatArray, damping: float, look: bool
     ) -> tuple[FloatArray, SiteSums, Natural]:
         """Sites (2, c) after a damped sweep, what was seen before it, and the sums they make."""
         prior, covariance = self._prior(chunk, look)
@@ -289,7 +284,7 @@ class Algebra:
         marginals = Marginals(mean, variance, half_log_det, LowRankIntermediates(u, own))
         return step(marginals, factors, sites)
 
-    def pull(self, chunk: ChunkGraph, sites: FloatArray) -> tuple[FloatArray, SiteSums, FloatArray]:
+    def pull(self, chunk: DuelGraph, sites: FloatArray) -> tuple[FloatArray, SiteSums, FloatArray]:
         """The gradient of the evidence, the sites (2, c) held.
 
         :return: that in all hyperparameters but by the source, the sums over sites, and that in

@@ -13,11 +13,11 @@ import numpy as np
 
 from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.approximations.layout import choose_stream_layout
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import (
     Algebra,
-    ChunkGraph,
     SiteSums,
     chunk_graph,
     size_of,
@@ -236,7 +236,7 @@ class Part:
         return gradient + algebra.pull_source(by_source), found
 
     def _pass(
-        self, work: Callable[[ChunkGraph, FloatArray], Found], seen: Seen | None
+        self, work: Callable[[DuelGraph, FloatArray], Found], seen: Seen | None
     ) -> Iterator[tuple[_At, Found]]:
         """What `work` makes of each chunk and its sites, in the order of the chunks."""
         algebra, size = self.algebra, self.algebra.size
@@ -247,6 +247,7 @@ class Part:
                 chunk,
                 size,
                 algebra.items,
+                over_items=algebra.over_items,
                 about_sets=sets,
                 tastes=algebra.tastes,
             )
