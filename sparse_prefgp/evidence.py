@@ -66,18 +66,25 @@ def ep_log_evidence(
     counts: tf.Tensor,
     power: Power = 1.0,
 ) -> tf.Tensor:
-    """EP log evidence without the approximation's correction, a scalar.
+    """EP log evidence without the approximation's correction: that of sites - ½ log|P|."""
+    each = evidence_of_sites(sites, cavity, tilted, counts, power)
+    return tf.reduce_sum(each) - half_log_det
 
-    The sum over sites of log Z_i + ½ m_c (p tau m_c - p nu) / (1 + v_c p tau) + ½ log(1 + v_c p
-    tau), each as often as it counts, over the site power p, - ½ log|P|: log Z_i, the psi terms and
-    ½ nu' mu without their cancellation (docs/method.md, section 3). With powers of each site, a
-    count c < 1 of power c stands once.
+
+def evidence_of_sites(
+    sites: Sites, cavity: Cavity, tilted: Tilted, counts: tf.Tensor, power: Power = 1.0
+) -> tf.Tensor:
+    """What each site adds, (t,).
+
+    log Z_i + ½ m_c (p tau m_c - p nu) / (1 + v_c p tau) + ½ log(1 + v_c p tau), as often as it
+    counts, over the site power p: log Z_i, the psi terms and ½ nu' mu without their cancellation
+    (docs/method.md, section 3). With powers of each site, a count c < 1 of power c stands once.
     """
     m, v = cavity
     nu, tau = power * sites.nu, power * sites.tau
     gain = 1.0 + v * tau
     each = tilted.log_mass + 0.5 * m * (tau * m - nu) / gain + 0.5 * tf.math.log(gain)
-    return tf.reduce_sum(counts / power * each) - half_log_det
+    return counts / power * each
 
 
 def laplace_log_evidence(objective: tf.Tensor, half_log_det: tf.Tensor) -> tf.Tensor:

@@ -27,6 +27,7 @@ from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.stretches import by_stretches
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations.in_time import InTime
@@ -240,8 +241,13 @@ def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tenso
         return difference_variance(problem.kernel, graph, links)
     rows = as_float(graph.rows)
     between = graph if links is None else links
-    winners, losers = (tf.gather(rows, ends) for ends in between.edges)
-    return problem.compiled.variance(losers, winners)
+    variance = problem.compiled.variance
+
+    @by_stretches
+    def of_sites(winners: tf.Tensor, losers: tf.Tensor) -> tf.Tensor:
+        return variance(tf.gather(rows, losers), tf.gather(rows, winners))
+
+    return of_sites(*between.edges)
 
 
 def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:

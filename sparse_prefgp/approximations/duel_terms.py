@@ -89,7 +89,7 @@ class TermsOfDuels(NamedTuple):
         """What each site sees of which level."""
 
         def lay_out() -> Levels:
-            numbers, column = self.numbers(graph), self.leans[0].level
+            numbers, column = self.numbers(graph), self.leans[0].columns[1]
             # A side of which nothing is said names nobody.
             named = graph.of_sides([column]).max(0)[:, 0]
             level = np.minimum(np.searchsorted(numbers, named), len(numbers) - 1)

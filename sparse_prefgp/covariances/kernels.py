@@ -179,5 +179,6 @@ def cancelling_parts(kernel: gpflow.kernels.Kernel) -> list[str]:
 
 
 def as_float(values: np.ndarray) -> tf.Tensor:
-    """An array as a tensor of GPflow's default float."""
-    return tf.convert_to_tensor(np.asarray(values), dtype=gpflow.default_float())
+    """An array as a tensor of GPflow's default float, eager: graphs refer to it without a copy."""
+    with tf.init_scope():
+        return tf.convert_to_tensor(np.asarray(values), dtype=gpflow.default_float())

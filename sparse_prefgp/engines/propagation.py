@@ -14,7 +14,7 @@ from sparse_prefgp.engines.base import (
     constant_factors,
     iterate,
 )
-from sparse_prefgp.evidence import Slopes, ep_log_evidence
+from sparse_prefgp.evidence import Slopes, evidence_of_sites
 from sparse_prefgp.factors.links import Probit
 from sparse_prefgp.factors.sites import (
     FUSE_ABOVE,
@@ -24,7 +24,10 @@ from sparse_prefgp.factors.sites import (
     Sites,
     Tilted,
     cavity,
+    changes,
     factor_slopes,
+    fused,
+    largest,
     largest_change,
     match_all_moments,
     match_moments,
@@ -51,9 +54,10 @@ def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.
     """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
     mean, variance, half_log_det, kept, left_out = marginals
     if left_out is None and _many_plain(factors, power):
-        around, proposal, tilted, change = _fused_step(
+        around, proposal, tilted, each = _fused_step(
             mean, variance, sites, factors._replace(inside=None)
         )
+        change = largest(each)
     else:
         around = cavities(marginals, sites, powers_of(factors, power))
         proposal, tilted = match_all_moments(around, factors, power)
@@ -61,28 +65,28 @@ def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.
     return SweepState(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
 
 
-@tf.function(jit_compile=True, autograph=False)
+@fused
 def _fused_step(
     mean: tf.Tensor, variance: tf.Tensor, sites: Sites, factors: Factors
 ) -> tuple[Cavity, Sites, Tilted, tf.Tensor]:
     """What `step` does site by site, for power 1 and cavities by division, in one pass."""
     found = cavity(mean, variance, sites)
     proposal, tilted = match_moments(found, factors)
-    return found, proposal, tilted, largest_change(sites, proposal, variance)
+    return found, proposal, tilted, changes(sites, proposal, variance)
 
 
 def log_z_of(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tensor:
     """EP log evidence, a scalar without the approximation's correction."""
-    if not _many_plain(factors, power):
-        return _log_z(found, factors, power)
-    return _fused_log_z(found._replace(kept=()), factors._replace(inside=None))
+    said = (found.sites, found.cavity, found.tilted, factors)
+    each = _fused_evidence(*said) if _many_plain(factors, power) else _evidence(*said, power)
+    return tf.reduce_sum(each) - found.half_log_det
 
 
 def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     """`log_z_of`, and the derivatives that its gradient takes, the sites held."""
-    if not _many_plain(factors, power):
-        return _ends(found, factors, power)
-    return _fused_ends(found._replace(kept=()), factors._replace(inside=None))
+    said = (found.sites, found.cavity, found.tilted, factors)
+    each, slopes = _fused_ends(*said) if _many_plain(factors, power) else _ends(*said, power)
+    return tf.reduce_sum(each) - found.half_log_det, slopes
 
 
 def _many_plain(factors: Factors, power: float) -> bool:
@@ -92,26 +96,23 @@ def _many_plain(factors: Factors, power: float) -> bool:
     return many and power == 1.0 and factors.portions is None
 
 
-def _log_z(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tensor:
-    return ep_log_evidence(
-        found.sites,
-        found.cavity,
-        found.tilted,
-        found.half_log_det,
-        factors.counts,
-        powers_of(factors, power),
-    )
+def _evidence(
+    sites: Sites, cavity: Cavity, tilted: Tilted, factors: Factors, power: float = 1.0
+) -> tf.Tensor:
+    """What each site adds to the log evidence, (t,)."""
+    return evidence_of_sites(sites, cavity, tilted, factors.counts, powers_of(factors, power))
 
 
-def _ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
-    by = factor_slopes(found.cavity, factors, found.tilted, power)
+def _ends(
+    sites: Sites, cavity: Cavity, tilted: Tilted, factors: Factors, power: float = 1.0
+) -> tuple[tf.Tensor, Slopes]:
+    by = factor_slopes(cavity, factors, tilted, power)
     c = factors.counts / powers_of(factors, power)
     slopes = Slopes(c * by.noise, c * by.upper, None if by.lower is None else c * by.lower)
-    return _log_z(found, factors, power), slopes
+    return _evidence(sites, cavity, tilted, factors, power), slopes
 
 
-_fused_log_z = tf.function(_log_z, jit_compile=True, autograph=False)
-_fused_ends = tf.function(_ends, jit_compile=True, autograph=False)
+_fused_evidence, _fused_ends = fused(_evidence), fused(_ends)
 
 
 @dataclass(frozen=True)

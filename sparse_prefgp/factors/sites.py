@@ -20,6 +20,7 @@ import tensorflow as tf
 from sparse_prefgp.factors.expectations import limit_densities
 from sparse_prefgp.factors.power_moments import PowerMoments, power_moments
 from sparse_prefgp.factors.truncated_normal import truncated_moments
+from sparse_prefgp.support.stretches import by_stretches
 
 # A power of all factors, or of each, (t,).
 Power: TypeAlias = "float | tf.Tensor"
@@ -250,7 +251,15 @@ def _limit_slopes(
 
 # Above this many sites XLA pays: some two hundred elementwise passes become one.
 FUSE_ABOVE = 10_000
-_fused_match_moments = tf.function(match_moments, jit_compile=True, autograph=False)
+
+
+def fused(function: Callable[..., Found]) -> Callable[..., Found]:
+    """`function` of each site, of nested (t,) tensors, compiled; it keeps as many arrays as it has
+    passes, which are those of a stretch of the sites."""
+    return by_stretches(tf.function(function, jit_compile=True, autograph=False))
+
+
+_fused_match_moments = fused(match_moments)
 # Below, a graph with free shapes is traced once and spares eager calls op by op.
 _graph_match_moments = tf.function(match_moments, autograph=False, reduce_retracing=True)
 
@@ -285,8 +294,10 @@ def largest_change(
     a tail nu sqrt(v) itself is so large that its last digit exceeds any tolerance.
     """
     change = changes(old, new, variance)
-    if portions is not None:
-        change *= portions
+    return largest(change if portions is None else portions * change)
+
+
+def largest(change: tf.Tensor) -> tf.Tensor:
     # reduce_max may drop a NaN; a sum keeps it.
     return tf.reduce_max(change) + 0.0 * tf.reduce_sum(change)
 

@@ -165,7 +165,7 @@ class Algebra:
         if layout.over_items:
             assert self.items is not None
             self._rows = as_float(self.items)
-        problem = self._problem()
+        problem = self._fixed = self._problem()
         self._compiled = CompiledKernel(
             *(
                 _Fused(function, parameters.variables)
@@ -195,11 +195,12 @@ class Algebra:
         """Whether people have tastes, each of whom is a block of the duels."""
         return self.parameters.taste is not None
 
-    def _problem(self, graph: Any = None) -> DuelProblem:
+    def _problem(self) -> DuelProblem:
+        """That of all chunks, at the parameters as they are."""
         p = self.parameters
         kernel, mean_function = p.on_rows()
         problem = DuelProblem(
-            graph,
+            cast(Any, None),  # each chunk has its own
             kernel,
             mean_function,
             tf.convert_to_tensor(p.noise_variance),
@@ -222,24 +223,27 @@ class Algebra:
         if self._values is None or not np.array_equal(self._values, values):
             self._values = None  # until all that follows from them is there
             self.parameters.set(values)
-            self._factor, self._jitter, self._source = self._make_source()
+            self._fixed, self._factor, self._jitter, self._source = self._make_source()
             self._values = values.copy()
 
-    def _make_source(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """L, its jitter, and the source, which is L where sums go over duels."""
+    def _make_source(self) -> tuple[DuelProblem, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The problem, L, its jitter, and the source, which is L where sums go over duels."""
         problem = self._problem()
         factor, jitter = factorise(problem)
-        if self._rows is None:
-            return factor, jitter, factor
-        return factor, jitter, whitened(problem, (factor, jitter)).features(self._rows)
+        source = factor
+        if self._rows is not None:
+            source = whitened(problem, (factor, jitter)).features(self._rows)
+        return problem, factor, jitter, source
 
     def begin(self, total: Natural) -> None:
         """Take the marginals of the coming pass from this posterior."""
         self._posterior = total.posterior()
 
-    def _prior(self, graph: DuelGraph, look: bool) -> tuple[DuelPrior, LowRank]:
+    def _prior(
+        self, problem: DuelProblem, graph: DuelGraph, look: bool
+    ) -> tuple[DuelPrior, LowRank]:
         """The prior of a chunk, and its covariance, from the source."""
-        problem, approximation = self._problem(graph), self._approximation
+        problem, approximation = problem._replace(graph=graph), self._approximation
         look = look or approximation.residual_share > 0.0
         if self.over_items:
             basis = whitened(problem, (self._factor, self._jitter))
@@ -260,14 +264,14 @@ class Algebra:
 
     def hold(self, chunk: DuelGraph, sites: FloatArray) -> Natural:
         """The sums that the sites (2, c) of a chunk make as they are."""
-        prior, covariance = self._prior(chunk, False)
+        prior, covariance = self._prior(self._fixed, chunk, False)
         return self._sums(covariance, _sites(sites), prior.factors.counts)
 
     def sweep(
         self, chunk: DuelGraph, sites: FloatArray, damping: float, look: bool
     ) -> tuple[FloatArray, SiteSums, Natural]:
         """Sites (2, c) after a damped sweep, what was seen before it, and the sums they make."""
-        prior, covariance = self._prior(chunk, look)
+        prior, covariance = self._prior(self._fixed, chunk, look)
         factors = prior.factors
         found = self._step(covariance, factors, _sites(sites))
         new = damp(found.sites, found.proposal, tf.cast(damping, factors.upper.dtype))
@@ -293,7 +297,7 @@ class Algebra:
         variables = self.parameters.variables
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([*variables, self._source])
-            prior, covariance = self._prior(chunk, True)
+            prior, covariance = self._prior(self._problem(), chunk, True)
             with tape.stop_recording():
                 found = self._step(covariance, prior.factors, _sites(sites))
                 evidence, slopes = ends(found, prior.factors)
@@ -308,7 +312,7 @@ class Algebra:
         variables = self.parameters.variables
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            _, _, source = self._make_source()
+            *_, source = self._make_source()
         upstream = tf.reshape(tf.constant(slope, source.dtype), source.shape)
         return np.asarray(flat_gradient(tape, source, variables, upstream).numpy())
 

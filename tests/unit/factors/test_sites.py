@@ -114,9 +114,11 @@ def test_traced_moments_are_the_plain_ones() -> None:
 
 
 @pytest.mark.slow
-def test_fused_moments_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stretch", [3, 100])
+def test_fused_moments_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch, stretch: int) -> None:
     plain = tf.nest.flatten(match_moments(around(), factors(0.1)))
     monkeypatch.setattr(site_module, "FUSE_ABOVE", 0)
+    monkeypatch.setattr("sparse_prefgp.support.stretches.LENGTH", stretch)
     fused = tf.nest.flatten(match_all_moments(around(), factors(0.1)))
     for a, b in zip(plain, fused, strict=True):
         np.testing.assert_allclose(b, a, rtol=ROUNDING, atol=ROUNDING)
