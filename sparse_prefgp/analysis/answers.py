@@ -18,14 +18,9 @@ from sparse_prefgp.analysis.conditional_logit import (
     EqualShares,
     conditional_logit,
 )
-from sparse_prefgp.analysis.metrics import (
-    PREDICTOR_NAMES,
-    score_answers,
-    score_choices,
-    verdicts_on_sets,
-    with_errors,
-)
+from sparse_prefgp.analysis.metrics import score_answers, score_choices, with_errors
 from sparse_prefgp.analysis.scoring import MODEL, ROWS_AT_ONCE, Scores, rows_at_once
+from sparse_prefgp.analysis.verdicts import PREDICTOR_NAMES, verdicts_on_sets
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.io.streams import StreamedDuels

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models
-from sparse_prefgp.analysis.metrics import (
+from sparse_prefgp.analysis.verdicts import (
     PREDICTOR_NAMES,
     no_better_than_a_coin,
     rows_in,
