@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD, GAIN_SE, ONE_UTILITY
+from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD, GAIN_SE, ONE_UTILITY, SE_OVER
 from sparse_prefgp.support.words import counted
 
 PREDICTOR_NAMES = {
@@ -181,9 +181,7 @@ def verdicts(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found = [verdict(scores, rival) for rival in rivals_in(scores)]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
-    if any(GAIN_SE in one for one in scores.values()):
-        found[-1] += " (± is a standard error.)"
-    return found
+    return _with_errors_named(found, scores)
 
 
 def verdicts_on_sets(scores: Mapping[str, Mapping[str, Any]], unit: str) -> list[str]:
@@ -192,4 +190,11 @@ def verdicts_on_sets(scores: Mapping[str, Mapping[str, Any]], unit: str) -> list
     :param unit: what one of them is called.
     """
     rivals = ("equal_shares", "conditional_logit")
-    return [verdict(scores, rival, unit) for rival in rivals if rival in scores]
+    found = [verdict(scores, rival, unit) for rival in rivals if rival in scores]
+    return _with_errors_named(found, scores)
+
+
+def _with_errors_named(found: list[str], scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Sentences, the last one with what the standard errors in them are over."""
+    over = next((one[SE_OVER] for one in scores.values() if GAIN_SE in one and SE_OVER in one), "")
+    return [*found[:-1], f"{found[-1]} (± is a standard error over {over}.)"] if over else found
