@@ -75,11 +75,10 @@ def score(
     :raises ValueError: nothing to score, arrays of another shape, what are not logarithms of
         probabilities that add up to 1, a place that there is not, counts that are not positive.
     """
-    seen = _Seen.of(log_probabilities, happened, counts, of)
-    return _scored(seen, of, None if groups is None else group_codes(groups, len(seen.p)), se_over)
+    return _scored(_Seen.of(log_probabilities, happened, counts, of), of, groups, se_over)
 
 
-def _scored(seen: _Seen, of: str, groups: IntArray | None, se_over: str) -> Score:
+def _scored(seen: _Seen, of: str, groups: npt.ArrayLike | None, se_over: str) -> Score:
     p, place, weights = seen.p, seen.place, seen.weights
     total, number = float(weights.sum()), COUNTED_AS[of]
     nlp = float(-(weights @ seen.log_happened) / total) + 0.0  # no minus sign on a perfect zero
@@ -118,7 +117,7 @@ def score_each(
     counts: npt.ArrayLike | None = None,
     *,
     of: str = "duels",
-    groups: IntArray | None = None,
+    groups: npt.ArrayLike | None = None,
     se_over: str = "groups",
 ) -> dict[str, Score]:
     """`score` of several predictors, those of each rival with `gain_se`: the standard error of the
@@ -144,7 +143,7 @@ def score_each(
 
 
 def standard_error(
-    values: FloatArray, counts: npt.ArrayLike | None = None, groups: IntArray | None = None
+    values: FloatArray, counts: npt.ArrayLike | None = None, groups: npt.ArrayLike | None = None
 ) -> float:
     """Standard error of the mean of values, NaN where it is not finite or of less than two groups.
 
@@ -154,8 +153,9 @@ def standard_error(
 
     :param values: (t,).
     :param counts: (t,) how often each was seen, positive; default all 1.
-    :param groups: (t,) number of the group of each, or (t, m) of several, -1 for none, as by
-        `group_codes`; by default each that was seen is by itself.
+    :param groups: (t,) labels of the group of each, or (t, m) of several, as numbers of which -1 is
+        none; by default each that was seen is by itself.
+    :raises ValueError: groups of another shape.
     """
     weights = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=np.float64)
     total = float(weights.sum())
@@ -166,7 +166,8 @@ def standard_error(
     alone = _spread(float(left @ (values - mean)), total)
     if groups is None:
         return float(np.sqrt(alone) / total)
-    own, place = np.unique(_once_each(groups), axis=0, return_inverse=True)
+    codes = _group_codes(groups, len(values))
+    own, place = np.unique(codes, axis=0, return_inverse=True)
     sums, there = np.bincount(place.reshape(-1), left), own >= 0
     of_groups = np.bincount(own[there], np.broadcast_to(sums[:, None], own.shape)[there])
     # Values of the very same groups are counted in each of these, but are to count once.
@@ -180,23 +181,14 @@ def _spread(squares: float, number: float) -> float:
     return squares * number / (number - 1.0) if number > 1.0 else float("nan")
 
 
-def group_codes(labels: npt.ArrayLike, rows: int) -> IntArray:
-    """Labels as numbers.
-
-    :param labels: (rows,), or (rows, m) of several groups each.
-    :raises ValueError: another shape.
-    """
-    array = np.asarray(labels)
-    if array.ndim not in (1, 2) or len(array) != rows:
-        raise ValueError(f"groups has shape {array.shape} for {rows} rows; give those of each.")
-    if array.ndim == 2 and np.issubdtype(array.dtype, np.integer):
-        return array
-    return np.unique(array, return_inverse=True)[1].reshape(array.shape)
-
-
-def _once_each(groups: IntArray) -> IntArray:
-    """(t, m) in ascending order, -1 in place of what is there again."""
-    found = np.sort(groups.reshape(len(groups), -1), 1)
+def _group_codes(groups: npt.ArrayLike, rows: int) -> IntArray:
+    """(rows, m) labels as numbers in ascending order, -1 in place of what is there again."""
+    labels = np.asarray(groups)
+    if labels.ndim not in (1, 2) or len(labels) != rows:
+        raise ValueError(f"groups has shape {labels.shape} for {rows} rows; give those of each.")
+    if labels.ndim == 1 or not np.issubdtype(labels.dtype, np.integer):
+        labels = np.unique(labels, return_inverse=True)[1]
+    found = np.sort(labels.reshape(rows, -1), 1)
     again = found[:, 1:] == found[:, :-1]
     found[:, 1:][again] = -1
     return np.sort(found, 1)

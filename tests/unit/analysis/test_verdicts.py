@@ -80,8 +80,8 @@ def test_verdicts_name_each_rival():
         "The model, updating, is better than Elo, updating, by 0.0500 nats per duel.",
     ]
     assert verdicts({}) == []
-    scores["coin"]["gain_se"] = 0.01
-    assert verdicts(scores)[-1].endswith("per duel. (± is a standard error.)")
+    scores["coin"] |= {"gain_se": 0.01, "se_over": "people"}
+    assert verdicts(scores)[-1].endswith("per duel. (± is a standard error over people.)")
 
 
 def test_verdicts_on_sets():
