@@ -433,7 +433,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     found = predict_held_out(holdout, model)
     ties = int(table.ties[holdout.split.test_rows].sum())
     assert found.scores()["model"]["duels"] == T // 5 - ties
-    assert found.outcomes["model"]["ties"] == ties
+    assert found.table("outcomes")["model"]["ties"] == ties
     kept = dict(zip(model.duels.group_names, model.noise_ratio.numpy(), strict=True))
     again, _ = refit_model(holdout, model)
     assert set(again.duels.group_names) == set(kept) and again.duels.num_duels == T
