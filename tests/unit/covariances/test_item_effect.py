@@ -319,7 +319,7 @@ def test_held_out_duels_are_of_known_items(duels: spg.Duels) -> None:
     rows = np.column_stack([fitted.duels.items, np.arange(N)])
     np.testing.assert_array_equal(fitted.item_inputs(), rows)
     expected = fitted.predict_log_duel(rows[won], rows[lost])
-    found = predict_held_out(holdout, fitted).log_probabilities["model"]
+    found = predict_held_out(holdout, fitted).forecasts["duels"].log_probabilities["model"]
     np.testing.assert_array_equal(found, expected)
     unknown = fitted.predict_log_duel(rows[won, :-1], rows[lost, :-1])
     assert np.abs(found - unknown).max() > 0.05

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from tests.cases import assert_same_scores
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
 
 N, T = 12, 160
@@ -201,10 +202,10 @@ def test_saved_ordinary_and_scored(said: Said, tmp_path: Path) -> None:
     whole = spg.evaluate(ordinary, said.frame, groups="judge")["held_out"]["model"]
     for one in (loaded, ordinary):  # the column is known
         scores = spg.evaluate(one, said.folder)["held_out"]["model"]
-        assert scores == pytest.approx(whole, rel=1e-7)
+        assert_same_scores(scores, whole, rel=1e-7)
     without = said.streamed(lean_by=None)
     scores = spg.evaluate(without, said.folder, groups="judge")["held_out"]["model"]
-    assert scores != pytest.approx(whole, rel=1e-4)
+    assert scores["nlp_nats"] != pytest.approx(whole["nlp_nats"], rel=1e-4)
     one, other = (m.sample_wins(T, np.random.default_rng(0)) for m in (model, ordinary))
     assert set(np.round(one.noise, 9)) == set(np.round(other.noise, 9))
 

@@ -18,6 +18,7 @@ from sparse_prefgp.cli.app import app
 from sparse_prefgp.workflow.holdout import Training
 from sparse_prefgp.workflow.reporting import FITTING, HOLDING, LOADING, PLACING, READING, SCORING
 from sparse_prefgp.workflow.settings import FitSettings
+from tests.cases import assert_same_scores
 from tests.tolerances import FIXED_POINT
 
 pytest.importorskip("pandas")
@@ -238,9 +239,9 @@ def test_memory_and_streams_give_the_same_scores(
         model = holdout.model(holdout.first_inputs())
         found.append(predict_held_out(holdout, model))
     for name, scores in found[0].scores().items():
-        assert found[1].scores()[name] == pytest.approx(scores, abs=FIXED_POINT), name
-    for name, scores in found[0].outcomes.items():
-        assert found[1].outcomes[name] == pytest.approx(scores, abs=FIXED_POINT), name
+        assert_same_scores(found[1].scores()[name], scores, abs=FIXED_POINT)
+    for name, scores in found[0].table("outcomes").items():
+        assert_same_scores(found[1].table("outcomes")[name], scores, abs=FIXED_POINT)
 
 
 @pytest.mark.slow
