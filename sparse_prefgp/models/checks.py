@@ -293,7 +293,9 @@ def check_effects(
 
 
 def _named(kernel: gpflow.kernels.Kernel) -> str:
-    return "ItemInTime" if time_term(kernel) is not None else "ItemEffect"
+    if time_term(kernel) is not None:
+        return "ItemInTime"
+    return " + ".join(dict.fromkeys(type(part).__name__ for part in parts_of(kernel)))
 
 
 def check_pair_effects(graph: DuelGraph, approximation: Approximation) -> None:

@@ -403,3 +403,46 @@ def test_lower_bounds_are_below_the_truth() -> None:
 def test_the_report_of_the_case() -> None:
     found = spg.evidence_report(model_of(spg.VFE()), samples=2000, rng=np.random.default_rng(0))
     assert "logdet" in str(found) or "lower bound" in str(found)
+
+
+@pytest.mark.parametrize("more", [{}, {"lean_by": "judge:home"}], ids=["covariate", "leans"])
+def test_pairs_next_to_covariates_go_over_items(more: dict[str, Any]) -> None:
+    """Sites of a pair whose covariates differ share its effect: no matrix of rows by rows."""
+    rng = np.random.default_rng(6)
+    first = rng.integers(0, 4, 40)
+    second = (first + rng.integers(1, 4, 40)) % 4
+    home = rng.normal(size=(40, 1))
+    judge = rng.choice(["a", "b", "c"], 40)
+    duels = spg.Duels(
+        np.zeros((4, 0)),
+        first,
+        second,
+        covariates=home,
+        covariate_names=["home"],
+        labels={"judge": judge},
+    )
+    kernel = spg.ItemEffect(0.7) + spg.PairEffect(0.5)
+    engine = spg.ParallelEP(tolerance=1e-12)
+
+    def made(over: str | None) -> spg.PreferenceGP:
+        approximation = spg.Exact(over=over)
+        return spg.PreferenceGP(duels, kernel, approximation=approximation, engine=engine, **more)
+
+    one, other = made(None), made("duels")
+    assert type(one.approximation.prior(one.problem()).covariance).__name__ == "LowRankWithPairs"
+    np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=IDENTITY)
+    items = one.item_inputs()
+    for ask in (
+        lambda model: model.predict_f(items),
+        lambda model: model.predict_difference(items[[0, 1, 2]], items[[3, 0, 2]]),
+        lambda model: (model.coefficients().mean, model.coefficients().covariance),
+    ):
+        for both in zip(ask(one), ask(other), strict=True):
+            np.testing.assert_allclose(*both, atol=1e-9)
+    slopes = []
+    for model in (one, other):
+        with tf.GradientTape() as tape:
+            evidence = model.maximum_log_likelihood_objective()
+        slopes.append(tape.gradient(evidence, model.trainable_variables))
+    for both in zip(*slopes, strict=True):
+        np.testing.assert_allclose(*both, rtol=1e-7, atol=1e-9)
