@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
+    from sparse_prefgp.analysis.metrics import score as score
     from sparse_prefgp.analysis.prediction import predict as predict
     from sparse_prefgp.analysis.projection import initial_projection as initial_projection
     from sparse_prefgp.analysis.ranking import rank as rank

@@ -10,6 +10,7 @@ from typing import Any
 import gpflow
 import numpy as np
 import numpy.typing as npt
+import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
@@ -140,3 +141,11 @@ def incidence(graph: DuelGraph) -> Array:
         a[i, loser] += 1.0
         a[i, winner] -= 1.0
     return a
+
+
+def assert_same_scores(found: dict[str, Any], expected: dict[str, Any], **tolerance: float) -> None:
+    """Equal words, and numbers within a tolerance, as of `pytest.approx`."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        close = value if isinstance(value, str) else pytest.approx(value, nan_ok=True, **tolerance)
+        assert found[name] == close, name

@@ -24,7 +24,6 @@ import pandas as pd
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
-from sparse_prefgp.analysis.metrics import score_answers, score_choices
 
 FOUR = 4  # alternatives of every set
 ATTRIBUTES = ["pf", "cl", "loc", "wk", "tod", "seas"]
@@ -122,12 +121,13 @@ def rows_of(survey: Survey) -> Iterator[dict[str, object]]:
     place = test["chosen"].to_numpy().reshape(-1, FOUR).argmax(1)
     people = test["person"].to_numpy().reshape(-1, FOUR)[:, 0]
     for name, p in predictions(survey):
-        figures = score_choices(p, place, people=people)
-        over_choices = score_choices(p, place)["nlp_se"]
+        figures = spg.score(np.log(p), place, of="choices", groups=people, se_over="people")
+        over_choices = spg.score(np.log(p), place, of="choices")["nlp_se"]
         yield {"rival": name, **figures, "nlp_se_over_choices": over_choices}
     x = np.column_stack(list(next(iter(survey.columns.values())).values()))
     logs = log_products(x / x[~survey.held_out].std(0), survey)
-    raw = score_answers(logs[np.arange(len(place)), place], people=people)
+    chosen = logs[np.arange(len(place)), place]
+    raw = spg.score(chosen, of="rankings", groups=people, se_over="people")
     yield {"rival": "linear probit on duels, product", **raw}
 
 

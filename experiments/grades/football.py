@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import score, score_outcomes
+from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.support.plain import as_json_text
 
 # Largest level of the goal difference: 3 is "by three or more"; 0 ignores draws.
@@ -158,14 +158,14 @@ def one(
     turned = outcome < 0
     three = np.column_stack([np.where(turned, lost, won), tied, np.where(turned, won, lost)])
     decided = (three[:, 0] - np.logaddexp(three[:, 0], three[:, 2]))[outcome != 0]
-    scores = score_outcomes(three, outcome == 0)
+    scores = score(three, (outcome == 0).astype(int), of="outcomes")
     figures = {
         "train": int(train.sum()),
         "test": int(test.sum()),
         "outcomes": scores["nlp_nats"],
         "accuracy": scores["accuracy"],
         "tie_calibration_error": scores["tie_calibration_error"],
-        "decided": score(log_probabilities=decided)["nlp_nats"],
+        "decided": score(decided)["nlp_nats"],
         "cuts": None if model.cuts is None else model.cuts.numpy().tolist(),
         "variance": float(np.mean(model.kernel.variance.numpy())),
         "home": model.coefficients().rows()[0],

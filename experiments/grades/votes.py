@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import score, score_outcomes
+from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.support.plain import as_json_text
 
 # sd of the log of a judge's scale of the margin; None is one margin for all.
@@ -81,8 +81,8 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
     three, ties = np.column_stack(log), tied[test]
     decided = (three[:, 0] - np.logaddexp(three[:, 0], three[:, 2]))[~ties]
     return {
-        "decided": score(log_probabilities=decided)["nlp_nats"],
-        "outcomes": score_outcomes(three, ties)["nlp_nats"],
+        "decided": score(decided)["nlp_nats"],
+        "outcomes": score(three, ties.astype(int), of="outcomes")["nlp_nats"],
         "duels": int(test.sum()),
         "log_evidence": report.log_evidence,
         "iterations": report.iterations,

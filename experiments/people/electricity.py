@@ -22,7 +22,6 @@ import pandas as pd
 from electricity_rivals import ATTRIBUTES, FOUR, parts
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import score_choices
 from sparse_prefgp.data.events import CHOICE, Codes, Events
 
 
@@ -81,9 +80,7 @@ def main() -> None:
             found = model.log_choices(test.items, said)
             logs[name, part] = found
             people = test.given.person.labels
-            scores = score_choices(
-                None, np.zeros(len(found), np.int64), log_probabilities=found, people=people
-            )
+            scores = spg.score(found, of="choices", groups=people)
             print(
                 f"{part:6} {name:18} {scores['nlp_nats']:.4f} ± {scores['nlp_se']:.4f} nats, "
                 f"{scores['hit_rate']:.3f} right, calibration error "

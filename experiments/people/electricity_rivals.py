@@ -25,7 +25,6 @@ import pandas as pd
 from scipy import special
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import score_choices
 
 ATTRIBUTES = ["pf", "cl", "loc", "wk", "tod", "seas"]
 FOUR = 4  # offers of every set
@@ -129,7 +128,7 @@ def main() -> None:
             ("conditional logit", logit.predict_choice(test.x)),
             ("mixed logit", mixed_predictions(known, test, mean, sd)),
         ):
-            found = score_choices(p, test.chosen, people=test.person)
+            found = spg.score(np.log(p), test.chosen, of="choices", groups=test.person)
             print(
                 f"{part:6} {name:18} {found['nlp_nats']:.4f} ± {found['nlp_se']:.4f} nats, "
                 f"{found['hit_rate']:.3f} right, calibration error "

@@ -118,7 +118,7 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         )
         found = model.log_win(mean, variance, people if noise else None).numpy()
         logs[how] = found
-        scores = score(counts=np.ones(len(found)), log_probabilities=found)
+        scores = score(found)
         shares = ""
         if tastes:
             shared, own = (k.variance.numpy().mean() for k in (model.kernel, model.taste))

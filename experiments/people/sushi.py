@@ -141,7 +141,7 @@ def taus(model: spg.PreferenceGP, orders: np.ndarray) -> float:
 
 
 def scored(log_probabilities: np.ndarray) -> dict[str, float]:
-    found = score(counts=np.ones(len(log_probabilities)), log_probabilities=log_probabilities)
+    found = score(log_probabilities)
     return {
         "accuracy": found["accuracy"],
         "nats": found["nlp_nats"],

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.items import own_items
-from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.analysis.metrics import constant_shares, score
 from sparse_prefgp.analysis.prediction import Outcomes, predicted
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable, read_table
@@ -142,11 +142,11 @@ def figures(
         "sites": model.graph.num_sites,
         "converged": report.inference.converged,
         "log_evidence_per_duel": report.log_evidence / duels.num_duels,
-        "held_out": score(log_probabilities=found.winner[rows.won]),
+        "held_out": score(found.winner[rows.won]),
     }
     if model.margin is not None:
         result["margin"] = float(model.margin.numpy())
-        result["outcomes"] = score_outcomes(found.all_three, ~rows.won)
+        result["outcomes"] = score(found.all_three, 1 - rows.won, of="outcomes")
     if model.noise_ratio is not None and duels.groups is not None:
         votes = np.bincount(duels.groups, weights=duels.counts)
         shares = np.quantile(model.noise_ratio.numpy(), [0.0, 0.1, 0.5, 0.9, 1.0])
@@ -180,8 +180,8 @@ def baselines(table: DuelTable, rows: Rows) -> dict[str, Any]:
     return {
         "train_votes": train.num_duels - train.num_ties,
         "train_ties": train.num_ties,
-        "linear_probit": score(log_probabilities=probit),
-        "constant_shares": score_outcomes(shares, ~rows.won),
+        "linear_probit": score(probit),
+        "constant_shares": score(shares, 1 - rows.won, of="outcomes"),
     }
 
 

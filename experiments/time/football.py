@@ -23,7 +23,6 @@ import pandas as pd
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.elo import Elo, Matches
-from sparse_prefgp.analysis.metrics import score_outcomes
 
 HELD_OUT = 0.165
 TENTHS = np.linspace(0.5, 1.0, 6)
@@ -150,7 +149,7 @@ def with_draws(football: Football, levels: tuple[int, ...] = (1, 2)) -> None:
         sides = football.first[test], football.second[test]
         given = {"covariates": football.home[test], "at": football.day[test]}
         outcome = model.predict_outcome(*map(model.item_inputs, sides), **given)
-        frozen = score_outcomes(np.log(outcome), drawn)
+        frozen = spg.score(np.log(outcome), drawn.astype(int), of="outcomes")
         print(f"  frozen: {frozen}")
         ahead = spg.score_ahead(model, held, slices="day")
         print(f"  by day: {ahead.outcomes}", flush=True)

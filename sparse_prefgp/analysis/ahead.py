@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from sparse_prefgp.analysis.metrics import score, score_outcomes
+from sparse_prefgp.analysis.metrics import OUTCOMES, Score, score
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
@@ -29,10 +29,10 @@ class AheadScore:
     """Log probability of all that came, slice after slice, in nats; no evidence of the model."""
     num_duels: int
     """How many duels were scored, ties too."""
-    scores: dict[str, float | int]
+    scores: Score
     """Of the decided duels, as by `metrics.score`."""
-    outcomes: dict[str, float | int]
-    """Of win, tie and loss, as by `metrics.score_outcomes`; empty for a model without a margin."""
+    outcomes: Score
+    """The same of win, tie and loss; empty for a model without a margin."""
     filtering: Filtering
     """The pass itself, with a probability for each duel, and the model of all of them."""
 
@@ -76,13 +76,13 @@ def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = N
     tied = np.zeros(len(new), bool) if new.ties is None else new.ties
     if tied.all():
         raise ValueError("All duels are ties, of which none has a winner to score; give others.")
-    decided = score(counts=new.counts[~tied], log_probabilities=outcome.winner[~tied])
-    three: dict[str, float | int] = {}
+    decided = score(outcome.winner[~tied], counts=new.counts[~tied])
+    three: Score = {}
     if model.margin is not None:
-        three = score_outcomes(outcome.all_three, tied, new.counts)
+        three = score(outcome.all_three, tied.astype(int), new.counts, of=OUTCOMES)
     return AheadScore(
-        float(decided["nlp_nats"]),
-        float(decided["accuracy"]),
+        decided["nlp_nats"],
+        decided["accuracy"],
         found.log_predictive,
         new.num_events,
         decided,

@@ -25,6 +25,7 @@ from sparse_prefgp.analysis.items import (
     items_of,
     known_items,
 )
+from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.analysis.scoring import (
     COIN,
@@ -34,12 +35,13 @@ from sparse_prefgp.analysis.scoring import (
     learned_from,
     rows_between,
     rows_of_stream,
-    score_rows,
+    score_events,
     unseen_pairs,
 )
 from sparse_prefgp.analysis.updating import later_duels
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.splits import Grouping, grouping_of_people
 from sparse_prefgp.io.files import id_text, listing
 from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
@@ -120,12 +122,12 @@ def evaluate(
         duels, `ordered` in this order and `either_order` at all, each left out where there are
         none, and empty when none of the pairs was; both as in `metrics.json`. These are about the
         duels that one side won, given that they were not tied. `held_out_outcomes`, where there are
-        ties and the model has a margin: the figures of `metrics.score_outcomes` over all duels for
-        `model` and `constant_shares`, who knows the share of ties in training; else empty.
-        `held_out_grades`, of duels with grades: the figures of `metrics.score_grades` for the same
-        two; else empty. Then `duels`, `ties`, `duels_in_blocks` (how many are of a block that the
-        model knows, None for a model without blocks), and of the items in them
-        `items_outside_range`, `outside_features` and `unknown_levels`.
+        ties and the model has a margin: those of `outcomes` over all duels for `model` and
+        `constant_shares`, who knows the share of ties in training; else empty. `held_out_grades`,
+        of duels with grades: those of `grades` for the same two; else empty. Then `duels`, `ties`,
+        `duels_in_blocks` (how many are of a block that the model knows, None for a model without
+        blocks), and of the items in them `items_outside_range`, `outside_features` and
+        `unknown_levels`.
     :raises ValueError: no duels, none that one side won, an unknown id (with its row), an item
         against itself, counts that are not whole and positive, ties that are neither 0 nor 1,
         groups for a model with one noise for all, blocks for a model without any that were given, a
@@ -152,7 +154,8 @@ def evaluate(
         probit = LinearProbit.of(holding_duels(model).duels, rng)
         baselines = {LINEAR_PROBIT: probit, **baselines}
     outcomes = asks_for_outcomes(model, given.ties)
-    found = score_rows(model, baselines, given.rows, outcomes=outcomes, unseen=given.unseen)
+    more = {"grouping": given.grouping, "unseen": given.unseen}
+    found = score_events(model, baselines, given.rows, outcomes=outcomes, **more)
     if ahead:
         assert given.later is not None
         found = with_forecasts(found, holding_duels(model), given.later())
@@ -160,8 +163,8 @@ def evaluate(
     return {
         "held_out": found.scores(),
         "held_out_unseen_pairs": found.unseen_scores(),
-        "held_out_outcomes": found.outcomes,
-        "held_out_grades": found.grades,
+        "held_out_outcomes": found.table(OUTCOMES),
+        "held_out_grades": found.table(GRADES),
         "duels": given.duels,
         "ties": given.ties,
         "duels_in_blocks": given.in_blocks if model.approximation.has_blocks else None,
@@ -182,6 +185,8 @@ class _Given:
     """The items that they name, None where they name none."""
     unseen: Mapping[str, BoolArray] = field(default_factory=dict)
     """As in `HeldOut`, none where pairs are not told apart."""
+    grouping: Grouping | None = None
+    """The same."""
     in_blocks: int = 0
     """How many are of blocks that the model knows."""
     later: Callable[[], Duels] | None = None
@@ -268,13 +273,14 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         sides = _items_of(found, training)[doors.features[doors.decided].T]
         unseen = unseen_pairs(training, *sides)
         _warn_of_known(training, events, _items_of(found, training)[events.pairs])
-    named = np.unique(events.sides)
+    named, people = np.unique(events.sides), grouping_of_people(events)
     return _Given(
         rows_between(found.inputs, events, labels, of_event, people_of(model, events)),
         events.num_events,
         0 if events.ties is None else int(events.counts[events.ties].sum()),
         lambda: found.select(named),
         unseen,
+        people,
         in_blocks,
         lambda: later_duels(holding_duels(model), found, given),
     )

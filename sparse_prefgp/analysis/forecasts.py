@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.analysis.elo import Elo, Matches
-from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD
+from sparse_prefgp.analysis.metrics import AHEAD, DUELS, ELO, ELO_AHEAD, MODEL, OUTCOMES
 from sparse_prefgp.analysis.prediction import outcomes_of
-from sparse_prefgp.analysis.scoring import MODEL, HeldOut
+from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.models.outcomes import known_labels
@@ -70,24 +69,26 @@ def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
     :raises ValueError: what `PreferenceGP.filter` raises.
     """
     given = test.given.in_order()
-    ties = ~given.pair_doors().decided
+    decided = given.pair_doors().decided
     passed = model.filter(test, slices=FOLLOWED_BY)
     labels = None
     if model.noise_ratio is not None and given.judge is not None:
         labels = known_labels(model, given.judge.labels)
     mean, variance = tf.constant(passed.mean), tf.constant(passed.variance)
-    ahead = outcomes_of(model, mean, variance, labels).all_three
-    found = held_out.with_forecasts(AHEAD, ahead, ties, given.counts)
     known, later = InOrder.of(model.duels.events, model.duels.item), InOrder.of(given, test.item)
     elo = Elo.learned(known.matches, 1 + int(max(model.duels.item.max(), test.item.max())))
-    for name, three in (
-        (ELO, elo.frozen(later.matches)),
-        (ELO_AHEAD, elo.ahead(later.matches)[0]),
-    ):
-        # Without ties in training Elo knows of none, and gives them no probability.
-        with np.errstate(divide="ignore"):
-            logs = np.log(later.back(three))
-        found = found.with_forecasts(name, logs, ties, given.counts)
-    own = (MODEL, AHEAD, ELO, ELO_AHEAD)
-    order = (*own, *(name for name in found.log_probabilities if name not in own))
-    return replace(found, log_probabilities={name: found.log_probabilities[name] for name in order})
+    # Without ties in training Elo knows of none, and gives them no probability.
+    with np.errstate(divide="ignore"):
+        said = {
+            AHEAD: outcomes_of(model, mean, variance, labels).all_three,
+            ELO: np.log(later.back(elo.frozen(later.matches))),
+            ELO_AHEAD: np.log(later.back(elo.ahead(later.matches)[0])),
+        }
+    found, after = held_out, MODEL
+    for name, three in said.items():
+        won, lost = three[decided, 0], three[decided, 2]
+        found = found.with_predictor(name, DUELS, won - np.logaddexp(won, lost), after)
+        if OUTCOMES in found.forecasts:
+            found = found.with_predictor(name, OUTCOMES, three)
+        after = name
+    return found

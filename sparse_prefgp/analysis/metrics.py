@@ -4,53 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
-from sparse_prefgp.support.words import counted
 
 metrics = late("sklearn.metrics")
 stats = late("scipy.stats")
 
 # As tables for people call them.
-ONE_UTILITY = "one_utility"  # the same model without tastes of one's own
+MODEL, ONE_UTILITY = "model", "one_utility"  # the same model without tastes of one's own
 # Of utilities in time: from the results of all days before each one, next to frozen ones.
 AHEAD, ELO, ELO_AHEAD = "model_ahead", "elo", "elo_ahead"
-PREDICTOR_NAMES = {
-    "model": "model",
-    ONE_UTILITY: "one utility for all",
-    AHEAD: "model, updating",
-    ELO: "Elo",
-    ELO_AHEAD: "Elo, updating",
-    "linear_probit": "linear probit",
-    "coin": "coin",
-    "constant_shares": "constant shares",
-    "conditional_logit": "conditional logit",
-    "equal_shares": "equal shares",
-}
-# Of these a sentence says no "the".
-_WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
-# How to read a table of scores.
-_LEGEND = (
-    "accuracy: how often the winner was named. nlp: the surprise at what happened, lower is "
-    "better; a coin has 0.6931 nats. brier: lower is better, a coin has 0.25. calibration error: "
-    "how far what was stated is from what came true, 0 for a coin, which claims nothing; lower is "
-    "better."
-)
-_OF_PROBIT = " linear probit: a weighted sum of the features, which a model should beat."
-# Nats; scores of some thousand duels differ by as much by chance.
-LITTLE, _MUCH = 0.01, 0.03
-# Standard errors from which on a gain is not taken for luck, and its key in a table of scores.
-_SURE, GAIN_SE = 2.0, "gain_se"
-# Keys of how many were scored.
-_NUMBERS = ("duels", "choices", "answers")
-# Below, four decimals show a 0.
-_SHOWN_AS_0 = 5e-5
-# Bins of the calibration of ties, each with as many duels.
+# What may be scored, and the key of how many there were.
+DUELS, OUTCOMES, GRADES, CHOICES, RANKINGS = "duels", "outcomes", "grades", "choices", "rankings"
+COUNTED_AS = {DUELS: DUELS, OUTCOMES: DUELS, GRADES: DUELS, CHOICES: CHOICES, RANKINGS: "answers"}
+# Keys of the standard error of a gain in a table of scores, and of what standard errors are over.
+GAIN_SE, SE_OVER = "gain_se", "se_over"
+# Bins of the calibration of ties and grades, each with as many duels.
 TIE_BINS = 10
 # Equal bins of confidence on [0.5, 1], or of the probability of an alternative on [0, 1].
 CALIBRATION_BINS = 10
@@ -58,222 +32,166 @@ CALIBRATION_BINS = 10
 ANSWERED = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 # Whoever gives a duel to the wrong side with more than this is confidently wrong.
 CONFIDENT = 0.9
-# Nats by which a linear probit differs from a coin where it knows of no feature and no covariate.
-_COIN_WITHIN = 1e-9
 
-
-def is_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the linear probit is but a coin, as where nothing is known of the items.
-
-    :param scores: as by `score`, by predictor.
-    """
-    probit, coin = scores.get("linear_probit"), scores.get("coin")
-    if not probit or not coin or probit.get("nlp_nats") is None:
-        return False
-    return bool(abs(probit["nlp_nats"] - coin["nlp_nats"]) <= _COIN_WITHIN)
-
-
-def rows_in(scores: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Each predictor of a table of scores, and what its row is called; a linear probit that is but
-    a coin shares the row of the coin."""
-    names = [name for name in scores if not (name == "linear_probit" and is_coin(scores))]
-    rows = [(name, PREDICTOR_NAMES.get(name, name)) for name in names]
-    if len(names) == len(scores):
-        return rows
-    both = f"{PREDICTOR_NAMES['linear_probit']}, {PREDICTOR_NAMES['coin']}"
-    return [(name, both if name == "coin" else label) for name, label in rows]
-
-
-def rivals_in(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What a model is compared with in a sentence: the coin, the linear probit, unless it is but a
-    coin, and Elo where duels have dates.
-
-    :param scores: as by `score`, by predictor.
-    """
-    known = "linear_probit" in scores and not is_coin(scores)
-    found = ["coin"] * ("coin" in scores) + ["linear_probit"] * known + [ELO] * (ELO in scores)
-    return found or ["coin"]
-
-
-def named(predictor: str) -> str:
-    """A predictor in a sentence."""
-    article = "" if predictor in _WITHOUT_ARTICLE else "the "
-    return f"{article}{PREDICTOR_NAMES[predictor]}"
-
-
-def compared(
-    gain: float, other: str, unit: str = "duel", error: float | None = None, number: int = 0
-) -> str:
-    """How a score compares with that of another, after "is" or "are" in a sentence.
-
-    :param gain: nats for each of the `unit` by which it is better.
-    :param other: as in the sentence, such as "the coin".
-    :param error: the standard error of the gain, where it is known.
-    :param number: of how many of the `unit` it is the mean.
-    """
-    if abs(gain) < _SHOWN_AS_0:
-        return f"no better than {other}"
-    more = ", which is little" if abs(gain) < LITTLE else ""
-    if error is not None and abs(gain) < _SURE * error:
-        more += f"; {counted(number, unit)} are too few to rule out luck"
-    within = "" if error is None else f" ± {error:.4f}"
-    return (
-        f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
-        f"{abs(gain):.4f}{within} nats per {unit}{more}"
-    )
-
-
-def compared_scores(
-    scores: Mapping[str, Mapping[str, Any]], who: str, other: str, called: str, unit: str = "duel"
-) -> str:
-    """The same of two predictors in a table of scores, as by `with_errors`.
-
-    :param called: the other one, as in the sentence.
-    """
-    theirs = scores[other]
-    gain = theirs["nlp_nats"] - scores[who]["nlp_nats"]
-    number = next((theirs[name] for name in _NUMBERS if name in theirs), 0)
-    return compared(gain, called, unit, theirs.get(GAIN_SE), number)
-
-
-def no_better_than_a_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a model is hardly better than a coin, on duels that one side won: neither its score
-    nor its accuracy is, to two standard errors, and these leave no room for more. Few duels do not
-    tell.
-    """
-    coin, model = scores.get("coin"), scores.get(AHEAD, scores.get("model"))
-    if coin is None or model is None or coin.get(GAIN_SE) is None:
-        return False
-    gain, error = coin["nlp_nats"] - model["nlp_nats"], _SURE * coin[GAIN_SE]
-    unsure = gain < error and model["accuracy"] <= 0.5 + _luck(model["duels"])
-    return bool(unsure and gain + error < _MUCH)
-
-
-def is_reversed(scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a model is wrong more often than luck explains, to two standard errors."""
-    model = scores.get("model")
-    return model is not None and bool(model["accuracy"] < 0.5 - _luck(model["duels"]))
-
-
-def _luck(number: float) -> float:
-    """By how much the share of a coin may differ from a half, to two standard errors."""
-    return _SURE * 0.5 / float(number) ** 0.5
-
-
-def called_right(
-    scores: Mapping[str, Mapping[str, Any]], what: str = "held-out duel", with_ties: bool = False
-) -> str:
-    """How often the model named the winner, and its rivals, in a sentence.
-
-    :param what: one of the duels, in words.
-    :param with_ties: other duels were tied.
-    """
-    rivals = [
-        f"{named(name)} {100.0 * scores[name]['accuracy']:.1f} %"
-        for name in rivals_in(scores)
-        if name in scores
-    ]
-    model = scores["model"]
-    right = ", ".join([f"{100.0 * model['accuracy']:.1f} %", *rivals])
-    won = " that one side won" if with_ties else ""
-    return f"Of {counted(model['duels'], what)}{won}, the model named the winner in {right}."
-
-
-def legend(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """How to read a table of scores."""
-    return _LEGEND + _OF_PROBIT * ("linear_probit" in rivals_in(scores))
-
-
-def verdict(
-    scores: Mapping[str, Mapping[str, Any]], other: str, unit: str = "duel", who: str = "model"
-) -> str:
-    """By how much one predictor in a table of scores is better than another, as a sentence."""
-    comma = "," if "," in PREDICTOR_NAMES[who] else ""
-    found = compared_scores(scores, who, other, named(other), unit)
-    return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
-
-
-def verdicts(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """By how much the model is better than each rival, on duels that one side won; empty where
-    there are none."""
-    if not scores:
-        return []
-    found = [verdict(scores, rival) for rival in rivals_in(scores)]
-    if AHEAD in scores:
-        found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
-    if any(GAIN_SE in one for one in scores.values()):
-        found[-1] += " (± is a standard error.)"
-    return found
-
-
-def verdicts_on_sets(scores: Mapping[str, Mapping[str, Any]], unit: str) -> list[str]:
-    """The same of choices, or of other answers about sets.
-
-    :param unit: what one of them is called.
-    """
-    rivals = ("equal_shares", "conditional_logit")
-    return [verdict(scores, rival, unit) for rival in rivals if rival in scores]
-
-
-def with_errors(
-    scores: dict[str, dict[str, float | int]],
-    log_probabilities: Mapping[str, FloatArray],
-    counts: npt.ArrayLike,
-) -> dict[str, dict[str, float | int]]:
-    """The scores, those of each rival with `gain_se`: the standard error of the mean difference
-    between its log probabilities and those of the model, updating next to updating.
-
-    :param log_probabilities: (t,) of what was observed, by predictor.
-    :param counts: (t,) how often each was seen.
-    """
-    weights = np.asarray(counts, dtype=np.float64)
-    total = float(weights.sum())
-    found = {}
-    for name, values in scores.items():
-        who = AHEAD if name == ELO_AHEAD else "model"
-        found[name] = values
-        if name in (who, AHEAD) or who not in log_probabilities or total <= 1.0:
-            continue
-        with np.errstate(invalid="ignore"):
-            gain = log_probabilities[who] - log_probabilities[name]
-            left = gain - weights @ gain / total
-            error = float(np.sqrt(weights @ left**2 / (total - 1.0) / total))
-        if np.isfinite(error):
-            found[name] = {**values, GAIN_SE: error}
-    return found
+Score = dict[str, Any]
 
 
 def score(
-    probabilities: npt.ArrayLike | None = None,
+    log_probabilities: npt.ArrayLike,
+    happened: npt.ArrayLike | None = None,
     counts: npt.ArrayLike | None = None,
     *,
-    log_probabilities: npt.ArrayLike | None = None,
-) -> dict[str, float | int]:
-    """Score the probabilities that were given to the observed winners.
+    of: str = "duels",
+    groups: npt.ArrayLike | None = None,
+    se_over: str = "groups",
+) -> Score:
+    """Score the probabilities that were given to what might happen, now that something has.
 
-    :param probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
-    :param counts: (t,) how often each duel was seen, positive; weights every figure. Default all 1.
-    :param log_probabilities: (t,) natural logarithms of the same, used for `nlp_nats` so that far
-        tails stay finite; `probabilities` may then be left out.
-    :return: `accuracy` (a probability of exactly one half counts as half right), `nlp_nats` and
-        `nlp_bits` (mean negative log probability of a duel), `brier` (mean of (1 - p) squared),
-        `calibration_error` (mean gap between confidence max(p, 1 - p) and accuracy over ten equal
-        bins on [0.5, 1]) and `duels` (the sum of counts). Nothing is clipped: a probability of zero
-        makes `nlp_nats` infinite.
-    :raises ValueError: no duels, a value that is not a (log) probability, counts that are not
-        positive, or arrays of unequal length.
+    Nothing is clipped: a probability of zero of what happened makes `nlp_nats` infinite.
+
+    :param log_probabilities: (t, k) natural logarithms of the probability of each outcome, of which
+        each row adds up to 1: -inf of alternatives that a set has not. Of duels and rankings (t,)
+        suffice, of what happened alone.
+    :param happened: (t,) the place of what happened, from 0; by default the first.
+    :param counts: (t,) how often each was seen, positive; weights every figure. Default all 1.
+    :param of: what is scored: `duels` that one side won, `outcomes` (that the winner, or either
+        side of a tie, wins, ties or loses: 3 columns), `grades` (worst first), `choices` among
+        alternatives, or `rankings` and other whole answers.
+    :param groups: (t,) labels of what each is of, or (t, m) of several, such as both items; see
+        `standard_error`.
+    :param se_over: what the groups are called.
+    :return: `nlp_nats` and `nlp_bits`, the mean negative log probability of what happened;
+        `nlp_se`, the standard error of the first, NaN where it is not known, and `se_over`, what it
+        is over; and how many there were, by the counts (`duels`, `choices` or `answers`). But for
+        rankings `accuracy`, of choices called `hit_rate` (what happened had the largest
+        probability; equal ones share), and `brier` (mean of the sum over outcomes of (p - 1 or 0)
+        squared, Brier 1950; of duels half of it, (1 - p) squared). `calibration_error`: of duels
+        the mean gap between confidence max(p, 1 - p) and accuracy over ten equal bins on [0.5, 1];
+        of choices that between probability and share chosen over ten equal bins of an alternative's
+        probability on [0, 1]; of grades the mean over them of that between predicted and observed
+        share over ten bins of equally many duels by predicted probability. Of outcomes `tie_rate`,
+        `predicted_tie_rate`, `tie_calibration_error` (as that of a grade) and `ties`. Of grades
+        `mean_distance`, in levels, from the median of the prediction.
+    :raises ValueError: nothing to score, arrays of another shape, what are not logarithms of
+        probabilities that add up to 1, a place that there is not, counts that are not positive.
     """
-    p, log_p, weights = _checked(probabilities, counts, log_probabilities)
-    total = float(weights.sum())
-    nlp = float(-(weights @ log_p) / total)
-    return {
-        "accuracy": float(weights @ _right(p) / total),
-        "nlp_nats": nlp + 0.0,  # no minus sign on a perfect zero
-        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
-        "brier": float(weights @ (1.0 - p) ** 2 / total),
-        "calibration_error": calibration_error(_bins(p, weights)),
-        "duels": round(total),
+    return _scored(_Seen.of(log_probabilities, happened, counts, of), of, groups, se_over)
+
+
+def _scored(seen: _Seen, of: str, groups: npt.ArrayLike | None, se_over: str) -> Score:
+    p, place, weights = seen.p, seen.place, seen.weights
+    total, number = float(weights.sum()), COUNTED_AS[of]
+    nlp = float(-(weights @ seen.log_happened) / total) + 0.0  # no minus sign on a perfect zero
+    figures: Score = {
+        "nlp_nats": nlp,
+        "nlp_bits": nlp / float(np.log(2.0)),
+        "nlp_se": standard_error(seen.log_happened, weights, groups),
+        SE_OVER: number if groups is None else se_over,
+        number: round(total),
     }
+    if of == RANKINGS:
+        return figures
+    came_true = np.arange(p.shape[1]) == place[:, None]
+    brier = float(weights @ ((p - came_true) ** 2).sum(1) / total)
+    figures["hit_rate" if of == CHOICES else "accuracy"] = float(weights @ seen.right / total)
+    figures["brier"] = 0.5 * brier if of == DUELS else brier
+    if of == OUTCOMES:
+        tied = came_true[:, 1]
+        figures["tie_rate"] = float(weights @ tied / total)
+        figures["predicted_tie_rate"] = float(weights @ p[:, 1] / total)
+        figures["tie_calibration_error"] = _gap(p[:, 1], tied, weights)
+        figures["ties"] = round(float(weights @ tied))
+    elif of == GRADES:
+        gaps = [_gap(p[:, k], came_true[:, k], weights) for k in range(p.shape[1])]
+        median = np.sum(np.cumsum(p, 1) < 0.5, 1)
+        figures["calibration_error"] = float(np.mean(gaps))
+        figures["mean_distance"] = float(weights @ np.abs(median - place) / total)
+    else:
+        figures["calibration_error"] = calibration_error(seen.bins(of))
+    return figures
+
+
+def score_each(
+    log_probabilities: Mapping[str, FloatArray],
+    happened: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    of: str = "duels",
+    groups: npt.ArrayLike | None = None,
+    se_over: str = "groups",
+) -> dict[str, Score]:
+    """`score` of several predictors, those of each rival with `gain_se`: the standard error of the
+    mean difference between its log probabilities and those of the model, updating next to updating,
+    where it is known.
+
+    :param log_probabilities: by predictor; the others are as for `score`.
+    """
+    seen = {
+        name: _Seen.of(values, happened, counts, of) for name, values in log_probabilities.items()
+    }
+    found = {name: _scored(each, of, groups, se_over) for name, each in seen.items()}
+    for name, each in seen.items():
+        who = AHEAD if name == ELO_AHEAD else MODEL
+        if name in (who, AHEAD) or who not in seen:
+            continue
+        with np.errstate(invalid="ignore"):
+            gain = seen[who].log_happened - each.log_happened
+        error = standard_error(gain, each.weights, groups)
+        if np.isfinite(error):
+            found[name][GAIN_SE] = error
+    return found
+
+
+def standard_error(
+    values: FloatArray, counts: npt.ArrayLike | None = None, groups: npt.ArrayLike | None = None
+) -> float:
+    """Standard error of the mean of values, NaN where it is not finite or of less than two groups.
+
+    Values of one group are not independent (Liang & Zeger 1986). Where each is of several groups,
+    those are not that have one in common, as duels of one item (Aronow, Samii & Assenova 2015). As
+    few groups tell little, it is never below that of independent values (Angrist & Pischke 2009).
+
+    :param values: (t,).
+    :param counts: (t,) how often each was seen, positive; default all 1.
+    :param groups: (t,) labels of the group of each, or (t, m) of several, as numbers of which -1 is
+        none; by default each that was seen is by itself.
+    :raises ValueError: groups of another shape.
+    """
+    weights = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=np.float64)
+    total = float(weights.sum())
+    mean = float(weights @ values / total)
+    if not np.isfinite(mean):
+        return float("nan")
+    left = weights * (values - mean)
+    alone = _spread(float(left @ (values - mean)), total)
+    if groups is None:
+        return float(np.sqrt(alone) / total)
+    codes = _group_codes(groups, len(values))
+    own, place = np.unique(codes, axis=0, return_inverse=True)
+    sums, there = np.bincount(place.reshape(-1), left), own >= 0
+    of_groups = np.bincount(own[there], np.broadcast_to(sums[:, None], own.shape)[there])
+    # Values of the very same groups are counted in each of these, but are to count once.
+    together = float(of_groups @ of_groups - (there.sum(1) - 1) @ sums**2)
+    number = min(len(np.unique(own[there])), len(own))
+    return float(np.sqrt(np.maximum(alone, _spread(together, number))) / total)
+
+
+def _spread(squares: float, number: float) -> float:
+    """Squares about a mean that so many gave, as about the true one."""
+    return squares * number / (number - 1.0) if number > 1.0 else float("nan")
+
+
+def _group_codes(groups: npt.ArrayLike, rows: int) -> IntArray:
+    """(rows, m) labels as numbers in ascending order, -1 in place of what is there again."""
+    labels = np.asarray(groups)
+    if labels.ndim not in (1, 2) or len(labels) != rows:
+        raise ValueError(f"groups has shape {labels.shape} for {rows} rows; give those of each.")
+    if labels.ndim == 1 or not np.issubdtype(labels.dtype, np.integer):
+        labels = np.unique(labels, return_inverse=True)[1]
+    found = np.sort(labels.reshape(rows, -1), 1)
+    again = found[:, 1:] == found[:, :-1]
+    found[:, 1:][again] = -1
+    return np.sort(found, 1)
 
 
 @dataclass(frozen=True)
@@ -302,27 +220,25 @@ def calibration_error(bins: Sequence[CalibrationBin]) -> float:
 
 
 def calibration_bins(
-    log_probabilities: npt.ArrayLike | None = None,
+    log_probabilities: npt.ArrayLike,
+    happened: npt.ArrayLike | None = None,
     counts: npt.ArrayLike | None = None,
     *,
-    probabilities: npt.ArrayLike | None = None,
+    of: str = "duels",
 ) -> tuple[CalibrationBin, ...]:
-    """The bins behind the calibration error of `score`, those that have duels.
+    """The bins behind the calibration error of `score`, those that have something in them.
 
-    :param log_probabilities: (t,) natural logarithms of P(observed winner wins).
-    :param counts: (t,) how often each duel was seen; default all 1.
-    :param probabilities: (t,) in place of their logarithms.
+    Alternatives of probability 0 that were not chosen are taken for those that a set has not.
+
+    :param log_probabilities: as for `score`, as are the others.
+    :param of: `duels` or `choices`.
     :raises ValueError: what `score` raises.
     """
-    p, _, weights = _checked(probabilities, counts, log_probabilities)
-    return _bins(p, weights)
+    return _Seen.of(log_probabilities, happened, counts, of).bins(of)
 
 
 def abstention_curve(
-    log_probabilities: npt.ArrayLike | None = None,
-    counts: npt.ArrayLike | None = None,
-    *,
-    probabilities: npt.ArrayLike | None = None,
+    log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None
 ) -> dict[float, float]:
     """The share that is right among the duels of which the model is surest, for tenths of all.
 
@@ -332,14 +248,13 @@ def abstention_curve(
 
     :param log_probabilities: (t,) natural logarithms of P(observed winner wins).
     :param counts: (t,) how often each duel was seen; default all 1.
-    :param probabilities: (t,) in place of their logarithms.
     :return: By the share answered, from 1 to 0.1, the share of those that is right.
     :raises ValueError: what `score` raises.
     """
-    p, _, weights = _checked(probabilities, counts, log_probabilities)
-    sure, place = np.unique(-np.maximum(p, 1.0 - p), return_inverse=True)
-    number = np.bincount(place.reshape(-1), weights, len(sure))
-    right = np.bincount(place.reshape(-1), weights * _right(p), len(sure))
+    seen = _Seen.of(log_probabilities, None, counts)
+    sure, place = np.unique(-seen.p.max(1), return_inverse=True)
+    number = np.bincount(place.reshape(-1), seen.weights, len(sure))
+    right = np.bincount(place.reshape(-1), seen.weights * seen.right, len(sure))
     reached, hits = np.cumsum(number), np.cumsum(right)
     asked = np.array(ANSWERED) * reached[-1]
     found = np.interp(asked, np.append(0.0, reached), np.append(0.0, hits)) / asked
@@ -351,12 +266,13 @@ def median_nlp(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = 
 
     :raises ValueError: what `score` raises.
     """
-    _, log_p, weights = _checked(None, counts, log_probabilities)
-    order = np.argsort(-log_p)
-    reached = np.cumsum(weights[order])
+    seen = _Seen.of(log_probabilities, None, counts)
+    order = np.argsort(-seen.log_happened)
+    reached = np.cumsum(seen.weights[order])
     # The middle two of all duels, which are one where their number is odd.
     middle = [(reached[-1] - 1.0) // 2.0, reached[-1] // 2.0]
-    return float(np.mean(-log_p[order][np.searchsorted(reached, middle, side="right")])) + 0.0
+    both = -seen.log_happened[order][np.searchsorted(reached, middle, side="right")]
+    return float(np.mean(both)) + 0.0
 
 
 def confident_errors(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> int:
@@ -364,8 +280,8 @@ def confident_errors(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | N
 
     :raises ValueError: what `score` raises.
     """
-    p, _, weights = _checked(None, counts, log_probabilities)
-    return round(float(weights[1.0 - p > CONFIDENT].sum()))
+    seen = _Seen.of(log_probabilities, None, counts)
+    return round(float(seen.weights[seen.p[:, 1] > CONFIDENT].sum()))
 
 
 def auc(
@@ -385,7 +301,8 @@ def auc(
     :param rng: of the coins.
     :raises ValueError: what `score` raises.
     """
-    p, log_p, weights = _checked(None, counts, log_probabilities)
+    seen = _Seen.of(log_probabilities, None, counts)
+    log_p, weights = seen.log_happened, seen.weights
     with np.errstate(divide="ignore"):
         log_odds = log_p - np.log(-np.expm1(log_p))  # apart where p rounds to 1
     log_odds = np.round(log_odds, 10)  # so that p and 1 - (1 - p) are equal
@@ -395,7 +312,7 @@ def auc(
         return float("nan")
     values = np.concatenate([log_odds, -log_odds])
     _, level = np.unique(values, return_inverse=True)  # scikit-learn takes no infinities
-    won = np.repeat([True, False], len(p))
+    won = np.repeat([True, False], len(log_p))
     return float(
         metrics.roc_auc_score(won, level.reshape(-1), sample_weight=np.concatenate([yes, no]))
     )
@@ -406,123 +323,109 @@ def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
     NaN where either is constant.
 
-    :raises ValueError: arrays of unequal length, or nothing in them.
+    :raises ValueError: arrays of another shape or of unequal length, or nothing in them.
     """
-    known, guess = _vector(utilities, "utilities"), _vector(predicted, "predicted")
-    if len(known) != len(guess):
-        raise ValueError(f"{len(known)} utilities for {len(guess)} predictions; give as many.")
+    known, guess = (np.asarray(values, dtype=np.float64) for values in (utilities, predicted))
+    if known.ndim != 1 or known.shape != guess.shape or not len(known):
+        raise ValueError(
+            f"There are {known.shape} utilities for {guess.shape} predictions; give as many of "
+            "both, at least one."
+        )
     return float(stats.kendalltau(known, guess).statistic)
 
 
-def _right(p: FloatArray) -> FloatArray:
-    return np.where(p > 0.5, 1.0, np.where(p == 0.5, 0.5, 0.0))
+class _Seen(NamedTuple):
+    """Probabilities of what might happen, and what did."""
 
+    p: FloatArray
+    """(t, k); where only what happened is known, that and the rest."""
+    log_happened: FloatArray
+    """(t,) of what happened."""
+    place: IntArray
+    """(t,) where that is in `p`."""
+    weights: FloatArray
+    """(t,)."""
 
-def _bins(p: FloatArray, weights: FloatArray) -> tuple[CalibrationBin, ...]:
-    confidence = np.maximum(p, 1.0 - p)
-    scale = 2.0 * CALIBRATION_BINS
-    bins = np.minimum(((confidence - 0.5) * scale).astype(int), CALIBRATION_BINS - 1)
-    number, sure, right = (
-        np.bincount(bins, weights=weights * each, minlength=CALIBRATION_BINS)
-        for each in (np.ones(len(p)), confidence, _right(p))
-    )
-    return tuple(
-        CalibrationBin(
-            lower=0.5 + k / scale,
-            upper=0.5 + (k + 1) / scale,
-            duels=float(number[k]),
-            confidence=float(sure[k] / number[k]),
-            accuracy=float(right[k] / number[k]),
-        )
-        for k in np.flatnonzero(number)
-    )
-
-
-def _checked(
-    probabilities: npt.ArrayLike | None,
-    counts: npt.ArrayLike | None,
-    log_probabilities: npt.ArrayLike | None,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Probabilities, their logarithms and weights, (t,) each."""
-    if probabilities is None and log_probabilities is None:
-        raise ValueError("Nothing to score; give probabilities or log_probabilities.")
-    log_p = None
-    if log_probabilities is not None:
-        log_p = _vector(log_probabilities, "log_probabilities")
-        _refuse(log_p, ~(log_p <= 0.0), "log_probabilities", "give values of at most 0")
-    p = np.exp(log_p) if log_p is not None else np.empty(0)
-    if probabilities is not None:
-        p = _vector(probabilities, "probabilities")
-        _refuse(p, ~((p >= 0.0) & (p <= 1.0)), "probabilities", "give values within [0, 1]")
-    if log_p is None:
-        with np.errstate(divide="ignore"):
-            log_p = np.log(p)
-    elif len(log_p) != len(p):
-        raise ValueError(
-            f"log_probabilities has {len(log_p)} entries but probabilities has {len(p)}; give one "
-            "of each per duel."
-        )
-    weights = np.ones(len(p)) if counts is None else _vector(counts, "counts")
-    if len(weights) != len(p):
-        raise ValueError(f"counts has {len(weights)} entries for {len(p)} duels; give one each.")
-    _refuse(weights, ~((weights > 0) & np.isfinite(weights)), "counts", "give positive numbers")
-    return p, log_p, weights
-
-
-def score_outcomes(
-    log_probabilities: npt.ArrayLike, ties: npt.ArrayLike, counts: npt.ArrayLike | None = None
-) -> dict[str, float | int]:
-    """Score the probabilities of win, tie and loss that were given to duels, won or tied.
-
-    :param log_probabilities: (t, 3) natural logarithms of the probabilities that the observed
-        winner (of a tie either side) wins, ties and loses; they add up to 1.
-    :param ties: (t,) which duels were tied; all others were won.
-    :param counts: (t,) how often each duel was seen, positive; default all 1.
-    :return: `accuracy` (the outcome had the largest of the three probabilities; equal ones share),
-        `nlp_nats` and `nlp_bits` (mean negative log probability of the outcome), `tie_rate` and
-        `predicted_tie_rate`, `tie_calibration_error` (mean gap between predicted and observed share
-        of ties over ten bins of equally many duels by predicted probability), `ties` and `duels`
-        (sums of counts).
-    :raises ValueError: no duels, arrays of another shape, probabilities that do not add up to 1,
-        counts that are not positive.
-    """
-    log_p = np.asarray(log_probabilities, dtype=np.float64)
-    if log_p.ndim != 2 or log_p.shape[1] != 3 or len(log_p) == 0:
-        raise ValueError(
-            f"log_probabilities has shape {log_p.shape}; give (t, 3) for at least one duel."
-        )
-    tied = np.asarray(ties, dtype=bool)
-    weights = np.ones(len(log_p)) if counts is None else _vector(counts, "counts")
-    for label, values in (("ties", tied), ("counts", weights)):
-        if values.shape != (len(log_p),):
+    @classmethod
+    def of(
+        cls,
+        log_probabilities: npt.ArrayLike,
+        happened: npt.ArrayLike | None,
+        counts: npt.ArrayLike | None,
+        of: str = "duels",
+    ) -> _Seen:
+        """Arguments of `score`, checked."""
+        if of not in COUNTED_AS:
+            raise ValueError(f"of is {of!r}; give {', '.join(COUNTED_AS)}.")
+        log_p, one = np.asarray(log_probabilities, dtype=np.float64), COUNTED_AS[of][:-1]
+        alone = log_p.ndim == 1 and of in (DUELS, RANKINGS)
+        columns = {DUELS: 2, OUTCOMES: 3}.get(of)
+        if not (alone or (log_p.ndim == 2 and columns in (None, log_p.shape[1]))) or not log_p.size:
+            wanted = f"({one}s, {'outcomes' if columns is None else columns})"
             raise ValueError(
-                f"{label} has shape {values.shape} for {len(log_p)} duels; give one each."
+                f"log_probabilities has shape {log_p.shape}; give {wanted} for at least one {one}."
             )
-    _refuse(weights, ~((weights > 0) & np.isfinite(weights)), "counts", "give positive numbers")
-    p = np.exp(log_p)
-    wrong = np.flatnonzero(~(np.abs(p.sum(1) - 1.0) <= 1e-6))
-    if wrong.size:
-        raise ValueError(
-            f"The probabilities of duel {wrong[0]} add up to {p[wrong[0]].sum()}; give those of "
-            "win, tie and loss, which add up to 1."
+        t = len(log_p)
+        place = np.zeros(t, np.int64) if happened is None else np.asarray(happened)
+        weights = np.ones(t) if counts is None else np.asarray(counts, dtype=np.float64)
+        for label, values in (("happened", place), ("counts", weights)):
+            if values.shape != (t,):
+                raise ValueError(
+                    f"{label} has shape {values.shape} for {t} {one}s; give one of each."
+                )
+        k = 1 if alone else log_p.shape[1]
+        there = (place >= 0) & (place < k) & (place == np.floor(place))
+        _refuse(place, ~there, "happened", one, f"give places from 0 to {k - 1}")
+        _refuse(
+            weights, ~((weights > 0) & np.isfinite(weights)), "counts", one, "give positive numbers"
+        )
+        place = place.astype(np.int64)
+        p = np.exp(log_p)
+        if alone:
+            _refuse(log_p, ~(log_p <= 0.0), "log_probabilities", one, "give values of at most 0")
+            return cls(np.stack([p, 1.0 - p], 1), log_p, place, weights)
+        together = p.sum(1)
+        remedy = "give logarithms of those of all outcomes, which add up to 1"
+        wrong = ~(np.abs(together - 1.0) <= 1e-6)
+        _refuse(together, wrong, "The sum of probabilities", one, remedy)
+        return cls(p, log_p[np.arange(t), place], place, weights)
+
+    @property
+    def right(self) -> FloatArray:
+        """(t,) whether what happened had the largest probability; equal ones share."""
+        best = self.p == self.p.max(1, keepdims=True)
+        hit = best[np.arange(len(best)), self.place]
+        return np.where(hit, 1.0 / best.sum(1), 0.0)
+
+    def bins(self, of: str) -> tuple[CalibrationBin, ...]:
+        """Of the confidence of duels, or the probabilities of all alternatives."""
+        value, hit, weight, lowest = self.p.max(1), self.right, self.weights, 0.5
+        if of != DUELS:
+            chosen = np.arange(self.p.shape[1]) == self.place[:, None]
+            there = (self.p > 0.0) | chosen
+            value, hit, lowest = self.p[there], chosen[there].astype(np.float64), 0.0
+            weight = np.broadcast_to(weight[:, None], there.shape)[there]
+        scale = CALIBRATION_BINS / (1.0 - lowest)
+        bins = np.minimum(((value - lowest) * scale).astype(int), CALIBRATION_BINS - 1)
+        number, stated, seen = (
+            np.bincount(bins, weights=weight * each, minlength=CALIBRATION_BINS)
+            for each in (np.ones(len(value)), value, hit)
+        )
+        return tuple(
+            CalibrationBin(
+                lower=lowest + k / scale,
+                upper=lowest + (k + 1) / scale,
+                duels=float(number[k]),
+                confidence=float(stated[k] / number[k]),
+                accuracy=float(seen[k] / number[k]),
+            )
+            for k in np.flatnonzero(number)
         )
 
-    total = float(weights.sum())
-    outcome = np.where(tied, 1, 0)
-    rows = np.arange(len(p))
-    best = p == p.max(1, keepdims=True)
-    right = np.where(best[rows, outcome], 1.0 / best.sum(1), 0.0)
-    nlp = float(-(weights @ log_p[rows, outcome]) / total)
-    return {
-        "accuracy": float(weights @ right / total),
-        "nlp_nats": nlp + 0.0,
-        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
-        "tie_rate": float(weights @ tied / total),
-        "predicted_tie_rate": float(weights @ p[:, 1] / total),
-        "tie_calibration_error": _gap(p[:, 1], tied, weights),
-        "ties": round(float(weights @ tied)),
-        "duels": round(total),
-    }
+
+def _refuse(values: npt.NDArray[Any], bad: BoolArray, label: str, one: str, remedy: str) -> None:
+    for row in np.flatnonzero(bad)[:1]:
+        raise ValueError(f"{label} has {values[row]} in {one} {row}; {remedy}.")
 
 
 def _gap(p: FloatArray, happened: BoolArray, weights: FloatArray) -> float:
@@ -534,233 +437,6 @@ def _gap(p: FloatArray, happened: BoolArray, weights: FloatArray) -> float:
     edges = np.unique(p[order[np.minimum(at, len(p) - 1)]])
     gap = np.bincount(np.digitize(p, edges), weights=weights * (p - happened))
     return float(np.abs(gap).sum() / total)
-
-
-def score_grades(
-    log_probabilities: npt.ArrayLike, grades: npt.ArrayLike, counts: npt.ArrayLike | None = None
-) -> dict[str, float | int]:
-    """Score the probabilities of L grades that were given to duels.
-
-    :param log_probabilities: (t, L) natural logarithms, worst grade first; they add up to 1.
-    :param grades: (t,) the place of the observed one, from 0.
-    :param counts: (t,) how often each duel was seen, positive; default all 1.
-    :return: `accuracy` (the grade had the largest probability; equal ones share), `nlp_nats` and
-        `nlp_bits` (mean negative log probability of the grade), `calibration_error` (mean over the
-        grades of the gap between predicted and observed share over ten bins of equally many duels
-        by predicted probability), `mean_distance` (of the grade, in levels, from the median of
-        the prediction) and `duels`.
-    :raises ValueError: no duels, arrays of another shape, probabilities that do not add up to 1, a
-        grade that there is not, counts that are not positive.
-    """
-    log_p = np.asarray(log_probabilities, dtype=np.float64)
-    if log_p.ndim != 2 or log_p.shape[1] < 2 or len(log_p) == 0:
-        raise ValueError(
-            f"log_probabilities has shape {log_p.shape}; give (t, grades) for at least one duel."
-        )
-    place = np.asarray(grades)
-    weights = np.ones(len(log_p)) if counts is None else _vector(counts, "counts")
-    for label, values in (("grades", place), ("counts", weights)):
-        if values.shape != (len(log_p),):
-            raise ValueError(
-                f"{label} has shape {values.shape} for {len(log_p)} duels; give one each."
-            )
-    outside = (place < 0) | (place >= log_p.shape[1])
-    _refuse(place, outside, "grades", f"give places from 0 to {log_p.shape[1] - 1}")
-    _refuse(weights, ~((weights > 0) & np.isfinite(weights)), "counts", "give positive numbers")
-    p = np.exp(log_p)
-    wrong = np.flatnonzero(~(np.abs(p.sum(1) - 1.0) <= 1e-6))
-    if wrong.size:
-        raise ValueError(
-            f"The probabilities of duel {wrong[0]} add up to {p[wrong[0]].sum()}; give those of "
-            "all grades, which add up to 1."
-        )
-    total, rows = float(weights.sum()), np.arange(len(p))
-    best = p == p.max(1, keepdims=True)
-    right = np.where(best[rows, place], 1.0 / best.sum(1), 0.0)
-    nlp = float(-(weights @ log_p[rows, place]) / total)
-    median = np.sum(np.cumsum(p, 1) < 0.5, 1)
-    gaps = [_gap(p[:, k], place == k, weights) for k in range(p.shape[1])]
-    return {
-        "accuracy": float(weights @ right / total),
-        "nlp_nats": nlp + 0.0,
-        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
-        "calibration_error": float(np.mean(gaps)),
-        "mean_distance": float(weights @ np.abs(median - place) / total),
-        "duels": round(total),
-    }
-
-
-def score_choices(
-    probabilities: npt.ArrayLike | None,
-    chosen: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    log_probabilities: npt.ArrayLike | None = None,
-    people: npt.ArrayLike | None = None,
-) -> dict[str, float | int]:
-    """Score the probabilities that were given to the alternatives of sets.
-
-    :param probabilities: (b, k) of each alternative, 0 of those that a set has not; each row adds
-        up to 1. None with their logarithms.
-    :param chosen: (b,) the place of the chosen one, from 0.
-    :param counts: (b,) how often each choice was seen, positive; default all 1.
-    :param log_probabilities: (b, k) natural logarithms of the same, used for `nlp_nats` so that far
-        tails stay finite.
-    :param people: (b,) labels: who chose. Choices of one person are not independent, and with them
-        the standard error is over people.
-    :return: `nlp_nats` (mean negative log probability of what was chosen) and `nlp_se`, its
-        standard error, NaN of a single choice or person and where `nlp_nats` is infinite;
-        `hit_rate` (the chosen one had the largest probability; equal ones share), `brier` (mean
-        over choices of the sum over alternatives of (p - 1 or 0) squared, Brier 1950),
-        `calibration_error` (mean gap between probability and share chosen, over ten equal bins of
-        the probability of an alternative on [0, 1]) and `choices` (the sum of counts). Nothing is
-        clipped: a probability of zero makes `nlp_nats` infinite.
-    :raises ValueError: no choices, arrays of another shape, probabilities that do not add up to 1,
-        a place that there is not, counts that are not positive.
-    """
-    p, log_p, place, weights = _checked_choices(probabilities, chosen, counts, log_probabilities)
-    total, rows = float(weights.sum()), np.arange(len(p))
-    best = p == p.max(1, keepdims=True)
-    hit = np.where(best[rows, place], 1.0 / best.sum(1), 0.0)
-    happened = np.arange(p.shape[1]) == place[:, None]
-    return {
-        **_mean_loss(-log_p[rows, place], weights, people),
-        "hit_rate": float(weights @ hit / total),
-        "brier": float(weights @ ((p - happened) ** 2).sum(1) / total),
-        "calibration_error": calibration_error(_bins_of_choices(p, place, weights)),
-        "choices": round(total),
-    }
-
-
-def choice_calibration_bins(
-    probabilities: npt.ArrayLike | None,
-    chosen: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    log_probabilities: npt.ArrayLike | None = None,
-) -> tuple[CalibrationBin, ...]:
-    """The bins behind the calibration error of `score_choices`, those that have alternatives.
-
-    Those of probability 0 that were not chosen are taken for alternatives that a set has not.
-
-    :param probabilities: as for `score_choices`.
-    :param chosen: as for `score_choices`.
-    :param counts: as for `score_choices`.
-    :param log_probabilities: as for `score_choices`.
-    :raises ValueError: what `score_choices` raises.
-    """
-    p, _, place, weights = _checked_choices(probabilities, chosen, counts, log_probabilities)
-    return _bins_of_choices(p, place, weights)
-
-
-def score_answers(
-    log_probabilities: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    people: npt.ArrayLike | None = None,
-) -> dict[str, float | int]:
-    """Score the probabilities that were given to whole answers, such as rankings.
-
-    :param log_probabilities: (b,) natural logarithms, of the answers that were given.
-    :param counts: (b,) how often each was seen, positive; default all 1.
-    :param people: as for `score_choices`.
-    :return: `nlp_nats` and `nlp_se` as of `score_choices`, for an answer, and `answers` (the sum of
-        counts).
-    :raises ValueError: no answers, values above 0, counts that are not positive, arrays of unequal
-        length.
-    """
-    _, log_p, weights = _checked(None, counts, log_probabilities)
-    return {**_mean_loss(-log_p, weights, people), "answers": round(float(weights.sum()))}
-
-
-def _mean_loss(
-    loss: FloatArray, weights: FloatArray, people: npt.ArrayLike | None
-) -> dict[str, float]:
-    """The mean of losses (b,), each seen so often, and its standard error."""
-    total = float(weights.sum())
-    mean = float(weights @ loss / total)
-    if not np.isfinite(mean):  # something had no probability
-        return {"nlp_nats": mean, "nlp_se": float("nan")}
-    if people is None:
-        units, squares = total, float(weights @ (loss - mean) ** 2)
-    else:
-        who = np.asarray(people)
-        if who.shape != loss.shape:
-            raise ValueError(
-                f"people has shape {who.shape} for {len(loss)} answers; give who answered each."
-            )
-        _, code = np.unique(who, return_inverse=True)
-        sums = np.bincount(code.reshape(-1), weights * (loss - mean))
-        units, squares = float(len(sums)), float(sums @ sums)
-    error = np.sqrt(squares * units / (units - 1.0)) / total if units > 1.0 else np.nan
-    return {"nlp_nats": mean + 0.0, "nlp_se": float(error)}
-
-
-def _bins_of_choices(
-    p: FloatArray, place: IntArray, weights: FloatArray
-) -> tuple[CalibrationBin, ...]:
-    happened = np.arange(p.shape[1]) == place[:, None]
-    there = (p > 0.0) | happened
-    share, one = p[there], happened[there]
-    weight = np.broadcast_to(weights[:, None], p.shape)[there]
-    bins = np.minimum((share * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    number, said, seen = (
-        np.bincount(bins, weights=weight * each, minlength=CALIBRATION_BINS)
-        for each in (np.ones(len(share)), share, one)
-    )
-    return tuple(
-        CalibrationBin(
-            lower=k / CALIBRATION_BINS,
-            upper=(k + 1) / CALIBRATION_BINS,
-            duels=float(number[k]),
-            confidence=float(said[k] / number[k]),
-            accuracy=float(seen[k] / number[k]),
-        )
-        for k in np.flatnonzero(number)
-    )
-
-
-def _checked_choices(
-    probabilities: npt.ArrayLike | None,
-    chosen: npt.ArrayLike,
-    counts: npt.ArrayLike | None,
-    log_probabilities: npt.ArrayLike | None,
-) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-    """Probabilities and their logarithms, (b, k), chosen places and weights, (b,) each."""
-    if probabilities is None and log_probabilities is None:
-        raise ValueError("Nothing to score; give probabilities or log_probabilities.")
-    given = probabilities if log_probabilities is None else log_probabilities
-    log_p = np.asarray(given, dtype=np.float64)
-    p = np.exp(log_p) if probabilities is None else np.asarray(probabilities, dtype=np.float64)
-    if log_probabilities is None:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_p = np.log(p)
-    if p.ndim != 2 or not p.size or p.shape != log_p.shape:
-        raise ValueError(
-            f"The probabilities have shape {p.shape} and their logarithms {log_p.shape}; give "
-            "(choices, alternatives) for at least one choice."
-        )
-    place = np.asarray(chosen)
-    weights = np.ones(len(p)) if counts is None else _vector(counts, "counts")
-    for label, values in (("chosen", place), ("counts", weights)):
-        if values.shape != (len(p),):
-            raise ValueError(
-                f"{label} has shape {values.shape} for {len(p)} choices; give one each."
-            )
-    for i in np.flatnonzero(~(np.all(p >= 0.0, 1) & (np.abs(p.sum(1) - 1.0) <= 1e-6)))[:1]:
-        raise ValueError(
-            f"The probabilities of choice {i} are {p[i].tolist()}; give numbers of at least 0 that "
-            "add up to 1."
-        )
-    for i in np.flatnonzero(~((place >= 0) & (place < p.shape[1]) & (place == np.floor(place))))[
-        :1
-    ]:
-        raise ValueError(
-            f"chosen has {place[i]} for choice {i}; give a place from 0 to {p.shape[1] - 1}."
-        )
-    for i in np.flatnonzero(~((weights > 0.0) & np.isfinite(weights)))[:1]:
-        raise ValueError(f"counts has {weights[i]} for choice {i}; give positive numbers.")
-    return p, log_p, place.astype(np.int64), weights
 
 
 def constant_grades(counts: npt.ArrayLike, has_ties: bool, rows: int) -> FloatArray:
@@ -782,19 +458,3 @@ def constant_shares(tie_rate: float, rows: int) -> FloatArray:
     with np.errstate(divide="ignore"):
         row = np.log([0.5 * (1.0 - tie_rate), tie_rate, 0.5 * (1.0 - tie_rate)])
     return np.tile(row, (rows, 1))
-
-
-def _vector(values: npt.ArrayLike, label: str) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or len(array) == 0:
-        raise ValueError(
-            f"{label} has shape {array.shape}; give a one-dimensional array with one entry per "
-            "duel, and at least one duel."
-        )
-    return array
-
-
-def _refuse(values: FloatArray, bad: BoolArray, label: str, remedy: str) -> None:
-    rows = np.flatnonzero(bad)
-    if rows.size:
-        raise ValueError(f"{label} has {values[rows[0]]} in duel {rows[0]}; {remedy}.")

@@ -1,6 +1,7 @@
-"""One scorer: what a model, a linear probit and a coin give to duels whose outcomes are known.
+"""One scorer: what a model and its rivals say of events whose outcomes are known.
 
-Duels come as rows with features, one chunk where they are in memory and many where they are read.
+Events come in chunks: duels as rows with features, which are here, and answers about sets, which
+are in `sparse_prefgp.analysis.answers`.
 """
 
 from __future__ import annotations
@@ -8,23 +9,28 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import (
+    CHOICES,
+    DUELS,
+    GRADES,
+    MODEL,
+    OUTCOMES,
+    RANKINGS,
+    Score,
     constant_grades,
     constant_shares,
-    score,
-    score_grades,
-    score_outcomes,
-    with_errors,
+    score_each,
 )
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Events
+from sparse_prefgp.data.splits import Grouping
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.outcomes import label_columns, labelled_for, places_of
@@ -32,9 +38,9 @@ from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 Baseline = LinearProbit | Coin
-Scores = dict[str, dict[str, float | int]]
+Scores = dict[str, Score]
 
-MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
+LINEAR_PROBIT, COIN = "linear_probit", "coin"
 CONSTANT_SHARES = "constant_shares"
 # Of the training duels, and of those that are scored: from these shares on they are the same; and
 # how often duels are there on average where chance alone could reach them.
@@ -77,6 +83,57 @@ class ScoredRows(NamedTuple):
     """(k,) in days since 1970; None where they are not known."""
     labels: Mapping[str, npt.NDArray[np.object_]] = field(default_factory=dict)
     """(k,) more labels of each, by their columns."""
+    event: IntArray | None = None
+    """(k,) number of the event that each is of."""
+
+    def known(self, model: Predicts | None, outcomes: bool) -> dict[str, Known]:
+        """Who won, and where they are asked for the outcomes and the grades that the model knows.
+
+        :raises ValueError: grades of more levels than the model has.
+        """
+        number = len(self.counts)
+        tied = np.zeros(number, dtype=bool) if self.ties is None else self.ties
+        event = np.arange(number) if self.event is None else self.event
+
+        def of(mask: BoolArray, happened: IntArray) -> Known:
+            rows = np.flatnonzero(mask)
+            return Known(rows, happened[rows], self.counts[rows], event[rows])
+
+        found = {DUELS: of(~tied, np.zeros(number, dtype=np.int64))}
+        if model is None:
+            return found
+        if outcomes:
+            found[OUTCOMES] = of(np.ones(number, dtype=bool), tied.astype(np.int64))
+        levels, grades = model.duels.levels, self.grades
+        if grades is not None and levels is not None and model.duels.grade_counts is not None:
+            largest, has_ties = len(model.duels.grade_counts) - 1, len(levels) % 2 == 1
+            if grades.max(initial=0) > largest or (not has_ties and np.any(grades == 0)):
+                raise ValueError(
+                    f"The duels have grades of {grades.max()} levels, or ties, but the model knows "
+                    f"{largest} and {'ties' if has_ties else 'no ties'}; give duels with its "
+                    "levels."
+                )
+            found[GRADES] = of(grades >= 0, largest + grades - (0 if has_ties else 1))
+        return found
+
+    def by_model(self, model: Predicts, known: Mapping[str, Known]) -> dict[str, FloatArray]:
+        """Log probabilities of what is known."""
+        mean, variance = _differences(model, self)
+        said = outcomes_of(model, mean, variance, self.groups)
+        every = {DUELS: said.winner, OUTCOMES: said.all_three, GRADES: said.grades}
+        return {of: every[of][rows.rows] for of, rows in known.items()}
+
+    def by_rival(
+        self, rival: Baseline, known: Mapping[str, Known], columns: int | None
+    ) -> dict[str, FloatArray]:
+        """Log probabilities of the winners.
+
+        :param columns: how many features there are, without numbers of items.
+        """
+        rows = known[DUELS].rows
+        said = _covariates_of(self, rival.covariate_names)
+        differences = (self.won[rows] - self.lost[rows])[:, :columns]
+        return {DUELS: rival.predict_log_proba(differences, None if said is None else said[rows])}
 
 
 def rows_at_once(columns: int) -> int:
@@ -95,17 +152,19 @@ def rows_between(
     step = rows_at_once(inputs.shape[1])
     for start in range(0, len(events), step):
         part = slice(start, start + step)
-        labels = (None if x is None else x[part] for x in (groups, blocks, people))
-        yield _behind_doors(events.take(part), inputs, *labels)
+        said = (None if x is None else x[part] for x in (groups, blocks, people))
+        yield _behind_doors(events.take(part), inputs, start, *said)
 
 
 def _behind_doors(
     events: Events,
     table: FloatArray,
+    first: int,
     groups: npt.NDArray[np.object_] | None = None,
     blocks: npt.NDArray[np.object_] | None = None,
     people: npt.NDArray[np.object_] | None = None,
 ) -> ScoredRows:
+    """:param first: number of the first event."""
     events = events.in_order()  # as the doors turn what is graded below 0, covariates too
     doors = events.pair_doors()
     won, lost = (table[rows] for rows in doors.features.T)
@@ -133,6 +192,7 @@ def _behind_doors(
         people,
         None if events.time is None else events.time[doors.event],
         {column: codes.labels[doors.event] for column, codes in events.labels.items()},
+        first + doors.event,
     )
 
 
@@ -157,6 +217,7 @@ def rows_of_stream(duels: StreamedDuels, model: Any) -> Iterator[ScoredRows]:
         )
         for column in label_columns(model, duels.scan.labels)
     }
+    first = 0
     for chunk in duels.chunks(ROWS_AT_ONCE):
         features = chunk.features if table is None else table.features
         assert features is not None
@@ -166,7 +227,8 @@ def rows_of_stream(duels: StreamedDuels, model: Any) -> Iterator[ScoredRows]:
             column: chunk.events.labels[column]._replace(names=tuple(names))
             for column, names in own.items()
         }
-        yield _behind_doors(replace(chunk.events, labels=labels), features, groups)
+        yield _behind_doors(replace(chunk.events, labels=labels), features, first, groups)
+        first += len(chunk.events)
 
 
 def _known(
@@ -190,68 +252,81 @@ def _known(
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Log probabilities that each predictor gave to the observed winners of some duels.
+class Forecasts:
+    """What predictors said of events of one kind, of which it is known what happened."""
 
-    Of the duels that one side won, given that they were not tied.
-    """
-
+    of: str
+    """What they are: as for `metrics.score`."""
     log_probabilities: dict[str, FloatArray]
-    """Predictor -> (rows,) in nats."""
+    """By predictor, (t,) or (t, k), in nats."""
+    happened: IntArray
+    """(t,) the place of what happened."""
     counts: npt.NDArray[Any]
-    """(rows,)."""
-    outcomes: Scores = field(default_factory=dict)
-    """Scores of win, tie and loss over all duels by predictor, as by `metrics.score_outcomes`;
-    empty where they were not asked for.
-    """
-    grades: Scores = field(default_factory=dict)
-    """Scores of the grades over all that were graded by predictor, as by `metrics.score_grades`;
-    empty without.
-    """
-    unseen: Mapping[str, BoolArray] = field(default_factory=dict)
-    """Masks (rows,) of pairs that training did not have, `ordered` and `either_order`; empty where
-    that is not known.
-    """
-    parts: Mapping[str, BoolArray] = field(default_factory=dict)
-    """Masks (rows,) of `known_people` and `new_people`; empty where nobody has a taste."""
+    """(t,) how often each was seen."""
+    event: IntArray
+    """(t,) its number among all events."""
 
-    def with_model(self, other: HeldOut, name: str) -> HeldOut:
-        """With what another model gave to the same duels, next after the model."""
-        (first, logs), *rest = self.log_probabilities.items()
-        more = {first: logs, name: other.log_probabilities[MODEL], **dict(rest)}
-        return replace(self, log_probabilities=more)
+    def scores(self, rows: BoolArray | None = None, grouping: Grouping | None = None) -> Scores:
+        """As by `metrics.score_each`, of all rows or those of a mask; none without rows.
 
-    def with_forecasts(
-        self, name: str, log_three: FloatArray, ties: BoolArray, counts: npt.NDArray[Any]
-    ) -> HeldOut:
-        """With what another predictor gave to the same duels, tied ones among them, at the end.
-
-        :param log_three: (k, 3) log probabilities that the winner wins, of a tie, and that the
-            winner loses.
-        :param ties: (k,) which were tied.
-        :param counts: (k,) how often each was seen.
+        :param grouping: of all events.
         """
-        decided = log_three[~ties]
-        winner = decided[:, 0] - np.logaddexp(decided[:, 0], decided[:, 2])
-        found = replace(self, log_probabilities={**self.log_probabilities, name: winner})
-        if not self.outcomes:
-            return found
-        all_three = score_outcomes(log_three, ties, counts)
-        return replace(found, outcomes={**self.outcomes, name: all_three})
-
-    def part_scores(self) -> dict[str, Scores]:
-        """Scores of each part that has rows."""
-        return {name: self.scores(mask) for name, mask in self.parts.items() if mask.any()}
-
-    def scores(self, rows: BoolArray | None = None) -> Scores:
-        """The scores of every predictor, over all rows or those of a mask; none without rows."""
-        chosen = np.ones(len(self.counts), dtype=bool) if rows is None else rows
-        if not chosen.any():
+        chosen = np.arange(len(self.counts)) if rows is None else np.flatnonzero(rows)
+        if not len(chosen):
             return {}
         logs = {name: values[chosen] for name, values in self.log_probabilities.items()}
-        counts = self.counts[chosen]
-        found = {name: score(counts=counts, log_probabilities=each) for name, each in logs.items()}
-        return with_errors(found, logs, counts)
+        over: dict[str, Any] = {}
+        here = grouping and grouping.take(self.event[chosen])
+        if here is not None and here.several:
+            over = {"groups": here.codes, "se_over": here.what}
+        return score_each(logs, self.happened[chosen], self.counts[chosen], of=self.of, **over)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What predictors said of events whose outcomes are known."""
+
+    forecasts: Mapping[str, Forecasts]
+    """By what is scored. Of duels `duels` that one side won, given that they were not tied, and
+    where they were asked for `outcomes` of all and `grades` of those that were graded; of answers
+    about sets `choices` of one, the chosen alternative first, and `rankings` and all others.
+    """
+    grouping: Grouping | None = None
+    """Of the events, see `splits.grouping_of`."""
+    unseen: Mapping[str, BoolArray] = field(default_factory=dict)
+    """Masks of the duels that one side won whose pairs training did not have, `ordered` and
+    `either_order`; empty where that is not known.
+    """
+    parts: Mapping[str, BoolArray] = field(default_factory=dict)
+    """Masks (e,) of `known_people` and `new_people`; empty where nobody has a taste."""
+
+    @property
+    def of_sets(self) -> bool:
+        """Whether these are answers about sets of alternatives."""
+        return DUELS not in self.forecasts
+
+    def scores(self, events: BoolArray | None = None) -> dict[str, Any]:
+        """Of duels the scores of every predictor on those that one side won; of answers about sets
+        those of `choices` and of `rankings`, as far as there are any.
+
+        :param events: (e,) which count; by default all.
+        """
+        if not self.of_sets:
+            return self.table(DUELS, events)
+        tables = {of: self.table(of, events) for of in (CHOICES, RANKINGS)}
+        return {of: table for of, table in tables.items() if table}
+
+    def table(self, of: str, events: BoolArray | None = None) -> Scores:
+        """Scores of all predictors on what is scored; empty without any."""
+        forecasts = self.forecasts.get(of)
+        if forecasts is None:
+            return {}
+        return forecasts.scores(None if events is None else events[forecasts.event], self.grouping)
+
+    def part_scores(self) -> dict[str, dict[str, Any]]:
+        """Scores of each part that has any."""
+        found = {name: self.scores(events) for name, events in self.parts.items()}
+        return {name: scores for name, scores in found.items() if scores}
 
     def unseen_scores(self) -> dict[str, Scores]:
         """Scores over pairs that training did not have, when it had some of the pairs.
@@ -261,104 +336,117 @@ class HeldOut:
         """
         if all(mask.all() for mask in self.unseen.values()):
             return {}
-        return {name: self.scores(mask) for name, mask in self.unseen.items() if mask.any()}
+        duels = self.forecasts[DUELS]
+        found = {name: duels.scores(mask, self.grouping) for name, mask in self.unseen.items()}
+        return {name: scores for name, scores in found.items() if scores}
+
+    def with_predictor(self, name: str, of: str, values: FloatArray, after: str = "") -> HeldOut:
+        """With what another predictor said of the same events, at the end or after another."""
+        logs: dict[str, FloatArray] = {}
+        for other, theirs in self.forecasts[of].log_probabilities.items():
+            logs[other] = theirs
+            if other == after:
+                logs[name] = values
+        logs.setdefault(name, values)
+        more = replace(self.forecasts[of], log_probabilities=logs)
+        return replace(self, forecasts={**self.forecasts, of: more})
+
+    def with_model(self, other: HeldOut, name: str) -> HeldOut:
+        """With what another model said of the same events, next after the model."""
+        found = self
+        for of in {DUELS, CHOICES, RANKINGS} & {*self.forecasts}:
+            values = other.forecasts[of].log_probabilities[MODEL]
+            found = found.with_predictor(name, of, values, MODEL)
+        return found
 
 
-def score_rows(
+class Chunk(Protocol):
+    """Some events, and what there is to say of them."""
+
+    def known(self, model: Predicts | None, outcomes: bool) -> dict[str, Known]: ...
+
+    def by_model(self, model: Any, known: Mapping[str, Known]) -> Mapping[str, FloatArray]: ...
+
+    def by_rival(
+        self, rival: Any, known: Mapping[str, Known], columns: int | None
+    ) -> Mapping[str, FloatArray]: ...
+
+
+def score_events(
     model: Predicts | None,
-    baselines: Mapping[str, Baseline],
-    rows: Iterable[ScoredRows],
+    rivals: Mapping[str, Any],
+    chunks: Iterable[Chunk],
     *,
     outcomes: bool = False,
-    unseen: Mapping[str, BoolArray] | None = None,
+    **of_events: Any,
 ) -> HeldOut:
-    """Let a model and baselines predict duels, chunk by chunk.
+    """Let a model and its rivals say how probable what happened was, chunk by chunk.
 
-    :param model: whose predictions are scored; None for the baselines alone.
-    :param baselines: by name; they see differences of features and of covariates, without
+    :param model: whose predictions are scored; None for the rivals alone.
+    :param rivals: by name. Those of duels see differences of features and of covariates, without
         numbers of items.
-    :param rows: the duels, at least one.
-    :param outcomes: also score win, tie and loss, next to the shares of the training duels.
-    :param unseen: see `HeldOut`.
+    :param chunks: of duels (`rows_between`, `rows_of_stream`) or of answers about sets
+        (`answers.sets_between`, `answers.sets_of_stream`), at least one.
+    :param outcomes: also score win, tie and loss of duels, next to the shares of training.
+    :param of_events: more fields of `HeldOut`.
+    :raises ValueError: grades of more levels than the model has.
     """
-    found: dict[str, list[FloatArray]] = {} if model is None else {MODEL: []}
-    found |= {name: [] for name in baselines}
-    three, counts, tied, graded = [], [], [], _Graded.of(model)
-    for chunk in rows:
-        if model is not None:
-            mean, variance = _differences(model, chunk)
-            outcome = outcomes_of(model, mean, variance, chunk.groups)
-            found[MODEL].append(outcome.winner)
-            if graded is not None and chunk.grades is not None:
-                logs_of = model.log_grades(mean, variance, chunk.groups).numpy()
-                graded.add(logs_of, chunk.grades, chunk.counts)
-            if outcomes:
-                three.append(outcome.all_three)
-        columns = chunk.won.shape[1] if model is None else model.duels.num_features
-        differences = (chunk.won - chunk.lost)[:, :columns]
-        for name, baseline in baselines.items():
-            said = _covariates_of(chunk, baseline.covariate_names)
-            found[name].append(baseline.predict_log_proba(differences, said))
-        counts.append(chunk.counts)
-        number = len(chunk.counts)
-        tied.append(np.zeros(number, dtype=bool) if chunk.ties is None else chunk.ties)
-    weight, ties = np.concatenate(counts), np.concatenate(tied)
-    logs = {name: np.concatenate(values)[~ties] for name, values in found.items()}
-    all_three: Scores = {}
-    if outcomes and model is not None:
-        shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(ties))
-        both_ways = {MODEL: np.concatenate(three), CONSTANT_SHARES: shares}
-        all_three = {name: score_outcomes(p, ties, weight) for name, p in both_ways.items()}
-    grades = {} if graded is None else graded.scores()
-    return HeldOut(logs, weight[~ties], all_three, grades, unseen or {})
+    logs: dict[str, dict[str, list[FloatArray]]] = {}
+    seen: dict[str, list[Known]] = {}
+    columns = None if model is None else model.duels.num_features
+    for chunk in chunks:
+        known = chunk.known(model, outcomes)
+        said = {} if model is None else {MODEL: chunk.by_model(model, known)}
+        said |= {name: chunk.by_rival(rival, known, columns) for name, rival in rivals.items()}
+        for of, rows in known.items():
+            seen.setdefault(of, []).append(rows)
+            for name, values in said.items():
+                if of in values:
+                    logs.setdefault(of, {}).setdefault(name, []).append(values[of])
+    forecasts = {}
+    for of, parts in seen.items():
+        happened, counts, event = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("happened", "counts", "event")
+        )
+        by_name = {name: _joined(values) for name, values in logs[of].items()}
+        if of in (OUTCOMES, GRADES):
+            by_name[CONSTANT_SHARES] = _constant(model, of, len(counts))
+        if len(counts) or of == DUELS:
+            forecasts[of] = Forecasts(of, by_name, happened, counts, event)
+    return HeldOut(forecasts, **of_events)
 
 
-@dataclass(frozen=True, eq=False)
-class _Graded:
-    """Grades that were predicted and seen, chunk by chunk."""
+class Known(NamedTuple):
+    """What happened in some rows of a chunk."""
 
-    used: IntArray
-    """(K + 1,) how often training duels had each level."""
-    has_ties: bool
-    log_probabilities: list[FloatArray] = field(default_factory=list)
-    places: list[IntArray] = field(default_factory=list)
-    counts: list[npt.NDArray[Any]] = field(default_factory=list)
+    rows: IntArray
+    """(k,) which rows they are."""
+    happened: IntArray
+    """(k,) the place of what happened."""
+    counts: npt.NDArray[Any]
+    """(k,) how often each was seen."""
+    event: IntArray
+    """(k,) its number among all events."""
 
-    @classmethod
-    def of(cls, model: Predicts | None) -> _Graded | None:
-        """None for a model without grades."""
-        if model is None or model.duels.levels is None or model.duels.grade_counts is None:
-            return None
-        return cls(model.duels.grade_counts, len(model.duels.levels) % 2 == 1)
 
-    def add(self, logs: FloatArray, levels: IntArray, counts: npt.NDArray[Any]) -> None:
-        """Take those that were graded.
+def _joined(values: Sequence[FloatArray]) -> FloatArray:
+    """Of all chunks; rows of fewer alternatives than others have the rest with probability 0."""
+    if values[0].ndim == 1:
+        return np.concatenate(values)
+    width = max(each.shape[1] for each in values)
+    ends = [((0, 0), (0, width - each.shape[1])) for each in values]
+    return np.concatenate(
+        [np.pad(each, end, constant_values=-np.inf) for each, end in zip(values, ends, strict=True)]
+    )
 
-        :raises ValueError: grades of more levels than the model has.
-        """
-        largest = len(self.used) - 1
-        if levels.max(initial=0) > largest or (not self.has_ties and np.any(levels == 0)):
-            raise ValueError(
-                f"The duels have grades of {levels.max()} levels, or ties, but the model knows "
-                f"{largest} and {'ties' if self.has_ties else 'no ties'}; give duels with its "
-                "levels."
-            )
-        said = levels >= 0
-        place = largest + levels - (0 if self.has_ties else 1)
-        self.log_probabilities.append(logs[said])
-        self.places.append(place[said])
-        self.counts.append(counts[said])
 
-    def scores(self) -> Scores:
-        """Of the model, and of who knows the shares of training; none without grades."""
-        if not sum(map(len, self.places)):
-            return {}
-        places, counts = np.concatenate(self.places), np.concatenate(self.counts)
-        both = {
-            MODEL: np.concatenate(self.log_probabilities),
-            CONSTANT_SHARES: constant_grades(self.used, self.has_ties, len(places)),
-        }
-        return {name: score_grades(logs, places, counts) for name, logs in both.items()}
+def _constant(model: Any, of: str, rows: int) -> FloatArray:
+    """What those say who know the shares of the training duels alone."""
+    duels = model.duels
+    if of == OUTCOMES:
+        return constant_shares(duels.num_ties / duels.num_duels, rows)
+    return constant_grades(duels.grade_counts, len(duels.levels) % 2 == 1, rows)
 
 
 def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
@@ -399,7 +487,7 @@ def log_probabilities_of(model: PreferenceGP, events: Events) -> FloatArray:
     if events.has_sets:
         return model.log_answers(model.item_inputs(), events)
     rows = rows_between(model.item_inputs(), events)
-    return score_rows(model, {}, rows).log_probabilities[MODEL]
+    return score_events(model, {}, rows).forecasts[DUELS].log_probabilities[MODEL]
 
 
 def asks_for_outcomes(model: Any, ties: int) -> bool:

@@ -24,7 +24,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import rows_in
+from sparse_prefgp.analysis.verdicts import rows_in
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import CHOICE_SET

@@ -75,10 +75,9 @@ def demo(console: Output, options: DemoOptions) -> None:
     }
     output = fit(*tables, settings, out=options.out, **more)
     if options.picture is not None:
-        from sparse_prefgp.analysis.scoring import HeldOut
         from sparse_prefgp.workflow.pictures import write_overview
 
-        assert isinstance(output.held_out, HeldOut)
+        assert output.held_out is not None
         with counting_bar(console, "Ranking") as progress:
             ranking = rank_items(output.model, settings.seed, progress)
         write_overview(options.picture, ranking, output.held_out)

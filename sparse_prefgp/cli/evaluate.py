@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import called_right, is_reversed, legend, verdicts
+from sparse_prefgp.analysis.verdicts import called_right, is_reversed, legend, verdicts
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     UNSEEN_TITLE,

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import (
-    ONE_UTILITY,
+from sparse_prefgp.analysis.metrics import ONE_UTILITY
+from sparse_prefgp.analysis.verdicts import (
     called_right,
     legend,
     verdict,

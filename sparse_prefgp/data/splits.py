@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of
-from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import shortened
 
@@ -65,12 +66,88 @@ class Units:
     """
     given: bool = False
     """Whether the unit 1 is held out, and 0 is not, whatever the share."""
+    of_rows: bool = False
+    """Whether they are single rows, or sets of them that came from one answer."""
 
     def by_label(self) -> IntArray:
         """`code` with units numbered in the order of their labels as text, where they have some."""
         if self.labels is None:
             return self.code
         return np.asarray(np.argsort(np.argsort(self.labels)))[self.code]
+
+
+class Grouping(NamedTuple):
+    """What events have in common, so that they do not tell of a score independently."""
+
+    codes: IntArray
+    """(e,) number of the group of each event, or (e, m) of several, such as its items, -1 for none.
+    """
+    what: str
+    """What groups are called; more than one of them."""
+
+    def take(self, rows: IntArray) -> Grouping:
+        """That of some of the events."""
+        return self._replace(codes=self.codes[rows])
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one."""
+        return len(np.unique(self.codes[self.codes >= 0])) > 1
+
+
+def grouping_of(table: DuelTable, rows: IntArray, units: Units | None = None) -> Grouping | None:
+    """What standard errors of scores of held-out rows are over: what was held out whole, and where
+    that is rows or moments, or named by a column, people, else answers that became several duels.
+
+    :param rows: (e,) of the table, that were held out.
+    :param units: what was held out, None where nothing is known of that.
+    :return: None for the rows themselves, as where all are of one group.
+    """
+    people, found = _people_in(table), list[Grouping]()
+    if units is not None and not (units.ordered or units.given or units.of_rows):
+        whole = Grouping(_of_rows(units, table.num_rows), units.what)
+        if people is not None and _same_parts(whole.codes, people.codes):
+            whole = people
+        found.append(whole)
+    if people is not None:
+        found.append(people)
+    if table.set_column is not None:
+        found.append(Grouping(table.sets(), f"values of {table.set_column!r}"))
+    held_out = (each.take(rows) for each in found)
+    return next((each for each in held_out if each.several), None)
+
+
+def grouping_of_people(events: Events) -> Grouping | None:
+    """By whose preference each event is, of whom there are several; None where nobody knows."""
+    if events.person is None:
+        return None
+    codes = np.unique(events.person.numbers, return_inverse=True)[1]  # unknown ones each another
+    return Grouping(codes.reshape(-1), "people")
+
+
+def _people_in(table: DuelTable) -> Grouping | None:
+    """The same of rows of a table, or by who answered about a set."""
+    of_sets = table.events.has_sets or table.set_column is not None
+    if table.events.person is not None or not of_sets or PERSON not in table.context.columns:
+        return grouping_of_people(table.events)
+    return Grouping(require_pandas().factorize(table.context[PERSON].astype(str))[0], "people")
+
+
+def _of_rows(units: Units, rows: int) -> IntArray:
+    """(rows, m) numbers of the units of each row, -1 for no more."""
+    number = np.bincount(units.event, minlength=rows)
+    place = np.arange(len(units.event)) - np.repeat(np.cumsum(number) - number, number)
+    found = np.full((rows, int(number.max(initial=1))), -1)
+    found[units.event, place] = units.code
+    return found
+
+
+def _same_parts(codes: IntArray, others: IntArray) -> bool:
+    """Whether two numberings part rows alike."""
+    if codes.shape[1] != 1:
+        return False
+    both = np.unique(np.column_stack([codes, others]), axis=0)
+    return len(both) == len(np.unique(codes)) == len(np.unique(others))
 
 
 # ---- rules -------------------------------------------------------------------------------------
@@ -86,7 +163,7 @@ def _by_duels(table: DuelTable, column: str) -> Units:
             "Whole sets of duels held out at random: {chosen:,} of {units:,} {what} ({held:,} of "
             "{rows:,} duels)"
         )
-    return Units(table.sets(), np.arange(table.num_rows), what, wording=wording)
+    return Units(table.sets(), np.arange(table.num_rows), what, wording=wording, of_rows=True)
 
 
 def _by_items(table: DuelTable, column: str) -> Units:

@@ -18,6 +18,9 @@ from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import id_text
 
+# The column of a table of answers about sets that says who answered.
+PERSON = "person"
+
 
 @dataclass(frozen=True, eq=False)
 class PeopleTable:

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sparse_prefgp.data.table import PERSON
 from sparse_prefgp.datasets.registry import CHOICES, RANKINGS, TARGET, DataSet
 from sparse_prefgp.io import DuelTable, read_choice_table, read_ranking_table, read_table
-from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, PERSON, RANK, RANKING
+from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, RANK, RANKING
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 TIE = "tie"

@@ -12,7 +12,7 @@ import numpy as np
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, numeric_column
-from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.io.answers import (
     NOWHERE,
     Answers,
@@ -52,7 +52,7 @@ from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.words import agreeing, and_so
 
-CHOICE_SET, CHOSEN, OPTION, PERSON = "choice_set", "chosen", "option", "person"
+CHOICE_SET, CHOSEN, OPTION = "choice_set", "chosen", "option"
 BEST, WORST = "best", "worst"
 RANKING, RANK = "ranking", "rank"
 

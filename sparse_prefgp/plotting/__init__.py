@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.plotting.people import person as person
     from sparse_prefgp.plotting.people import tastes as tastes
     from sparse_prefgp.plotting.quality import abstention as abstention
-    from sparse_prefgp.plotting.quality import choice_reliability as choice_reliability
     from sparse_prefgp.plotting.quality import evidence as evidence
     from sparse_prefgp.plotting.quality import reliabilities as reliabilities
     from sparse_prefgp.plotting.quality import reliability as reliability

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.metrics import (
+    DUELS,
     CalibrationBin,
     calibration_bins,
-    choice_calibration_bins,
-    score,
-    score_choices,
+    calibration_error,
 )
 from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.plotting.canvas import (
@@ -46,30 +45,39 @@ _STYLES: tuple[dict[str, Any], ...] = tuple(
 
 
 def reliability(
-    probabilities: npt.ArrayLike | None = None,
+    log_probabilities: npt.ArrayLike,
+    happened: npt.ArrayLike | None = None,
     counts: npt.ArrayLike | None = None,
     *,
-    log_probabilities: npt.ArrayLike | None = None,
+    of: str = "duels",
     ax: Axes | None = None,
 ) -> Axes:
-    """Reliability diagram: how often the predicted winner won, against how sure the model was.
+    """Reliability diagram: how often the predicted winner won, against how sure the model was; or
+    how often alternatives were chosen, against how probable the model made that.
 
     Each duel counts once, seen from the side the model favours: its confidence is max(p, 1 - p),
-    in ten equal bins on [0.5, 1] (the bins of `calibration_error`; p = 0.5 counts as half won).
-    A point has the mean confidence and the share won of its bin; bars are Wilson's 95 % intervals
-    for independent duels (Wilson 1927). Below: the number of duels per bin.
+    in ten equal bins on [0.5, 1] (the bins of `calibration_error`; p = 0.5 counts as half won). So
+    does every alternative of every set, in ten equal bins on [0, 1]. A point has the mean
+    confidence and the share won of its bin; bars are Wilson's 95 % intervals for independent duels
+    (Wilson 1927). Below: the number of duels per bin.
 
-    :param probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
-    :param counts: (t,) how often each duel was seen. Default all 1.
-    :param log_probabilities: (t,) natural logarithms, in place of `probabilities`.
+    :param log_probabilities: as for `metrics.score`, as are the others.
+    :param of: `duels` or `choices`.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: what `metrics.score` raises.
     """
-    error = score(probabilities, counts, log_probabilities=log_probabilities)["calibration_error"]
-    bins = calibration_bins(log_probabilities, counts, probabilities=probabilities)
-    ax = _diagram(ax, bins, 0.5, "duels")
-    ax.set_xlabel("confidence: probability given to the predicted winner (below: duels per bin)")
-    ax.set_ylabel("share of duels that the predicted winner won")
+    bins = calibration_bins(log_probabilities, happened, counts, of=of)
+    if of == DUELS:
+        ax = _diagram(ax, bins, 0.5, "duels")
+        x = "confidence: probability given to the predicted winner (below: duels per bin)"
+        y = "share of duels that the predicted winner won"
+    else:
+        ax = _diagram(ax, bins, 0.0, "alternatives")
+        x = "probability given to an alternative (below: alternatives per bin)"
+        y = "share of them that was chosen"
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    error = calibration_error(bins)
     ax.set_title(f"calibration error {error:.3f}", fontsize=SMALL, loc="right")
     legend_above(ax)
     return ax
@@ -105,37 +113,6 @@ def reliabilities(bins: Mapping[str, Sequence[CalibrationBin]], *, ax: Axes | No
         ax.plot(x, y, label=name, markersize=4, **style)
     ax.set_xlabel("confidence: probability given to the predicted winner")
     ax.set_ylabel("share of duels that the predicted winner won")
-    legend_above(ax)
-    return ax
-
-
-def choice_reliability(
-    log_probabilities: npt.ArrayLike,
-    chosen: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    ax: Axes | None = None,
-) -> Axes:
-    """Reliability diagram of choices: how often alternatives were chosen, against how probable the
-    model made that.
-
-    Every alternative of every set counts once, in ten equal bins on [0, 1]; otherwise as
-    `reliability`.
-
-    :param log_probabilities: (b, k) natural logarithms of the probability of each alternative.
-    :param chosen: (b,) the column of the chosen one.
-    :param counts: (b,) how often each choice was seen. Default all 1.
-    :param ax: the axis to draw on; None makes a figure.
-    :raises ValueError: what `metrics.score_choices` raises.
-    """
-    scores = score_choices(None, chosen, counts, log_probabilities=log_probabilities)
-    bins = choice_calibration_bins(None, chosen, counts, log_probabilities=log_probabilities)
-    ax = _diagram(ax, bins, 0.0, "alternatives")
-    ax.set_xlabel("probability given to an alternative (below: alternatives per bin)")
-    ax.set_ylabel("share of them that was chosen")
-    ax.set_title(
-        f"calibration error {scores['calibration_error']:.3f}", fontsize=SMALL, loc="right"
-    )
     legend_above(ax)
     return ax
 

@@ -23,6 +23,7 @@ from sparse_prefgp.analysis.metrics import (
     abstention_curve,
     calibration_bins,
     calibration_error,
+    standard_error,
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
@@ -581,29 +582,20 @@ class _Run:
     def _mean(self, values: Sequence[FloatArray]) -> tuple[float, float]:
         """Mean over folds of the mean over duels of minus these, and its standard error.
 
-        Over folds; with a single fold over the sets of duels in it, as for a ratio of sums.
+        Over folds; with a single fold over groups of its duels, as for a ratio of sums.
         """
         means = self._means(values)
         mean = float(np.mean(means))
         if len(means) > 1:
             return mean, float(np.std(means, ddof=1) / math.sqrt(len(means)))
-        return mean, self._error_over_sets(values)
+        return mean, self._error_over_rows(values)
 
-    def _error_over_sets(self, values: Sequence[FloatArray]) -> float:
-        """Standard error of the mean of these over all duels of the folds, by sets."""
-        squares = number = weight = 0.0
-        counts = [self._plan.counts[fold.test] for fold in self._plan.folds[: len(values)]]
-        total = sum(float(c.sum()) for c in counts)
-        mean = sum(float(c @ v) for c, v in zip(counts, values, strict=True)) / total
-        for fold, c, value in zip(self._plan.folds, counts, values, strict=False):
-            _, place = np.unique(fold.test_sets, return_inverse=True)
-            sums = np.bincount(place, weights=c * (value - mean))
-            squares += float(sums @ sums)
-            number += len(sums)
-            weight += float(c.sum())
-        if number < 2:
-            return math.nan
-        return math.sqrt(squares * number / (number - 1)) / weight
+    def _error_over_rows(self, values: Sequence[FloatArray]) -> float:
+        """Standard error of the mean of these over all duels of the folds, by their groups."""
+        folds = self._plan.folds[: len(values)]
+        counts = np.concatenate([self._plan.counts[fold.test] for fold in folds])
+        groups = np.concatenate([self._plan.groups[fold.test] for fold in folds])
+        return standard_error(np.concatenate(values), counts, groups)
 
     def _nlp(self, entry: _Entry) -> float:
         return self._mean(entry.values)[0]
@@ -625,12 +617,12 @@ class _Run:
         best = min(running, key=self._nlp)
         for entry in running:
             apart = [a - b for a, b in zip(entry.values, best.values, strict=True)]
-            behind, error = self._mean(apart)[0], self._error_over_sets(apart)
+            behind, error = self._mean(apart)[0], self._error_over_rows(apart)
             if behind > BEHIND_ERRORS * error + BEHIND_NATS:
                 entry.status = BEHIND
                 entry.reason = (
                     f"behind by {behind:.4f} nats per {self._plan.events.unit} (standard error "
-                    f"{error:.4f} over {self._plan.events.noun}) "
+                    f"{error:.4f} over {self._plan.se_over}) "
                     f"after {folds} of {len(self._plan.folds)} folds, given up"
                 )
 
@@ -673,7 +665,9 @@ class _Run:
                 f"{self._plan.events.noun}; up to {self._plan.thinned:,} in a fold were left out."
             )
         if len(self._plan.folds) == 1:
-            self._notes.append("There is one fold, so standard errors are over its duels.")
+            self._notes.append(
+                f"There is one fold, so standard errors are over its {self._plan.se_over}."
+            )
         elif 1 < len(self._probit) < ROUGH_FOLDS:
             off = 1.0 / math.sqrt(2.0 * (len(self._probit) - 1))
             self._notes.append(
@@ -763,6 +757,6 @@ class _Run:
         each = zip(self._plan.folds, entry.values, strict=False)
         counts = np.concatenate([self._plan.counts[fold.test] for fold, _ in each])
         return {
-            "bins": calibration_bins(logs, counts),
+            "bins": calibration_bins(logs, counts=counts),
             "abstention": abstention_curve(logs, counts),
         }

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import analysis
-from sparse_prefgp.analysis.metrics import (
-    AHEAD,
-    ELO_AHEAD,
+from sparse_prefgp.analysis.metrics import AHEAD, ELO_AHEAD
+from sparse_prefgp.analysis.verdicts import (
     PREDICTOR_NAMES,
     compared_scores,
     named,

@@ -11,8 +11,11 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
+    Grouping,
+    Units,
     folds_of,
     given_units,
+    grouping_of,
     split_columns,
     split_duels,
     thinned,
@@ -27,11 +30,10 @@ MAX_COPIES = 5_000_000
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Rows to fit to and rows to score, and the set that each scored row comes from."""
+    """Rows to fit to and rows to score."""
 
     train: IntArray
     test: IntArray
-    test_sets: IntArray
 
 
 class FoldPlan:
@@ -39,6 +41,8 @@ class FoldPlan:
 
     :ivar counts: (t,) how often each row was seen.
     :ivar sets: (t,) a number for each row, equal for duels of one choice or ranking.
+    :ivar groups: (t,) or (t, m) what each row is of that standard errors are over.
+    :ivar se_over: what these are called.
     :ivar events: what each row said, between items that are those of `train`.
     :ivar folds: at least one.
     :ivar description: one sentence on them.
@@ -46,7 +50,7 @@ class FoldPlan:
     """
 
     def __init__(
-        self, table: DuelTable, folds: list[Fold], description: str, leans: Any = ()
+        self, table: DuelTable, folds: list[Fold], description: str, units: Units, leans: Any = ()
     ) -> None:
         # Idle items would be converted for every fold. Of labels those that lean count alone, and
         # sites that are parted by others would cost time.
@@ -56,6 +60,9 @@ class FoldPlan:
         self._table = used.saying(judge=None, labels=labels)
         self.events = self._table.events
         self.counts, self.sets = table.counts, table.sets()
+        rows = np.arange(table.num_rows)
+        grouping = grouping_of(table, rows, units) or Grouping(rows, self.events.noun)
+        self.groups, self.se_over = grouping
         self._parts: dict[int, Duels] = {}
         self.folds = folds
         self.description = description
@@ -127,8 +134,8 @@ def plan_folds(
         if mixed:
             wording += f"; {mixed:,} of {t:,} duels are between different folds and never scored"
         wording += "."
-    found = [Fold(train, test, sets[test]) for train, test in parts]
-    plan = FoldPlan(table, found, wording, leans)
+    found = [Fold(train, test) for train, test in parts]
+    plan = FoldPlan(table, found, wording, units, leans)
     if max_train is not None:
         moment = units.code if units.ordered else None
         for k, fold in enumerate(found):

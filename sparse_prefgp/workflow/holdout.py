@@ -21,14 +21,17 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Codes, Events
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
+    Grouping,
     Split,
+    grouping_of,
     holding_out_people,
     last_rows,
     split_columns,
     split_duels,
+    units_of,
 )
+from sparse_prefgp.data.table import PERSON
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.io.choices import PERSON
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.models import streaming
@@ -274,13 +277,23 @@ class Holdout(Training):
         won, lost = doors.features[doors.decided].T
         return won, lost
 
-    def probit_duels(self, rng: np.random.Generator) -> Duels:
-        """What the linear probit is fitted to."""
-        return self.train
+    def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
+        """What the model is scored next to."""
+        people = None
+        if self.train.events.has_sets and PERSON in self.table.context.columns:
+            people = self.table.context[PERSON].to_numpy()[self.split.train_rows]
+        return _rivals(self.train, rng, people)
 
-    def test_rows(self, model: models.PreferenceGP) -> Iterator[analysis.scoring.ScoredRows]:
-        """The test duels as the model takes them, ties too."""
+    def test_rows(self, model: models.PreferenceGP) -> Iterator[analysis.scoring.Chunk]:
+        """The test duels as the model takes them, ties too; or answers about sets."""
         table, rows = self.table, self.split.test_rows
+        if self.train.events.has_sets:
+            test = table.to_duels(rows, transform=self.train.transform)
+            answers = test.given
+            if model.taste is not None:
+                answers = replace(answers, person=_nobody_new(answers, model))
+            inputs = model.item_inputs()
+            return analysis.answers.sets_between(model, answers, test.items, inputs)
         groups = None
         if model.noise_ratio is not None and table.groups is not None:
             groups = models.outcomes.known_labels(model, table.groups[rows])
@@ -298,8 +311,16 @@ class Holdout(Training):
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
         return self.table.num_ties > 0
 
+    @property
+    def grouping(self) -> Grouping | None:
+        """What standard errors of scores are over, by the test rows."""
+        units = units_of(self.table, self.settings.split)
+        return grouping_of(self.table, self.split.test_rows, units)
+
     def unseen(self) -> dict[str, BoolArray]:
-        """Which pairs that one side won were not in training."""
+        """Which pairs that one side won were not in training; sets are not told apart."""
+        if self.train.events.has_sets:
+            return {}
         sides = (self.train.item[rows] for rows in self.test_sides())
         return analysis.scoring.unseen_pairs(self.train, *sides)
 
@@ -316,6 +337,8 @@ class StreamHoldout:
     """What separated them: where tables were read, the split of the settings; else the last rows
     are held out.
     """
+    grouping: Grouping | None = None
+    """What standard errors of scores are over, by the test events."""
 
     @property
     def noun(self) -> str:
@@ -338,10 +361,14 @@ class StreamHoldout:
             )
         plain = prepare(table, settings, split)
         rows = plain.split.test_rows
-        test = None
-        if len(rows):
-            test = stream_duels(table.to_duels(rows, transform=plain.train.transform))
-        return cls(settings, stream_duels(plain.train), test, settings.split)
+        train = stream_duels(plain.train)
+        if not len(rows):
+            return cls(settings, train, None, settings.split)
+        test, grouping = table.to_duels(rows, transform=plain.train.transform), plain.grouping
+        if grouping is not None:  # equal duels are one row, taken for one of the first's group
+            first = np.unique(test.rows_given, return_index=True)[1]
+            grouping = grouping.take(first)
+        return cls(settings, train, stream_duels(test), settings.split, grouping)
 
     @classmethod
     def of(cls, duels: StreamedDuels, settings: FitSettings) -> StreamHoldout:
@@ -424,13 +451,15 @@ class StreamHoldout:
             "progress": watch.chunk,
         }
 
-    def probit_duels(self, rng: np.random.Generator) -> Duels:
-        """What the linear probit is fitted to: at most 50,000 training rows."""
-        return self.train.sample(_SAMPLE, rng)
+    def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
+        """What the model is scored next to, fitted to at most 50,000 training rows."""
+        return _rivals(self.train.sample(_SAMPLE, rng), rng)
 
-    def test_rows(self, model: streaming.StreamedGP) -> Iterator[analysis.scoring.ScoredRows]:
-        """The test duels as the model takes them, ties too."""
+    def test_rows(self, model: streaming.StreamedGP) -> Iterator[analysis.scoring.Chunk]:
+        """The test duels as the model takes them, ties too; or answers about sets."""
         assert self.test is not None
+        if self.train.scan.sets.any:
+            return analysis.answers.sets_of_stream(model, self.test)
         return analysis.scoring.rows_of_stream(self.test, model)
 
     def asks_for_outcomes(self, model: streaming.StreamedGP) -> bool:
@@ -519,7 +548,7 @@ def refit_model(
 
 def predict_held_out(
     holdout: Holdout | StreamHoldout, model: Any, consensus: Any = None
-) -> analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers:
+) -> analysis.scoring.HeldOut:
     """Let the model, the linear probit and the coin predict the test duels; of answers about sets
     a conditional logit and equal shares in place of the last two.
 
@@ -528,51 +557,33 @@ def predict_held_out(
 
     :param consensus: a model of the same duels without tastes, to be scored too.
     """
-    rng = np.random.default_rng(holdout.settings.seed)
-    if isinstance(holdout, Holdout) and holdout.train.events.has_sets:
-        test = holdout.table.to_duels(holdout.split.test_rows, transform=holdout.train.transform)
-        said, people = holdout.table.context, None
-        if PERSON in said.columns:
-            people = said[PERSON].to_numpy()[holdout.split.train_rows]
-        rivals = analysis.answers.rivals_of(holdout.train, rng, people)
-        rows = model.item_inputs()
-        events = test.events
-        if model.taste is not None:
-            events = replace(events, person=_nobody_new(events, model))
-        found = analysis.answers.score_sets(model, rivals, events, test.items, rows)
-        if consensus is not None:
-            plain = consensus.item_inputs()
-            one = analysis.answers.score_sets(consensus, {}, events, test.items, plain)
-            found = found.with_model(one, ONE_UTILITY)
-        return replace(found, parts=_people_parts(events, model))
-    if isinstance(holdout, StreamHoldout) and holdout.train.scan.sets.any:
-        assert holdout.test is not None
-        rivals = analysis.answers.rivals_of(holdout.probit_duels(rng), rng)
-        return analysis.answers.score_streamed_sets(model, rivals, holdout.test)
-    probit = LinearProbit.of(holdout.probit_duels(rng), rng)
-    scoring = analysis.scoring
-    baselines: dict[str, analysis.scoring.Baseline] = {
-        scoring.LINEAR_PROBIT: probit,
-        scoring.COIN: Coin(),
-    }
-    scored = scoring.score_rows(
+    rivals = holdout.rivals(np.random.default_rng(holdout.settings.seed))
+    scored = analysis.scoring.score_events(
         model,
-        baselines,
+        rivals,
         holdout.test_rows(model),
         outcomes=holdout.asks_for_outcomes(model),
+        grouping=holdout.grouping,
         unseen=holdout.unseen(),
     )
     if not isinstance(holdout, Holdout):
         return scored
     if consensus is not None:
-        plain = scoring.score_rows(consensus, {}, holdout.test_rows(consensus))
+        plain = analysis.scoring.score_events(consensus, {}, holdout.test_rows(consensus))
         scored = scored.with_model(plain, ONE_UTILITY)
     if model.row_layout.dated:
         transform, rows = holdout.train.transform, holdout.split.test_rows
         test = holdout.table.to_duels(rows, transform=transform)
         scored = analysis.forecasts.with_forecasts(scored, model, test)
-    decided = holdout.table.events.take(holdout.decided_rows)
-    return replace(scored, parts=_people_parts(decided, model))
+    events = holdout.table.events.take(holdout.split.test_rows)
+    return replace(scored, parts=_people_parts(events, model))
+
+
+def _rivals(train: Duels, rng: np.random.Generator, people: Any = None) -> dict[str, Any]:
+    if train.events.has_sets:
+        return {**analysis.answers.rivals_of(train, rng, people)}
+    scoring = analysis.scoring
+    return {scoring.LINEAR_PROBIT: LinearProbit.of(train, rng), scoring.COIN: Coin()}
 
 
 def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models, plotting
+from sparse_prefgp.analysis.metrics import CHOICES, DUELS, MODEL
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def write_pictures(
     ranking: analysis.ranking.Ranking | Mapping[str, Sequence[Any]] | Any,
     *,
     report: learning.report.OptimisationReport | Sequence[float] | None = None,
-    held_out: analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None = None,
+    held_out: analysis.scoring.HeldOut | None = None,
     level: float | None = None,
     candidates: Sequence[Mapping[str, Any]] = (),
 ) -> list[Picture]:
@@ -83,14 +84,19 @@ def write_pictures(
         save(draw().figure, folder / f"{name}.png")
         written.append(Picture(f"{name}.png", title, caption))
 
-    if isinstance(held_out, analysis.answers.HeldOutAnswers):
-        _add_choices(add, held_out)
-    elif held_out is not None:
+    forecasts = {} if held_out is None else held_out.forecasts
+    if CHOICES in forecasts:
         add(
             "reliability",
-            lambda: plotting.reliability(
-                log_probabilities=held_out.log_probabilities["model"], counts=held_out.counts
-            ),
+            lambda: _reliability(forecasts[CHOICES]),
+            "Can the probabilities be trusted?",
+            "Alternatives of held-out choices by the probability the model gave to each: on the "
+            "dashed line as many are chosen as it says.",
+        )
+    if DUELS in forecasts:
+        add(
+            "reliability",
+            lambda: _reliability(forecasts[DUELS]),
             "Can the probabilities be trusted?",
             "Held-out duels by the probability the model gave to the winner it predicted: on the "
             "dashed line probabilities are right, below it the model is too sure of itself.",
@@ -184,31 +190,22 @@ def write_overview(
     left.set_title(f"the first {OVERVIEW_TOP} of {len(ranking.frame):,}{by}", fontsize=SMALL)
     left.set_title("", loc="left")
     left.set_xlabel(f"utility, {100 * ranking.level:g} % interval", fontsize=SMALL)
-    plotting.reliability(
-        log_probabilities=held_out.log_probabilities["model"], counts=held_out.counts, ax=right
-    )
+    duels = held_out.forecasts[DUELS]
+    _reliability(duels, right)
     right.get_legend().remove()
     for number in list(right.texts):  # of duels in each bin: too many figures for this width
         number.remove()
-    right.set_title(f"{held_out.counts.sum():,} held-out duels", fontsize=SMALL)
+    right.set_title(f"{duels.counts.sum():,} held-out duels", fontsize=SMALL)
     right.set_title("", loc="right")
     right.set_xlabel("how sure it was (grey: number)", fontsize=SMALL)
     right.set_ylabel("how often it was right", fontsize=SMALL)
     save(figure, file)
 
 
-def _add_choices(add: Callable[..., None], held_out: analysis.answers.HeldOutAnswers) -> None:
-    """The calibration of choices, where any were held out."""
-    logs, counts = held_out.shares.get("model"), held_out.counts[held_out.is_choice]
-    if logs is None:
-        return
-    add(
-        "reliability",
-        lambda: plotting.choice_reliability(logs, np.zeros(len(logs), np.int64), counts),
-        "Can the probabilities be trusted?",
-        "Alternatives of held-out choices by the probability the model gave to each: on the dashed "
-        "line as many are chosen as it says.",
-    )
+def _reliability(forecasts: analysis.scoring.Forecasts, ax: Axes | None = None) -> Axes:
+    """Of the model."""
+    logs = forecasts.log_probabilities[MODEL]
+    return plotting.reliability(logs, forecasts.happened, forecasts.counts, of=forecasts.of, ax=ax)
 
 
 def _add_people(add: Callable[..., None], model: models.PreferenceGP) -> None:

@@ -542,7 +542,8 @@ class CompareSettings:
     folds: int = option("Each part is held out once.", default=DEFAULT_FOLDS, least=2)
     """In how many parts the duels, items or groups are cut, each held out once. Every fold counts
     the same in the mean. `time` has one fold, the last 1/folds of the duels, and `given` one of
-    what is 1 there; their standard errors are over duels (or over the sets that they come from).
+    what is 1 there; their standard errors are over duels (or over people, or the sets that duels
+    come from).
     """
     by: str | npt.ArrayLike = option(
         "What a fold holds out: duels, items, group:COLUMN, or time:COLUMN (one fold, the last "

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models
-from sparse_prefgp.analysis.metrics import (
+from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
+from sparse_prefgp.analysis.verdicts import (
     PREDICTOR_NAMES,
     no_better_than_a_coin,
     rows_in,
@@ -116,7 +117,7 @@ class FitOutput:
     """With names in place of `auto`."""
     figures: dict[str, Any]
     """What `metrics.json` holds, but for the ranking, which is made when it is written."""
-    held_out: analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None = None
+    held_out: analysis.scoring.HeldOut | None = None
     """What was predicted for the held-out duels, None without any."""
     notes: tuple[str, ...] = ()
     """What to know, one sentence each: what did not converge, what ran to a limit, and all
@@ -138,7 +139,7 @@ class FitOutput:
     @property
     def scores(self) -> dict[str, Any]:
         """Of the held-out duels that one side won, for `model`, `linear_probit` and `coin`: the
-        figures of `metrics.score`; of answers about sets those of `HeldOutAnswers.scores`; empty
+        figures of `metrics.score`; of answers about sets those of `choices` and `rankings`; empty
         without held-out duels."""
         return {} if self.held_out is None else self.held_out.scores()
 
@@ -170,7 +171,7 @@ class FitOutput:
         unit = self.figures.get("fit", {}).get("unit", "duel")
         which = f"the fit to all {unit}s: " if "refit_fit" in self.figures else ""
         lines: list[str] = []
-        if isinstance(self.held_out, analysis.answers.HeldOutAnswers):
+        if self.held_out is not None and self.held_out.of_sets:
             for name, scores in self.scores.items():
                 lines += analysis.answers.lines_of(name, scores)
         elif self.held_out is not None:
@@ -419,7 +420,7 @@ class _OneFit:
         model: Any,
         figures: dict[str, Any],
         alike: models.PreferenceGP | None = None,
-    ) -> analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None:
+    ) -> analysis.scoring.HeldOut | None:
         """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
             return None
@@ -428,10 +429,11 @@ class _OneFit:
             figures["held_out"] = found.scores()
             if found.parts:
                 figures["held_out_people"] = found.part_scores()
-        if found.outcomes or holdout.streamed:
-            figures["held_out_outcomes"] = found.outcomes
-        if found.grades:
-            figures["held_out_grades"] = found.grades
+        outcomes, grades = found.table(OUTCOMES), found.table(GRADES)
+        if outcomes or holdout.streamed:
+            figures["held_out_outcomes"] = outcomes
+        if grades:
+            figures["held_out_grades"] = grades
         unseen = found.unseen_scores() if holdout.settings.split == "duels" else {}
         if unseen:
             figures["held_out_unseen_pairs"] = unseen

@@ -19,7 +19,7 @@ from scipy.stats import multivariate_normal, norm
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
-from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.data.events import TIE, Codes
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.checkpoint import identify
@@ -31,6 +31,7 @@ from sparse_prefgp.workflow.holdout import (
     refit_model,
 )
 from sparse_prefgp.workflow.settings import DEFAULT_MARGIN, FitSettings
+from tests.cases import assert_same_scores
 from tests.reference import slow_noise
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SOLVER
 
@@ -90,43 +91,6 @@ def made(duels: spg.Duels, **options: Any) -> spg.PreferenceGP:
     if result.noise_ratio is not None:
         result.noise_ratio.assign(RATIOS)
     return result
-
-
-# Scores.
-
-
-def test_scores_of_win_tie_and_loss_by_hand() -> None:
-    p = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
-    ties, counts = np.array([False, True, True, False]), np.array([1, 2, 1, 1])
-    found = score_outcomes(np.log(p), ties, counts)
-    chosen = [0.5, 0.4, 0.5, 0.1]
-    assert found["nlp_nats"] == pytest.approx(-(counts @ np.log(chosen)) / 5)
-    assert found["nlp_bits"] == pytest.approx(found["nlp_nats"] / math.log(2))
-    assert found["accuracy"] == pytest.approx((1 + 2 * 0.5 + 1 + 0) / 5)
-    assert found["tie_rate"] == pytest.approx(3 / 5)
-    assert found["predicted_tie_rate"] == pytest.approx((0.3 + 2 * 0.4 + 0.5 + 0.1) / 5)
-    # Every row is a bin of its own.
-    gaps = 0.3 + 2 * 0.6 + 0.5 + 0.1
-    assert found["tie_calibration_error"] == pytest.approx(gaps / 5)
-    assert (found["ties"], found["duels"]) == (3, 5)
-    right = score_outcomes(constant_shares(0.25, 8), [True, True] + [False] * 6)
-    assert right["tie_calibration_error"] == pytest.approx(0.0, abs=IDENTITY)
-    assert right["nlp_nats"] == pytest.approx(-(2 * math.log(0.25) + 6 * math.log(0.375)) / 8)
-    assert right["accuracy"] == pytest.approx(6 * 0.5 / 8)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: score_outcomes([[0.0, 0.0]], [True]), r"shape \(1, 2\)"),
-        (lambda: score_outcomes(np.zeros((1, 3)), [True]), "duel 0 add up to 3.0"),
-        (lambda: score_outcomes(constant_shares(0.5, 2), [True]), r"ties has shape \(1,\)"),
-        (lambda: score_outcomes(constant_shares(0.5, 1), [True], [0]), "counts has 0.0"),
-    ],
-)
-def test_bad_outcomes_are_refused(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 # predict and evaluate.
@@ -189,13 +153,11 @@ def test_decided_duels_are_scored_given_that_they_were(model: spg.PreferenceGP) 
     p = model.predict_outcome(x[won], x[lost], groups=duels["judge"].to_numpy()).numpy()
     decided = duels["tie"].to_numpy() == 0
     chance = p[:, 0] / (p[:, 0] + p[:, 2])
-    expected = score(chance[decided])
-    for name, value in expected.items():
-        assert found["held_out"]["model"][name] == pytest.approx(value, abs=IDENTITY)
+    expected = score(np.log(chance[decided]))
+    assert_same_scores(found["held_out"]["model"], expected, abs=IDENTITY)
     outcomes = found["held_out_outcomes"]
-    expected = score_outcomes(np.log(p), ~decided)
-    for name, value in expected.items():
-        assert outcomes["model"][name] == pytest.approx(value, abs=IDENTITY)
+    expected = score(np.log(p), 1 - decided.astype(int), of="outcomes")
+    assert_same_scores(outcomes["model"], expected, abs=IDENTITY)
     rate = model.duels.num_ties / model.duels.num_duels
     assert outcomes["constant_shares"]["predicted_tie_rate"] == pytest.approx(rate)
     assert (found["duels"], found["ties"]) == (T, int((~decided).sum()))
@@ -471,7 +433,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     found = predict_held_out(holdout, model)
     ties = int(table.ties[holdout.split.test_rows].sum())
     assert found.scores()["model"]["duels"] == T // 5 - ties
-    assert found.outcomes["model"]["ties"] == ties
+    assert found.table("outcomes")["model"]["ties"] == ties
     kept = dict(zip(model.duels.group_names, model.noise_ratio.numpy(), strict=True))
     again, _ = refit_model(holdout, model)
     assert set(again.duels.group_names) == set(kept) and again.duels.num_duels == T

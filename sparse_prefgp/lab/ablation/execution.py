@@ -51,6 +51,7 @@ Record = dict[str, Any]
 
 PACKAGES = ("pandas", "scikit-learn", "dask", "distributed")
 _SWEEP_TIMES = 3
+SCORES = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
 
 
 @dataclass(eq=False)
@@ -196,13 +197,13 @@ def _score(run: RunSettings, holdout: Holdout, log_p: FloatArray, found: _RunRec
     if not np.all(log_p <= 0.0):  # NaN too
         raise ValueError("A prediction of a held-out duel is not a number.")
     counts = holdout.counts(holdout.decided_rows)
-    figures: dict[str, float] = dict(score(log_probabilities=log_p, counts=counts))
-    del figures["duels"]
+    scores = score(log_p, counts=counts)
+    figures = {name: scores[name] for name in SCORES}
     figures["nlp_median_nats"] = median_nlp(log_p, counts)
     figures["confident_errors"] = confident_errors(log_p, counts)
     figures["auc"] = auc(log_p, counts, rng=stream(run.seed, COINS))
     found.figures |= figures
-    found.bins = [asdict(one) for one in calibration_bins(log_p, counts)]
+    found.bins = [asdict(one) for one in calibration_bins(log_p, counts=counts)]
 
 
 def _baseline(study: Study, run: RunSettings, found: _RunRecord, clock: Phases) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import score, score_outcomes
+from sparse_prefgp.analysis.metrics import score
+from tests.cases import assert_same_scores
 from tests.tolerances import IDENTITY
 
 RNG = np.random.default_rng(2)
@@ -48,10 +49,11 @@ def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
     came = np.where(tied, logs[1], logs[0])
     np.testing.assert_allclose(came, pass_by.log_probabilities, rtol=0, atol=IDENTITY)
     winner = logs[0] - (np.logaddexp(logs[0], logs[2]) if ties else 0.0)
-    assert found.scores == pytest.approx(score(log_probabilities=winner[~tied]))
+    assert_same_scores(found.scores, score(winner[~tied]))
     assert (found.nats, found.accuracy) == (found.scores["nlp_nats"], found.scores["accuracy"])
     if ties:
-        assert found.outcomes == pytest.approx(score_outcomes(np.stack(logs, 1), tied))
+        expected = score(np.stack(logs, 1), tied.astype(int), of="outcomes")
+        assert_same_scores(found.outcomes, expected)
     assert ("10 duels in" in str(found)) and found.to_dict()["duels"] == 10
     whole = spg.score_ahead(model)
     assert whole.num_duels == 30 and whole.log_predictive > 30 * np.log(0.2)

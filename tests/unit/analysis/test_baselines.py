@@ -135,7 +135,7 @@ def test_real_duels_with_people_held_out(data_dir):
         test = table.to_duels(split.test_rows, transform=train.transform, only_compared=True)
         model = LinearProbit.fit(train.differences(), train.counts)
         log_p = model.predict_log_proba(test.differences())
-        nats.append(score(log_probabilities=log_p, counts=test.counts)["nlp_nats"])
+        nats.append(score(log_p, counts=test.counts)["nlp_nats"])
     # A linear logistic model gets 0.456 to 0.492 depending on the people drawn.
     assert 0.45 < np.mean(nats) < 0.50
 

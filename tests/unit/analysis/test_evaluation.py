@@ -14,9 +14,9 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.evaluation import evaluate
-from sparse_prefgp.analysis.metrics import score, with_errors
+from sparse_prefgp.analysis.metrics import score_each
 from sparse_prefgp.analysis.scoring import learned_from
-from tests.cases import random_duels
+from tests.cases import assert_same_scores, random_duels
 from tests.tolerances import ROUNDING
 
 RNG = np.random.default_rng(1)
@@ -57,9 +57,7 @@ def test_a_duel_told_from_its_other_side_has_the_same_scores() -> None:
 
 
 def close(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=ROUNDING, atol=ROUNDING)
+    assert_same_scores(found, expected, rel=ROUNDING, abs=ROUNDING)
 
 
 def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
@@ -76,8 +74,7 @@ def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
 
     def scored(rows: np.ndarray) -> dict[str, Any]:
         logs = {name: values[rows] for name, values in log_p.items()}
-        each = {k: score(counts=counts[rows], log_probabilities=v) for k, v in logs.items()}
-        return with_errors(each, logs, counts[rows])
+        return score_each(logs, counts=counts[rows])
 
     for name, scores in scored(np.ones(12, dtype=bool)).items():
         close(found["held_out"][name], scores)

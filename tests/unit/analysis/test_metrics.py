@@ -1,6 +1,4 @@
-"""Scores of predicted duels."""
-
-import math
+"""Scores of predicted duels, outcomes, grades, choices and rankings."""
 
 import numpy as np
 import pytest
@@ -9,69 +7,242 @@ from sparse_prefgp.analysis.metrics import (
     abstention_curve,
     auc,
     calibration_bins,
-    called_right,
-    choice_calibration_bins,
-    compared,
-    compared_scores,
     confident_errors,
     constant_grades,
-    is_reversed,
+    constant_shares,
     kendall_tau,
-    legend,
     median_nlp,
-    named,
-    no_better_than_a_coin,
     score,
-    score_answers,
-    score_choices,
-    score_grades,
-    verdicts,
-    verdicts_on_sets,
-    with_errors,
+    score_each,
+    standard_error,
 )
+from sparse_prefgp.analysis.verdicts import compared_scores
+from tests.cases import assert_same_scores
 from tests.tolerances import ROUNDING
 
-NAMES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
+LOGS = {
+    "duels": np.log([0.9, 0.5, 0.2]),
+    "outcomes": np.log([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]]),
+    "grades": np.log([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]]),
+    # Of three alternatives, of two, and of three of which two are as probable.
+    "choices": np.log([[0.7, 0.2, 0.1], [0.4, 0.6, 1e-300], [0.45, 0.1, 0.45]]),
+    "rankings": np.log([0.7, 0.4, 0.45]),
+}
+LOGS["choices"][1, 2] = -np.inf
+HAPPENED = {"outcomes": [0, 1, 1, 0], "grades": [2, 1, 0], "choices": [0, 0, 2]}
+COUNTS = {"outcomes": [1, 2, 1, 1], "grades": [1, 2, 1], "choices": [3, 1, 2]}
+BY_HAND = {
+    "duels": {
+        "accuracy": 1.5 / 3,
+        "nlp_nats": -np.log([0.9, 0.5, 0.2]).mean(),
+        "brier": (0.01 + 0.25 + 0.64) / 3,
+        # Confidences 0.9, 0.5, 0.8 fall in three bins: |0.9 - 1|, |0.5 - 0.5|, |0.8 - 0|.
+        "calibration_error": (0.1 + 0.0 + 0.8) / 3,
+        "duels": 3,
+    },
+    "outcomes": {
+        "accuracy": (1 + 2 * 0.5 + 1 + 0) / 5,
+        "nlp_nats": -np.log([0.5, 0.4, 0.4, 0.5, 0.1]).mean(),
+        "brier": (0.38 + 2 * 0.56 + 0.38 + 1.46) / 5,
+        "tie_rate": 3 / 5,
+        "predicted_tie_rate": (0.3 + 2 * 0.4 + 0.5 + 0.1) / 5,
+        "tie_calibration_error": (0.3 + 2 * 0.6 + 0.5 + 0.1) / 5,  # every row is a bin of its own
+        "ties": 3,
+        "duels": 5,
+    },
+    "grades": {
+        "accuracy": (1.0 + 0.0 + 0.5) / 4,
+        "nlp_nats": -np.log([0.7, 0.3, 0.3, 0.4]).mean(),
+        "brier": (0.14 + 2 * 0.78 + 0.56) / 4,
+        "calibration_error": np.mean([0.1 + 1.0 + 0.6, 0.2 + 1.4 + 0.4, 0.3 + 0.6]) / 4,
+        "mean_distance": (0 + 2 * 1 + 1) / 4,
+        "duels": 4,
+    },
+    "choices": {
+        "hit_rate": (3 * 1.0 + 0.0 + 2 * 0.5) / 6,
+        "nlp_nats": -np.log([0.7, 0.7, 0.7, 0.4, 0.45, 0.45]).mean(),
+        "brier": (3 * 0.14 + 0.72 + 2 * 0.515) / 6,
+        # Bins of a tenth: 0.1 of two sets, 0.2, 0.4 and 0.45, 0.6, 0.7.
+        "calibration_error": (0.5 + 0.6 + abs(0.4 + 4 * 0.45 - 3) + 0.6 + 0.9) / (9 + 2 + 6),
+        "choices": 6,
+    },
+    "rankings": {"nlp_nats": -np.log([0.7, 0.4, 0.45]).mean(), "answers": 3},
+}
 
 
-def test_figures_by_hand():
-    result = score([0.9, 0.5, 0.2])
-    assert set(result) == NAMES
-    assert result["accuracy"] == pytest.approx(1.5 / 3)
-    nats = -np.log([0.9, 0.5, 0.2]).mean()
-    assert result["nlp_nats"] == pytest.approx(nats)
-    assert result["nlp_bits"] == pytest.approx(nats / np.log(2))
-    assert result["brier"] == pytest.approx((0.01 + 0.25 + 0.64) / 3)
-    # Confidences 0.9, 0.5, 0.8 fall in three bins: |0.9 - 1|, |0.5 - 0.5|, |0.8 - 0|.
-    assert result["calibration_error"] == pytest.approx((0.1 + 0.0 + 0.8) / 3)
-    assert result["duels"] == 3
+def scored(of, rows=slice(None), **more):
+    """The case of a kind, with its counts unless others are given."""
+    happened, counts = (
+        None if x is None else np.array(x)[rows] for x in (HAPPENED.get(of), COUNTS.get(of))
+    )
+    return score(LOGS[of][rows], happened, **{"counts": counts, **more}, of=of)
+
+
+@pytest.mark.parametrize("of", BY_HAND)
+def test_figures_by_hand(of):
+    found = scored(of)
+    assert set(found) == {*BY_HAND[of], "nlp_bits", "nlp_se", "se_over"}
+    for name, value in BY_HAND[of].items():
+        assert found[name] == pytest.approx(value, rel=ROUNDING), name
+    assert found["nlp_bits"] == pytest.approx(found["nlp_nats"] / np.log(2), rel=ROUNDING)
+    number = [name for name in ("duels", "choices", "answers") if name in found]
+    assert [found["se_over"]] == number and isinstance(found[number[0]], int)
+
+
+@pytest.mark.parametrize("of", BY_HAND)
+def test_counts_are_repeats(of):
+    counts = np.arange(1, 1 + len(LOGS[of]))
+    repeated = np.repeat(np.arange(len(counts)), counts)
+    merged, apart = scored(of, counts=counts), scored(of, repeated, counts=None)
+    assert_same_scores(merged, apart, rel=ROUNDING)
+    taken = LOGS[of][repeated, np.array(HAPPENED[of])[repeated]] if of in HAPPENED else None
+    losses = LOGS[of][repeated] if taken is None else taken
+    expected = losses.std(ddof=1) / np.sqrt(len(losses))
+    assert merged["nlp_se"] == pytest.approx(expected, rel=ROUNDING)
+
+
+def test_duels_of_two_columns_are_those_of_their_winners():
+    p = np.array([0.9, 0.5, 0.2])
+    both = np.log(np.stack([1.0 - p, p], 1))
+    assert_same_scores(score(both, [1, 1, 1]), score(np.log(p)), rel=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("logs", "of"),
+    [([-1e4, -1e-3], "duels"), ([[-1e4, 0.0], [-1e-3, np.log(-np.expm1(-1e-3))]], "choices")],
+)
+def test_tails_are_not_clipped(logs, of):
+    assert score(logs, of=of)["nlp_nats"] == pytest.approx(5000.0005)
+    never = np.array(logs)
+    never.flat[0] = -np.inf
+    found = score(never, of=of)
+    assert found["nlp_nats"] == np.inf and np.isnan(found["nlp_se"])
+
+
+def test_who_claims_nothing_is_calibrated():
+    coin = score(np.log(np.full(4, 0.5)))
+    assert coin["accuracy"] == 0.5 and coin["nlp_bits"] == pytest.approx(1.0)
+    assert coin["brier"] == 0.25 and coin["calibration_error"] == 0.0
+    equal = score(np.log(np.full((8, 4), 0.25)), np.arange(8) % 4, of="choices")
+    assert equal["nlp_nats"] == pytest.approx(np.log(4.0))
+    assert equal["hit_rate"] == 0.25 and equal["calibration_error"] == 0.0
+    assert equal["brier"] == pytest.approx(0.75)
+    ties = score(constant_shares(0.25, 8), [1, 1, 0, 0, 0, 0, 0, 0], of="outcomes")
+    assert ties["tie_calibration_error"] == pytest.approx(0.0, abs=ROUNDING)
+    assert ties["accuracy"] == pytest.approx(6 * 0.5 / 8)
+    shares = np.exp(constant_grades([3, 5, 1], True, 2))
+    np.testing.assert_allclose(shares[0], np.array([0.75, 2.75, 3.5, 2.75, 0.75]) / 10.5)
 
 
 def test_calibration_averages_within_a_bin():
     # Both in the bin [0.75, 0.8): confidence 0.76 and 0.78, one right and one wrong.
-    result = score([0.76, 1 - 0.78])
+    result = score(np.log([0.76, 1 - 0.78]))
     assert result["calibration_error"] == pytest.approx(abs(0.77 - 0.5))
-    assert score([1.0, 1.0])["calibration_error"] == 0.0
+    assert score([0.0, 0.0])["calibration_error"] == 0.0
 
 
-def test_counts_weight_everything():
-    p, counts = np.array([0.9, 0.5, 0.2, 0.77]), [3, 1, 2, 4]
-    merged, repeated = score(p, counts), score(np.repeat(p, counts))
-    assert merged == pytest.approx(repeated, rel=1e-12)
-    assert merged["duels"] == 10 and isinstance(merged["duels"], int)
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (dict(log_probabilities=[]), r"shape \(0,\); give \(duels, 2\) for at least one duel"),
+        (dict(log_probabilities=[-0.1, 0.1]), "log_probabilities has 0.1 in duel 1"),
+        (dict(log_probabilities=[np.nan]), "nan in duel 0"),
+        (dict(log_probabilities=[-1.0], counts=[1, 2]), r"counts has shape \(2,\) for 1 duels"),
+        (dict(log_probabilities=[-1.0], counts=[0]), "counts has 0.0 in duel 0"),
+        (dict(log_probabilities=[-1.0], happened=[1]), "happened has 1 in duel 0"),
+        (dict(log_probabilities=[-1.0], groups=["a", "b"]), r"groups has shape \(2,\) for 1"),
+        (dict(log_probabilities=[-1.0], of="matches"), "of is 'matches'; give duels, outcomes"),
+        (dict(log_probabilities=[[0.0, 0.0]], of="outcomes"), r"shape \(1, 2\); give \(duels, 3\)"),
+        (dict(log_probabilities=np.zeros((1, 3)), of="outcomes"), "has 3.0 in duel 0; give"),
+        (dict(log_probabilities=LOGS["duels"], of="choices"), r"shape \(3,\)"),
+        (dict(log_probabilities=LOGS["choices"], of="choices", happened=[0, 1]), r"shape \(2,\)"),
+        (
+            dict(log_probabilities=LOGS["choices"], of="choices", happened=[0, 3, 1]),
+            "3 in choice 1",
+        ),
+        (
+            dict(log_probabilities=LOGS["choices"], of="choices", happened=[0, 0.5, 1]),
+            "happened has 0.5 in choice 1; give places from 0 to 2",
+        ),
+        (dict(log_probabilities=LOGS["choices"] * np.nan, of="choices"), "nan in choice 0"),
+    ],
+)
+def test_bad_input(arguments, words):
+    with pytest.raises(ValueError, match=words) as error:
+        score(**arguments)
+    assert str(error.value).endswith(".") and ". " not in str(error.value)
 
 
-def test_coin():
-    result = score(np.full(4, 0.5))
-    assert result["accuracy"] == 0.5 and result["nlp_bits"] == pytest.approx(1.0)
-    assert result["brier"] == 0.25 and result["calibration_error"] == 0.0
+def slow_error(values, counts, groups):
+    """By all pairs of single values that have a group in common."""
+    each = np.repeat(values, counts)
+    of = [set(row) - {-1} for row in np.repeat(groups, counts, axis=0).tolist()]
+    left = each - each.mean()
+    squares = sum(
+        left[i] * left[j] for i in range(len(each)) for j in range(len(each)) if of[i] & of[j]
+    )
+    number = len(set.union(*of))
+    return np.sqrt(squares * number / (number - 1)) / len(each)
 
 
-def test_tails_are_not_clipped():
-    assert score([0.0, 1.0])["nlp_nats"] == np.inf
-    log_p = np.array([-1e4, -1e-3])
-    assert score(log_probabilities=log_p)["nlp_nats"] == pytest.approx(5000.0005)
-    assert score(np.exp(log_p), log_probabilities=log_p)["nlp_nats"] == pytest.approx(5000.0005)
+@pytest.mark.parametrize("sides", [1, 2])
+def test_the_error_over_groups_is_that_of_all_pairs(sides):
+    """People, and items: two duels of one item go together, as do those of one pair."""
+    rng = np.random.default_rng(0)
+    groups = np.stack([rng.permutation(9)[:sides] for _ in range(60)])
+    groups[:3] = groups[0, 0]  # against itself, as where groups are levels of items
+    effect = rng.normal(size=9)
+    values = effect[groups].sum(1) + 0.1 * rng.normal(size=60)
+    counts = rng.integers(1, 4, 60)
+    expected = slow_error(values, counts, groups)
+    alone = standard_error(values, counts)
+    assert standard_error(values, counts, groups) == pytest.approx(expected, rel=1e-9)
+    assert expected > 1.5 * alone
+    # Groups that tell of less than independent values do, tell of nothing.
+    assert standard_error(values, counts, np.arange(60) % 2) >= alone
+    assert np.isnan(standard_error(values, counts, np.zeros(60, int)))
+    assert np.isnan(standard_error(values[:1]))
+
+
+def test_errors_of_scores_are_over_the_groups_that_are_given():
+    rng = np.random.default_rng(0)
+    people = np.repeat(list("abcdef"), 3)
+    logs = np.log(np.repeat(rng.uniform(0.1, 0.9, 6), 3))
+    found = score(logs, of="rankings", groups=people, se_over="people")
+    # With equally many of each, the error of the means of people.
+    assert found["nlp_se"] == pytest.approx(logs[::3].std(ddof=1) / np.sqrt(6), rel=ROUNDING)
+    assert found["se_over"] == "people"
+    both = np.stack([logs, np.log1p(-np.exp(logs))], 1)
+    also = score(both, of="choices", groups=people, se_over="people")
+    assert also["nlp_se"] == pytest.approx(found["nlp_se"], rel=ROUNDING)
+    each = score_each({"model": logs, "coin": np.log(np.full(18, 0.5))}, groups=people, se_over="x")
+    assert each["coin"]["gain_se"] == pytest.approx(found["nlp_se"], rel=ROUNDING)
+
+
+def test_bins_of_choices_by_a_loop():
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet(np.ones(4), 60)
+    shares[:20, 3] = 0.0
+    shares /= shares.sum(1, keepdims=True)
+    chosen, counts = rng.integers(3, size=60), rng.integers(1, 4, size=60)
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares)
+    bins = calibration_bins(logs, chosen, counts, of="choices")
+    for one in bins:
+        cells = [
+            (counts[i], p, float(j == chosen[i]))
+            for i, row in enumerate(shares)
+            for j, p in enumerate(row)
+            if p > 0.0 and one.lower <= p < one.upper
+        ]
+        number, p, hit = np.array(cells).T
+        assert one.duels == number.sum()
+        assert one.confidence == pytest.approx(number @ p / number.sum(), rel=ROUNDING)
+        assert one.accuracy == pytest.approx(number @ hit / number.sum(), rel=ROUNDING)
+    assert sum(one.duels for one in bins) == counts[:20].sum() * 3 + counts[20:].sum() * 4
+    gap = sum(one.duels * abs(one.confidence - one.accuracy) for one in bins)
+    error = score(logs, chosen, counts, of="choices")["calibration_error"]
+    assert error == pytest.approx(gap / sum(one.duels for one in bins), rel=ROUNDING)
 
 
 def some_duels(seed=0, t=57):
@@ -97,7 +268,7 @@ def test_confident_errors():
 
 def test_bins_by_a_loop():
     p, counts = some_duels()
-    bins = calibration_bins(np.log(p), counts)
+    bins = calibration_bins(np.log(p), counts=counts)
     gap = 0.0
     for one in bins:
         inside = [
@@ -110,7 +281,7 @@ def test_bins_by_a_loop():
         assert one.accuracy == pytest.approx(sum(c * r for _, r, c in inside) / one.duels)
         gap += one.duels * abs(one.confidence - one.accuracy)
     assert sum(one.duels for one in bins) == counts.sum()
-    assert score(p, counts)["calibration_error"] == pytest.approx(gap / counts.sum())
+    assert score(np.log(p), counts=counts)["calibration_error"] == pytest.approx(gap / counts.sum())
 
 
 def test_auc_by_pairs():
@@ -145,153 +316,8 @@ def test_kendall_tau_by_pairs():
     assert kendall_tau(known, guess) == pytest.approx(slow, rel=ROUNDING)
     assert kendall_tau(known, np.exp(known)) == pytest.approx(1.0)
     assert np.isnan(kendall_tau(known, np.zeros(30)))
-    with pytest.raises(ValueError, match="30 utilities for 3"):
+    with pytest.raises(ValueError, match=r"\(30,\) utilities for \(3,\)"):
         kendall_tau(known, [1.0, 2.0, 3.0])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (dict(), "Nothing to score"),
-        (dict(probabilities=[]), "at least one duel"),
-        (dict(probabilities=[0.5, 1.1]), "1.1 in duel 1"),
-        (dict(probabilities=[np.nan]), "nan in duel 0"),
-        (dict(log_probabilities=[0.1]), "0.1 in duel 0"),
-        (dict(probabilities=[0.5], counts=[1, 2]), "2 entries for 1"),
-        (dict(probabilities=[0.5], counts=[0]), "0.0 in duel 0"),
-        (dict(probabilities=[0.5], log_probabilities=[-1.0, -1.0]), "2 entries"),
-    ],
-)
-def test_bad_input(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        score(**arguments)
-
-
-def test_scores_of_grades_by_hand():
-    p = np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]])
-    found = score_grades(np.log(p), [2, 1, 0], [1, 2, 1])
-    assert found["accuracy"] == pytest.approx((1.0 + 0.0 + 0.5) / 4)
-    expected = -(np.log(0.7) + 2 * np.log(0.3) + np.log(0.4)) / 4
-    assert found["nlp_nats"] == pytest.approx(expected)
-    assert found["mean_distance"] == pytest.approx((0 + 2 * 1 + 1) / 4)
-    assert found["duels"] == 4
-    alone = score_grades(np.log(p[:1]), [2])
-    assert alone["calibration_error"] == pytest.approx((0.1 + 0.2 + 0.3) / 3)
-    shares = np.exp(constant_grades([3, 5, 1], True, 2))
-    np.testing.assert_allclose(shares[0], np.array([0.75, 2.75, 3.5, 2.75, 0.75]) / 10.5)
-    for wrong in ((np.log(p), [0, 1, 3]), (np.log(p), [0, 1]), (np.log(p / 2), [0, 1, 2])):
-        with pytest.raises(ValueError, match=r"give one each|add up|grades has 3"):
-            score_grades(*wrong)
-
-
-# Three choices: of three alternatives, of two, and of three of which two are as probable.
-SHARES = np.array([[0.7, 0.2, 0.1], [0.4, 0.6, 0.0], [0.45, 0.1, 0.45]])
-CHOSEN = np.array([0, 0, 2])
-
-
-def test_scores_of_choices_by_hand():
-    found = score_choices(SHARES, CHOSEN)
-    losses = -np.log([0.7, 0.4, 0.45])
-    assert set(found) == {"nlp_nats", "nlp_se", "hit_rate", "brier", "calibration_error", "choices"}
-    assert found["nlp_nats"] == pytest.approx(losses.mean(), rel=ROUNDING)
-    assert found["nlp_se"] == pytest.approx(losses.std(ddof=1) / np.sqrt(3), rel=ROUNDING)
-    assert found["hit_rate"] == pytest.approx((1.0 + 0.0 + 0.5) / 3)
-    brier = [0.3**2 + 0.2**2 + 0.1**2, 2 * 0.6**2, 0.45**2 + 0.1**2 + 0.55**2]
-    assert found["brier"] == pytest.approx(np.mean(brier), rel=ROUNDING)
-    assert found["choices"] == 3 and isinstance(found["choices"], int)
-    # Bins of a tenth: 0.1 twice, 0.2, 0.4 (chosen), 0.45 (one of two chosen), 0.6, 0.7 (chosen).
-    gaps = 0.2 + 0.2 + abs(0.4 + 0.45 + 0.45 - 2) + 0.6 + 0.3
-    assert found["calibration_error"] == pytest.approx(gaps / 8, rel=ROUNDING)
-
-
-def test_bins_of_choices_by_a_loop():
-    rng = np.random.default_rng(3)
-    shares = rng.dirichlet(np.ones(4), 60)
-    shares[:20, 3] = 0.0
-    shares /= shares.sum(1, keepdims=True)
-    chosen, counts = rng.integers(3, size=60), rng.integers(1, 4, size=60)
-    bins = choice_calibration_bins(shares, chosen, counts)
-    for one in bins:
-        cells = [
-            (counts[i], p, float(j == chosen[i]))
-            for i, row in enumerate(shares)
-            for j, p in enumerate(row)
-            if p > 0.0 and one.lower <= p < one.upper
-        ]
-        number, p, hit = np.array(cells).T
-        assert one.duels == number.sum()
-        assert one.confidence == pytest.approx(number @ p / number.sum(), rel=ROUNDING)
-        assert one.accuracy == pytest.approx(number @ hit / number.sum(), rel=ROUNDING)
-    assert sum(one.duels for one in bins) == counts[:20].sum() * 3 + counts[20:].sum() * 4
-    gap = sum(one.duels * abs(one.confidence - one.accuracy) for one in bins)
-    error = score_choices(shares, chosen, counts)["calibration_error"]
-    assert error == pytest.approx(gap / sum(one.duels for one in bins), rel=ROUNDING)
-
-
-def test_counts_of_choices_are_repeats():
-    counts = np.array([3, 1, 2])
-    repeated = np.repeat(np.arange(3), counts)
-    merged = score_choices(SHARES, CHOSEN, counts)
-    assert merged == pytest.approx(score_choices(SHARES[repeated], CHOSEN[repeated]), rel=ROUNDING)
-    logs = np.log([0.7, 0.4, 0.45])
-    merged = score_answers(logs, counts)
-    assert merged == pytest.approx(score_answers(logs[repeated]), rel=ROUNDING)
-    assert merged["answers"] == 6
-
-
-def test_choices_of_one_person_go_together():
-    """As the sums of people are: with equally many choices each, the error of the means."""
-    rng = np.random.default_rng(0)
-    logs = -rng.uniform(0.1, 2.0, 12)
-    means = -logs.reshape(4, 3).mean(1)
-    found = score_answers(logs, people=np.repeat(list("abcd"), 3))
-    assert found["nlp_se"] == pytest.approx(means.std(ddof=1) / 2.0, rel=ROUNDING)
-    shares = np.exp(np.stack([logs, np.log1p(-np.exp(logs))], 1))
-    chosen = np.zeros(12, int)
-    also = score_choices(shares, chosen, people=np.repeat(list("abcd"), 3))
-    assert also["nlp_se"] == pytest.approx(found["nlp_se"], rel=ROUNDING)
-    alone = score_answers(logs, people=np.arange(12))
-    assert alone == pytest.approx(score_answers(logs), rel=ROUNDING)
-    assert np.isnan(score_answers(logs[:1])["nlp_se"])
-    assert np.isnan(score_answers(logs, people=["a"] * 12)["nlp_se"])
-
-
-def test_tails_of_choices_are_not_clipped():
-    assert score_choices([[0.0, 1.0]], [0])["nlp_nats"] == np.inf
-    logs = np.array([[-1e4, 0.0], [0.0, -np.inf]])
-    assert score_choices(None, [0, 0], log_probabilities=logs)["nlp_nats"] == 5000.0
-    assert score_choices(np.exp(logs), [0, 0], log_probabilities=logs)["nlp_nats"] == 5000.0
-
-
-def test_equal_shares_are_calibrated():
-    found = score_choices(np.full((8, 4), 0.25), np.arange(8) % 4)
-    assert found["nlp_nats"] == pytest.approx(np.log(4.0))
-    assert found["hit_rate"] == 0.25 and found["calibration_error"] == 0.0
-    assert found["brier"] == pytest.approx(0.75)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((None, CHOSEN), "Nothing to score"),
-        ((SHARES[0], CHOSEN), r"shape \(3,\)"),
-        ((SHARES[:0], CHOSEN[:0]), r"shape \(0, 3\)"),
-        ((SHARES, CHOSEN[:2]), r"chosen has shape \(2,\) for 3 choices"),
-        ((SHARES, CHOSEN, [1, 2]), r"counts has shape \(2,\) for 3 choices"),
-        ((SHARES, [0, 3, 1]), "chosen has 3 for choice 1; give a place from 0 to 2"),
-        ((SHARES, [0, 0.5, 1]), "chosen has 0.5 for choice 1"),
-        ((SHARES, CHOSEN, [1, 0, 1]), "counts has 0.0 for choice 1"),
-        ((SHARES * 2.0, CHOSEN), "probabilities of choice 0 are .* add up to 1"),
-        ((SHARES * [[1, 1, 1], [-1, 1, 1], [1, 1, 1]], CHOSEN), "probabilities of choice 1 are"),
-        ((np.where(SHARES == 0.6, np.nan, SHARES), CHOSEN), "probabilities of choice 1 are"),
-    ],
-)
-def test_bad_choices(arguments, words):
-    with pytest.raises(ValueError, match=words) as error:
-        score_choices(*arguments)
-    assert str(error.value).endswith(".") and ". " not in str(error.value)
-    with pytest.raises(ValueError, match=r"people has shape \(2,\) for 3 answers"):
-        score_choices(SHARES, CHOSEN, people=["a", "b"])
 
 
 def test_the_surest_duels_are_answered_first() -> None:
@@ -303,7 +329,7 @@ def test_the_surest_duels_are_answered_first() -> None:
 
 
 def test_duels_that_are_equally_sure_count_as_their_average() -> None:
-    curve = abstention_curve(probabilities=[0.8, 0.2, 0.8, 0.8], counts=[1, 2, 1, 1])
+    curve = abstention_curve(np.log([0.8, 0.2, 0.8, 0.8]), [1, 2, 1, 1])
     assert all(right == pytest.approx(3 / 5) for right in curve.values())
     assert abstention_curve(np.log([0.5, 0.5]))[0.1] == pytest.approx(0.5)
 
@@ -311,7 +337,7 @@ def test_duels_that_are_equally_sure_count_as_their_average() -> None:
 def test_the_abstention_curve_is_that_of_a_sorted_list() -> None:
     p = np.random.default_rng(0).uniform(size=1000)
     order = np.argsort(-np.maximum(p, 1.0 - p))
-    curve = abstention_curve(probabilities=p)
+    curve = abstention_curve(np.log(p))
     for share, right in curve.items():
         assert right == pytest.approx((p[order][: round(1000 * share)] > 0.5).mean())
 
@@ -321,8 +347,7 @@ def test_the_standard_error_of_a_gain_counts_each_duel():
     logs = {name: np.log(rng.uniform(0.1, 0.9, 50)) for name in ("model", "coin")}
     logs |= {name: np.log(rng.uniform(0.1, 0.9, 50)) for name in ("model_ahead", "elo_ahead")}
     counts = rng.integers(1, 4, 50)
-    scores = {name: score(counts=counts, log_probabilities=each) for name, each in logs.items()}
-    found = with_errors(scores, logs, counts)
+    found = score_each(logs, counts=counts)
     assert "gain_se" not in found["model"] and "gain_se" not in found["model_ahead"]
     for who, other in (("model", "coin"), ("model_ahead", "elo_ahead")):
         gain = np.repeat(logs[who] - logs[other], counts)
@@ -331,112 +356,4 @@ def test_the_standard_error_of_a_gain_counts_each_duel():
         text = compared_scores(found, who, other, "the rival")
         assert f" ± {expected:.4f} nats per duel" in text
     logs["coin"][0] = -np.inf
-    assert "gain_se" not in with_errors(scores, logs, counts)["coin"]
-
-
-@pytest.mark.parametrize(
-    ("gain", "error", "accuracy", "number", "blind"),
-    [
-        (-0.2, 0.01, 0.49, 400, True),
-        (0.002, 0.003, 0.52, 400, True),
-        (0.006, 0.007, 0.52, 400, True),
-        (0.004, 0.02, 0.52, 400, False),  # may be better by .044
-        (0.02, 0.001, 0.52, 400, False),
-        (-0.2, 0.01, 0.7, 400, False),  # too sure, but right
-        (-0.07, 0.46, 0.75, 8, False),
-        (-0.2, None, 0.4, 1, False),
-    ],
-)
-def test_no_better_than_a_coin(gain, error, accuracy, number, blind):
-    coin = {"nlp_nats": 0.69} | ({} if error is None else {"gain_se": error})
-    model = {"nlp_nats": 0.69 - gain, "accuracy": accuracy, "duels": number}
-    scores = {"model": model, "coin": coin}
-    assert no_better_than_a_coin(scores) is blind
-    ahead = {**scores, "model_ahead": {**model, "nlp_nats": 0.1, "accuracy": 0.9}}
-    assert not no_better_than_a_coin(ahead)
-    assert not no_better_than_a_coin({"choices": scores})
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "number", "found"), [(0.4, 400, True), (0.46, 400, False), (0.2, 8, False)]
-)
-def test_wrong_more_often_than_a_coin(accuracy, number, found):
-    assert is_reversed({"model": {"accuracy": accuracy, "duels": number}}) is found
-    assert not is_reversed({})
-
-
-def test_how_often_the_model_is_right_in_a_sentence():
-    def of(share):
-        return {"nlp_nats": 0.6, "accuracy": share, "duels": 1200}
-
-    scores = {"model": of(0.8), "linear_probit": of(0.725), "coin": of(0.5)}
-    scores["coin"]["nlp_nats"] = 0.6931
-    assert called_right(scores) == (
-        "Of 1,200 held-out duels, the model named the winner in 80.0 %, the coin 50.0 %, the "
-        "linear probit 72.5 %."
-    )
-    assert called_right(scores, "duel", True).startswith("Of 1,200 duels that one side won, the")
-    assert "linear probit" in legend(scores)
-    del scores["linear_probit"]
-    assert "linear probit" not in legend(scores) and called_right(scores).endswith(
-        "the coin 50.0 %."
-    )
-
-
-def test_verdicts_name_each_rival():
-    def of(nats):
-        return {"nlp_nats": nats, "duels": 10}
-
-    scores = {"model": of(0.5), "linear_probit": of(0.6), "coin": of(0.69)}
-    assert verdicts(scores) == [
-        "The model is better than the coin by 0.1900 nats per duel.",
-        "The model is better than the linear probit by 0.1000 nats per duel.",
-    ]
-    dated = {**scores, "model_ahead": of(0.4), "elo": of(0.55), "elo_ahead": of(0.45)}
-    assert verdicts(dated)[2:] == [
-        "The model is better than Elo by 0.0500 nats per duel.",
-        "The model, updating, is better than Elo, updating, by 0.0500 nats per duel.",
-    ]
-    assert verdicts({}) == []
-    scores["coin"]["gain_se"] = 0.01
-    assert verdicts(scores)[-1].endswith("per duel. (± is a standard error.)")
-
-
-def test_verdicts_on_sets():
-    scores = {name: {"nlp_nats": nats} for name, nats in (("model", 1.0), ("equal_shares", 1.1))}
-    line = "The model is better than equal shares by 0.1000 nats per choice."
-    assert verdicts_on_sets(scores, "choice") == [line]
-    scores["conditional_logit"] = {"nlp_nats": 0.9}
-    assert verdicts_on_sets(scores, "choice") == [
-        line,
-        "The model is worse than the conditional logit by 0.1000 nats per choice.",
-    ]
-
-
-def test_a_difference_says_when_it_is_little():
-    assert compared(-0.0099, "the coin") == (
-        "worse than the coin by 0.0099 nats per duel, which is little"
-    )
-    assert compared(0.0741, "the coin", "duel", 0.0312, 138) == (
-        "better than the coin by 0.0741 ± 0.0312 nats per duel"
-    )
-    assert compared(-0.06, "the coin", "choice", 0.0312, 138) == (
-        "worse than the coin by 0.0600 ± 0.0312 nats per choice; 138 choices are too few to "
-        "rule out luck"
-    )
-    assert compared(0.009, "the coin", "duel", 0.001, 9000).endswith(
-        "nats per duel, which is little"
-    )
-    assert compared(0.02, "Elo, updating", "choice") == (
-        "better than Elo, updating, by 0.0200 nats per choice"
-    )
-
-
-@pytest.mark.parametrize("gain", [0.0, -0.0, 4.9e-5, -4.9e-5])
-def test_a_difference_that_rounds_to_nothing_is_none(gain: float) -> None:
-    assert compared(gain, "Elo, updating") == "no better than Elo, updating"
-    assert "0.0001" in compared(math.copysign(5.1e-5, gain), "the coin")
-
-
-def test_predictors_have_names() -> None:
-    assert [named(name) for name in ("linear_probit", "elo")] == ["the linear probit", "Elo"]
+    assert "gain_se" not in score_each(logs, counts=counts)["coin"]

@@ -7,16 +7,18 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import BEST_WORST, CHOICE, RANKING, Events
+from sparse_prefgp.data.events import BEST_WORST, CHOICE, RANKING, Codes, Events
 from sparse_prefgp.data.splits import (
     RULES,
     Rule,
     Units,
     given_units,
+    grouping_of,
     leave_one_out,
     says_itself,
     split_columns,
     split_duels,
+    units_of,
 )
 from sparse_prefgp.data.table import table_of
 from sparse_prefgp.io import read_ranking_table, read_table
@@ -324,6 +326,54 @@ def test_answers_are_never_cut(answers, how):
         assert not test & train
     if how == "given:test":
         np.testing.assert_array_equal(parts.test_rows, np.arange(0, 60, 5))
+
+
+def over(table, how):
+    """What errors of the scores of all rows are over, and who is in a group with whom, (e, e)."""
+    units = None if how is None else units_of(table, how)
+    found = grouping_of(table, np.arange(table.num_rows), units)
+    if found is None:
+        return None, None
+    codes = found.codes.reshape(table.num_rows, -1)
+    shared = (codes[:, None, :, None] == codes[None, :, None, :]) & (codes >= 0)[:, None, :, None]
+    return found.what, shared.any((2, 3))
+
+
+def test_errors_are_over_what_is_held_out_whole(table, rankings, answers):
+    """Which are items, the values of a column, or people; else people, sets or nothing."""
+    sides, context = table.events.pairs, table.context
+    what, together = over(table, "items")
+    assert what == "items"
+    np.testing.assert_array_equal(
+        together, (sides[:, None, :, None] == sides[None, :, None, :]).any((2, 3))
+    )
+    what, together = over(table, "group:maker")
+    makers = table.items["maker"].to_numpy()[sides]
+    assert what == "values of 'maker'"
+    np.testing.assert_array_equal(
+        together, (makers[:, None, :, None] == makers[None, :, None, :]).any((2, 3))
+    )
+    person = context["person"].to_numpy()
+    by_person = person[:, None] == person
+    assert over(table, "group:person")[0] == "values of 'person'"
+    assert over(table, "duels") == over(table, "time:day") == over(table, None) == (None, None)
+    known = table.saying(person=Codes.of(person.tolist()))
+    for how in ("duels", "time:day", "group:person", None):
+        what, together = over(known, how)
+        assert what == "people"
+        np.testing.assert_array_equal(together, by_person)
+    assert over(known, "group:day")[0] == "values of 'day'"
+    for sets in (rankings, answers):  # whose column of people is known by its name
+        what, together = over(sets, "duels")
+        people = sets.context["person"].to_numpy()
+        assert what == "people"
+        np.testing.assert_array_equal(together, people[:, None] == people)
+    nobody = replace(rankings, context=rankings.context.drop(columns="person"))
+    what, together = over(nobody, "duels")
+    assert what == f"values of {rankings.set_column!r}"
+    np.testing.assert_array_equal(together, nobody.sets()[:, None] == nobody.sets())
+    alone = table.saying(person=Codes.of(["ann"] * table.num_rows))
+    assert over(alone, "duels") == (None, None)
 
 
 def test_what_answers_are_called(answers):

@@ -546,7 +546,7 @@ def test_pooled_bins_are_those_of_all_duels_together(frame, results, arrangement
         assert one.error == pytest.approx(error, rel=IDENTITY)
     total = sum(one.duels * abs(one.confidence - one.share_won) for one in curve.bins)
     assert total / len(together) == pytest.approx(
-        score(together)["calibration_error"], rel=IDENTITY
+        score(np.log(together))["calibration_error"], rel=IDENTITY
     )
 
 

@@ -9,8 +9,8 @@ import gpflow
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import rivals_in, rows_in
 from sparse_prefgp.analysis.ranking import rank
+from sparse_prefgp.analysis.verdicts import rivals_in, rows_in
 from sparse_prefgp.learning.notes import fit_notes, learned_from
 from sparse_prefgp.workflow.fit_report import render_report
 from sparse_prefgp.workflow.pictures import Picture

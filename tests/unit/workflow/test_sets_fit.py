@@ -50,7 +50,9 @@ def test_a_fit_is_scored_by_choice(written: tuple[Any, Path]) -> None:
     assert scores["model"]["choices"] == 8 and figures["data"]["train_duels"] == 32
     assert set(scores["model"]) == {
         "nlp_nats",
+        "nlp_bits",
         "nlp_se",
+        "se_over",
         "hit_rate",
         "brier",
         "calibration_error",

@@ -74,7 +74,7 @@ def test_duels_of_one_day_are_forecast_alike_by_both_rules(
     items = pd.concat([items, pd.DataFrame({"item_id": ["new"], "size": [0.5]})])
     options = {"test_fraction": 0.2, "max_iterations": 2, "kernel": "linear+item-in-time(matern12)"}
     found = spg.fit(items, duels, time="day", **options)
-    logs = found.held_out.log_probabilities
+    logs = found.held_out.forecasts["duels"].log_probabilities
     assert len(logs["model"]) == 30
     np.testing.assert_allclose(logs["model"], logs["model_ahead"], rtol=1e-6)
     np.testing.assert_allclose(logs["elo"], logs["elo_ahead"], rtol=1e-12)
