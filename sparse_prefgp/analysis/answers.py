@@ -89,7 +89,7 @@ class ScoredSets(NamedTuple):
             if chosen.covariates is not None:
                 x = np.concatenate([x, _covariates(chosen)], 2)
             with np.errstate(divide="ignore"):
-                found[CHOICES] = np.log(rival.predict_choice(x, there))
+                found[CHOICES] = np.log(rival.predict_choice(rival.columns(x, chosen), there))
         if RANKINGS in known:
             others = self.events.take(known[RANKINGS].rows)
             found[RANKINGS] = rival.log_answers(self.features, others)

@@ -16,6 +16,7 @@ from sparse_prefgp.analysis.linear_losses import LinearLoss, ask_for_rows, cross
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
+LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
@@ -223,6 +224,21 @@ class BradleyTerry:
         if covariates is not None:
             lead = lead + np.asarray(covariates, dtype=np.float64) @ self.covariate_weights
         return np.asarray(special.log_expit(lead))
+
+
+def rivals_of_duels(
+    train: Duels, rng: np.random.Generator | None
+) -> dict[str, LinearProbit | BradleyTerry | Coin]:
+    """What a model of duels is scored next to, by name: a linear probit, a coin, and without
+    features and dates the strengths of Bradley and Terry.
+
+    :raises ValueError: all duels are ties.
+    """
+    found: dict[str, LinearProbit | BradleyTerry | Coin]
+    found = {LINEAR_PROBIT: LinearProbit.of(train, rng)}
+    if not train.num_features and train.events.time is None:
+        found[BRADLEY_TERRY] = BradleyTerry.of(train)
+    return {**found, COIN: Coin()}
 
 
 def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:

@@ -33,6 +33,7 @@ from sparse_prefgp.data.events import (
     Events,
 )
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import id_text, shortened
 
@@ -145,13 +146,10 @@ def with_products(x: FloatArray, of_people: FloatArray) -> FloatArray:
     return np.concatenate([x, products.reshape(*x.shape[:-1], -1)], -1)
 
 
-def features_of_people(duels: Duels, events: Events) -> FloatArray | None:
+def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArray | None:
     """(e, S) of who gave each answer, standardised, 0 where nothing is known of them; None where
-    people have none.
-
-    :param duels: who knows the people.
-    """
-    known, person = duels.people_features, events.person
+    people have none."""
+    person = events.person
     if known is None or person is None:
         return None
     place = {id_text(name): i for i, name in enumerate(known.names)}
@@ -229,6 +227,9 @@ class ConditionalLogit:
     empty where there was a single one, or a single unit to leave out.
     """
 
+    people: PeopleFeatures | None = None
+    """Whose products with the others are the last columns; None without."""
+
     @property
     def standard_errors(self) -> FloatArray:
         """(D,) of the coefficients."""
@@ -267,14 +268,16 @@ class ConditionalLogit:
         :param duels: choices, rankings, best and worst, or wins, with features in the same units.
         :raises ValueError: ties and grades; other features than those that it was fitted to.
         """
-        of_people = features_of_people(duels, duels.events)
-        return self.log_answers(duels.items, duels.events, of_people)
+        return self.log_answers(duels.items, duels.events)
 
-    def log_answers(
-        self, features: FloatArray, events: Events, of_people: FloatArray | None = None
-    ) -> FloatArray:
-        """`log_probabilities` of events between rows of features (n, D), of people (e, S)."""
-        stages = stages_of(events, features, of_people)
+    def columns(self, x: FloatArray, events: Events) -> FloatArray:
+        """All columns of the alternatives of some answers, of their own (e, k, D)."""
+        of_people = features_of_people(self.people, events)
+        return x if of_people is None else with_products(x, of_people[:, None])
+
+    def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
+        """`log_probabilities` of events between rows of features (n, D)."""
+        stages = stages_of(events, features, features_of_people(self.people, events))
         if stages.x.shape[1] != len(self.coefficients):
             raise ValueError(
                 f"The duels have {stages.x.shape[1]} features and covariates, but the logit was "
@@ -304,6 +307,10 @@ class EqualShares:
     ) -> FloatArray:
         """1/k for each of the k alternatives of a set, (b, k), as `ConditionalLogit` gives them."""
         return equal_shares(np.ones(np.shape(features)[:2], bool) if mask is None else mask)
+
+    def columns(self, x: FloatArray, events: Events) -> FloatArray:
+        """As of `ConditionalLogit`."""
+        return x
 
     def log_probabilities(self, duels: Duels) -> FloatArray:
         """Of each thing that was said, (num_pairs,) in nats: of a choice -log k.
@@ -408,15 +415,16 @@ def conditional_logit(
                 "leave them out."
             )
         events = features.events if people is None else features.given
-        of_people = features_of_people(features, events)
+        of_people = features_of_people(features.people_features, events)
         if people is not None:
             events = _by_people(events, people)
         columns = _names(features.feature_names, features.num_features) + features.covariate_names
         own = features.people_features
-        if own is not None:
+        if of_people is not None and own is not None:
             columns += tuple(f"{name} × {other}" for name in columns for other in own.feature_names)
         stages = stages_of(events, features.items, of_people)
-        return _fitted(stages, columns, ridge, folds, rng)
+        logit = _fitted(stages, columns, ridge, folds, rng)
+        return logit if of_people is None else replace(logit, people=own)
     if sets is None or chosen is None:
         raise ValueError(
             "sets or chosen is missing; give the set of each row, and which is chosen."

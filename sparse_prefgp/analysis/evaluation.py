@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.alternatives import only_one, refuse_for_sets, refuse_options
 from sparse_prefgp.analysis.answers import evaluate_sets
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.analysis.baselines import COIN, Coin, rivals_of_duels
 from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
 from sparse_prefgp.analysis.dates import time_column
 from sparse_prefgp.analysis.forecasts import with_forecasts
@@ -28,8 +28,7 @@ from sparse_prefgp.analysis.items import (
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.analysis.scoring import (
-    COIN,
-    LINEAR_PROBIT,
+    Baseline,
     ScoredRows,
     asks_for_outcomes,
     learned_from,
@@ -149,10 +148,9 @@ def evaluate(
     given = read(model, duels, items, _Columns(groups, blocks, grade, time))
     if given.ties == given.duels:
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
-    baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
+    baselines: dict[str, Baseline] = {COIN: Coin()}
     if model.duels.held:  # the duels of a stream are not kept
-        probit = LinearProbit.of(holding_duels(model).duels, rng)
-        baselines = {LINEAR_PROBIT: probit, **baselines}
+        baselines = {**rivals_of_duels(holding_duels(model).duels, rng)}
     outcomes = asks_for_outcomes(model, given.ties)
     more = {"grouping": given.grouping, "unseen": given.unseen}
     found = score_events(model, baselines, given.rows, outcomes=outcomes, **more)

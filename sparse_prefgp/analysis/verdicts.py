@@ -15,13 +15,14 @@ PREDICTOR_NAMES = {
     ELO: "Elo",
     ELO_AHEAD: "Elo, updating",
     "linear_probit": "linear probit",
+    "bradley_terry": "Bradley–Terry",
     "coin": "coin",
     "constant_shares": "constant shares",
     "conditional_logit": "conditional logit",
     "equal_shares": "equal shares",
 }
 # Of these a sentence says no "the".
-_WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
+_WITHOUT_ARTICLE = ("equal_shares", "bradley_terry", ONE_UTILITY, ELO, ELO_AHEAD)
 # How to read a table of scores.
 _LEGEND = (
     "accuracy: how often the winner was named. nlp: the surprise at what happened, lower is "
@@ -71,7 +72,8 @@ def rivals_in(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
     :param scores: as by `score`, by predictor.
     """
     known = "linear_probit" in scores and not is_coin(scores)
-    found = ["coin"] * ("coin" in scores) + ["linear_probit"] * known + [ELO] * (ELO in scores)
+    found = ["coin"] * ("coin" in scores) + ["linear_probit"] * known
+    found += [name for name in ("bradley_terry", ELO) if name in scores]
     return found or ["coin"]
 
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from sparse_prefgp import analysis, approximations, covariances, engines, learning, models
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Codes, Events
@@ -582,8 +581,7 @@ def predict_held_out(
 def _rivals(train: Duels, rng: np.random.Generator, people: Any = None) -> dict[str, Any]:
     if train.events.has_sets:
         return {**analysis.answers.rivals_of(train, rng, people)}
-    scoring = analysis.scoring
-    return {scoring.LINEAR_PROBIT: LinearProbit.of(train, rng), scoring.COIN: Coin()}
+    return {**analysis.baselines.rivals_of_duels(train, rng)}
 
 
 def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:

@@ -403,4 +403,4 @@ def test_products_with_columns_of_people_are_columns() -> None:
     total = found.log_probabilities(duels) @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
     strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
-    assert not np.any(features_of_people(duels, strangers))
+    assert not np.any(features_of_people(duels.people_features, strangers))
