@@ -514,7 +514,7 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
         *("evaluate", "--model", out / "model", "--duels", tmp_path / "known.csv"),
         *("--noise-by", "judge"),
     )
-    assert "Scores of duels that one side won" in text and "win, tie or loss" in text
+    assert "Duels that one side won" in text and "win, tie or loss" in text
 
 
 @pytest.mark.slow

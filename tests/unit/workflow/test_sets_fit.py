@@ -61,7 +61,7 @@ def test_a_fit_is_scored_by_choice(written: tuple[Any, Path]) -> None:
     assert fitted.model.duels.events.has_sets and "held-out choices" in str(fitted)
     assert (place / "pictures" / "reliability.png").exists()
     page = (place / "report.html").read_text()
-    assert "All held-out choices" in page and "conditional logit" in page
+    assert "Held-out choices" in page and "conditional logit" in page
 
 
 def test_the_rivals_are_those_of_the_same_choices(written: tuple[Any, Path]) -> None:
