@@ -71,11 +71,6 @@ class Exact(Approximation):
             return over_people(problem, features_of_rows(problem))
         if (apart_from_time := beside_time(problem.kernel)) is not None:
             return _over_time(problem, apart_from_time)
-        if self.over == "items" and graph.noises is not None:
-            raise ValueError(
-                "Sets of alternatives share noises over the rows of their answers; leave "
-                'over="items" out.'
-            )
         effect = pair_effect(problem.kernel)
         if effect is not None:
             return self._over_pairs(problem, tf.convert_to_tensor(effect.variance))
@@ -113,8 +108,6 @@ class Exact(Approximation):
 
     def _over_pairs(self, problem: DuelProblem, effects: tf.Tensor) -> DuelPrior:
         """Over items, next to effects of this variance of pairs, each of its own duels alone."""
-        if self.over == "items":
-            raise ValueError('Effects of pairs are of duels, not of items; leave over="items" out.')
         graph = problem.graph
         _ask(graph.num_rows, "items")
         basis = features_of_rows(problem)
