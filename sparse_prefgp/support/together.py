@@ -79,6 +79,7 @@ THINGS = {
     "time": "--time",
     "engine": "--engine",
     "split": "--split",
+    "dated_fit": "a fit with dates (--time)",
     "max_train": "--max-train",
     "auto": "a kernel or an approximation that is chosen (auto)",
     "auto_inducing": "--inducing auto",
@@ -161,6 +162,7 @@ class Apart(NamedTuple):
 
 TABLE = {
     "A model": (
+        Apart("in_time", ("streamed",), "a filter needs all duels", INTO_MEMORY),
         Apart("in_time", ("no_dates",), remedy="name their dates (times=, --time)"),
         Apart(
             "in_time",
@@ -178,11 +180,7 @@ TABLE = {
         ),
         Apart("in_time", ("one_by_one",), "a filter updates all at once", "take ParallelEP()"),
         Apart("in_time", ("endless",), remedy="take VFE() or FITC(), or a Linear kernel"),
-        Apart(
-            "in_time", ("margin_only",), "a filter takes a tie as saying that two items are close"
-        ),
         Apart("in_time", ("tastes", "pair_effects", "sets")),
-        Apart("in_time", ("streamed",), "a filter needs all duels", INTO_MEMORY),
         Apart("tastes", ("nobody",), remedy="name the person of each (people=, --person)"),
         Apart("tastes", ("pair_effects",)),
         Apart("tastes", ("no_form_of_people",), remedy="use Exact(), VFE() or FITC()"),
@@ -252,6 +250,12 @@ TABLE = {
         Apart("timeout", ("no_scheduler",), "there is nothing to wait for"),
     ),
     "A fit": (
+        Apart(
+            "chunks",
+            ("whole",),
+            "that needs all duels at once",
+            "take vfe, fitc, dtc, tight-vfe, hetero-vfe or prior-power, or leave out stream",
+        ),
         Apart("chunks", ("ties_table",), remedy="write ties as rows with 1 in a column tie"),
         Apart(
             "chunks",
@@ -274,13 +278,17 @@ TABLE = {
                 "auto",
                 "auto_inducing",
                 "report",
-                "whole",
             ),
             "that needs all duels in memory",
             OUT_OF_CHUNKS,
         ),
         Apart("chunks", ("no_features",), remedy="leave out stream, for an effect of each item"),
         Apart("subset_gradients", ("noise_by_group",), "a subset may lack some who judge"),
+        Apart(
+            "dated_fit",
+            ("margin_only",),
+            "a filter takes a tie as saying that two items are close",
+        ),
         Apart("in_time", ("auto",), "no kernel that is compared moves"),
         Apart("logistic", ("noise_variance",), "its noise has a variance of its own"),
         Apart("margin_only", ("fixed_margin",), "it finds the margin after the utilities"),

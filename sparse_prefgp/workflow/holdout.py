@@ -615,6 +615,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         nobody=events.person is None,
         in_time=settings.kernel_choice.in_time and f"the kernel {settings.kernel_choice}",
         no_dates=events.time is None,
+        dated_fit=settings.kernel_choice.in_time,
         margin_only=settings.tie_model != "box",
     )
     _warn_of_idle_context(table, settings)

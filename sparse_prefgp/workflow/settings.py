@@ -182,7 +182,7 @@ class FitSettings:
     refit: bool = option(
         "After scoring, fit once more, to all duels, and keep that model.",
         default=False,
-        excludes="stream",
+        in_memory=True,
         panel=Panel.FITTING,
     )
     """Fit again on all duels after scoring."""
@@ -193,7 +193,7 @@ class FitSettings:
         default=1,
         least=1,
         most=10_000,
-        excludes="stream",
+        in_memory=True,
         panel=Panel.FITTING,
     )
     """Of `optimise`; a refit has one start, the fitted model."""
@@ -213,7 +213,7 @@ class FitSettings:
         "box (a tie says that two items are close) or margin-only (ties tell only how often duels "
         "are tied, and nothing of who is better).",
         default="box",
-        excludes="stream",
+        in_memory=True,
         panel=Panel.MODEL,
     )
     """What a tie tells: `box` or `margin-only`."""
@@ -229,26 +229,26 @@ class FitSettings:
         panel=Panel.MODEL,
     )
     """One margin, and the same cuts of grades, for all groups."""
-    tastes: bool = option(None, default=False, flag="person", excludes="stream")
+    tastes: bool = option(None, default=False, flag="person", in_memory=True)
     """Learn a taste of each person besides what all prefer."""
     taste: str | None = option(
         "Kernel of each person's own taste, in the words of --kernel; by default the stationary "
         "part of --kernel, or the linear one, and an effect of each item.",
         default=None,
         needs="tastes",
-        excludes="stream",
+        in_memory=True,
         panel=Panel.MODEL,
     )
     """Kernel of a taste by name; None is the stationary part of `kernel`, or the linear one, and
     `item`.
     """
-    dated: bool = option(None, default=False, flag="time", excludes="stream")
+    dated: bool = option(None, default=False, flag="time", in_memory=True)
     """Let the utilities of items move in time, unless the kernel says otherwise."""
     engine: str = option(
         "How inference is done: ep, laplace, laplace-logit (logistic noise), variational or "
         "power-ep:P. What auto compares is fitted by ep.",
         default=DEFAULT_ENGINE,
-        excludes="stream",
+        in_memory=True,
         panel=Panel.MODEL,
     )
     """Engine of inference, by name; with `laplace-logit` the noise variance is ignored."""
@@ -379,6 +379,8 @@ class FitSettings:
             blocks=approximation.name == "pitc" and called,
             whole=not approximation.summed_over_duels and called,
             subset_gradients=self.stream and subset,
+            sites=self.sites is not None,
+            scheduler=self.scheduler is not None,
         )
         object.__setattr__(self, "inducing_share", share)
         object.__setattr__(self, "approximation_choice", approximation)
@@ -473,7 +475,7 @@ class FitSettings:
         asked = {}
         for one in fields(self):
             about, value = option_of(one), getattr(self, one.name, None)
-            if about.excludes == "stream" and not is_default(one, value):
+            if about.in_memory and not is_default(one, value):
                 name = about.flag or one.name.replace("_", "-")
                 shown = "" if value is True else f" {value}"
                 asked[name.replace("-", "_")] = f"the option {name}{shown}"

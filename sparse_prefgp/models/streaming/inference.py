@@ -63,14 +63,14 @@ class PartsOptions:
             raise ValueError(
                 f"scheduler is {scheduler!r}; give 'local' or the address of a Dask scheduler."
             )
+        if timeout is not None and not (is_number(timeout) and timeout > 0.0):
+            raise ValueError(f"timeout is {shortened(timeout)}; give positive seconds.")
         together.check(
             sites=sites is not None,
             scheduler=scheduler is not None,
             no_scheduler=scheduler is None,
             timeout=timeout is not None,
         )
-        if timeout is not None and not (is_number(timeout) and timeout > 0.0):
-            raise ValueError(f"timeout is {shortened(timeout)}; give positive seconds.")
         size = None if chunk is None else whole_number("chunk", chunk, 1)
         return cls(sites, size, scheduler, timeout)
 

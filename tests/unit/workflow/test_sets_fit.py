@@ -16,6 +16,7 @@ from sparse_prefgp.analysis.conditional_logit import conditional_logit
 from sparse_prefgp.io import read_choice_table, read_ranking_table
 from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
+from tests.together import refused
 
 SETS, FIT = 40, {"kernel": "linear", "approximation": "exact", "max_iterations": 4}
 
@@ -255,5 +256,5 @@ def test_gains_of_inducing_inputs_are_of_duels() -> None:
     model = spg.PreferenceGP(
         duels, kernel, approximation=spg.VFE(), inducing_variable=duels.items[:3]
     )
-    with pytest.raises(ValueError, match="A predicted gain of inducing inputs takes duels"):
+    with refused("gain", "sets"):
         addition_gains(model, duels.items[3:5])
