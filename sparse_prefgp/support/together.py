@@ -252,17 +252,17 @@ TABLE = {
     "A fit": (
         Apart(
             "chunks",
+            ("blocks",),
+            "fit does not read them from a stream",
+            f"{OUT_OF_CHUNKS}, or take StreamedGP(duels, kernel, approximation=PITC(labels))",
+        ),
+        Apart(
+            "chunks",
             ("whole",),
             "that needs all duels at once",
             "take vfe, fitc, dtc, tight-vfe, hetero-vfe or prior-power, or leave out stream",
         ),
         Apart("chunks", ("ties_table",), remedy="write ties as rows with 1 in a column tie"),
-        Apart(
-            "chunks",
-            ("blocks",),
-            "fit does not read them from a stream",
-            f"{OUT_OF_CHUNKS}, or take StreamedGP(duels, kernel, approximation=PITC(labels))",
-        ),
         Apart(
             "chunks",
             (

@@ -362,7 +362,8 @@ class FitSettings:
         subset = self.gradients_kind == SUBSET and f"the gradients {self.gradients}"
         together.check(
             stated_split=data.splits.says_itself(self.split) and f"the split {self.split!r}",
-            test_fraction=self.test_fraction not in (0.0, DEFAULT_SHARE),
+            test_fraction=self.test_fraction not in (0.0, DEFAULT_SHARE)
+            and f"the test fraction {self.test_fraction}",
             logistic=engine.name == "laplace-logit" and f"the engine {engine}",
             noise_variance=self.noise_variance != 0.5,
             noise_by_group=self.noise_by_group,

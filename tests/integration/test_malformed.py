@@ -446,10 +446,11 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,test\ni0,i1,0\ni1,i2,0\n"),
     ),
     "held out by a column, and a share": Case(
-        FIT + " --split given:test --test-fraction 0.5", ("says itself", "0.5")
+        FIT + " --split given:test --test-fraction 0.5",
+        (sentence("stated_split", "test_fraction"), "0.5"),
     ),
     "held out by a column, and folds": Case(
-        SELECT + " --split given:test --folds 3", ("says itself", "3 folds")
+        SELECT + " --split given:test --folds 3", (sentence("stated_split", "folds"), "3 folds")
     ),
     "only ids, items held out": Case(FIT + " --split items", ("no features",), only_ids),
     "only ids, groups of items held out": Case(
@@ -1255,7 +1256,7 @@ CASES: dict[str, Case] = {
     ),
     "no column of people": Case(FIT + " --person whose", ("duels.csv has no column 'whose'",)),
     "people in chunks": Case(
-        PARTS + " --person judge", ("person needs all duels in memory",), parts(judge=["a", "b"])
+        PARTS + " --person judge", (sentence("chunks", "person"),), parts(judge=["a", "b"])
     ),
     "too much of a person": Case(
         FIT + " --person who --kernel se --approximation vfe",

@@ -287,7 +287,7 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
     with refused("judges", "no_groups"):
         spg.update(old, more)
     plain = made(read_table(*first).to_duels(), noise_by_group=False)
-    with pytest.raises(ValueError, match="have no groups, but the column 'judge'"):
+    with refused("groups", "no_judges"):
         spg.update(plain, more, groups="judge")
 
 

@@ -179,7 +179,7 @@ def test_missing_blocks_and_duels_in_chunks_are_refused(
         spg.evaluate(model, TABLE.assign(session=["al", None, *SESSION[2:]]), blocks="session")
     (tmp_path / "new").mkdir()
     TABLE.to_parquet(tmp_path / "new" / "0.parquet", index=False)
-    with pytest.raises(ValueError, match="in chunks without blocks; leave out 'session'"):
+    with refused("streamed", "block"):
         spg.evaluate(model, tmp_path / "new", blocks="session")
 
 
