@@ -14,11 +14,9 @@ from sparse_prefgp.support.together import TABLE
 
 
 def sentence(one: str, other: str) -> str:
-    """The end of the sentence, behind what the first of the two is called; the second by a `*`."""
-    for row in (row for rows in TABLE.values() for row in rows):
-        if row.one == one and other in row.others:
-            return row.sentence("", "*").partition(" and * ")[2]
-    raise KeyError((one, other))
+    """What the sentence says behind what the two are called, whichever comes first."""
+    instead = TABLE.get(one, {}).get(other) or TABLE[other][one]
+    return f" do not go together: {instead}."
 
 
 def apart(one: str, other: str) -> str:

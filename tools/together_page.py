@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from sparse_prefgp.support.options import option_of, several  # noqa: E402
-from sparse_prefgp.support.together import TABLE, THINGS  # noqa: E402
+from sparse_prefgp.support.together import TABLE, called  # noqa: E402
 from sparse_prefgp.workflow.fit_sources import Sources  # noqa: E402
 from sparse_prefgp.workflow.settings import FitSettings  # noqa: E402
 
@@ -24,6 +25,7 @@ Whatever is not in these tables goes together. Whoever asks for two things of on
 one sentence, as a rule before anything is computed. The page is made from the table that models,
 fits and commands look at.
 """
+COLUMNS = "| does not go with | why, or what instead |\n|---|---|\n"
 OPTIONS = """
 ## Options of a fit that need another
 
@@ -35,12 +37,11 @@ OPTIONS = """
 def page() -> str:
     """The page as it is to be."""
     text = HEAD
-    for title, rows in TABLE.items():
-        text += f"\n## {title}\n\n| This | does not go together with | because | instead |\n"
-        text += "|---|---|---|---|\n"
-        for row in rows:
-            others = "; ".join(THINGS[name] for name in row.others)
-            text += f"| {THINGS[row.one]} | {others} | {row.because} | {row.remedy} |\n"
+    for one, others in TABLE.items():
+        name = called(one)
+        text += f"\n## {name[:1].upper()}{name[1:]}\n\n" + COLUMNS
+        for instead, rows in groupby(others.items(), key=lambda row: row[1]):
+            text += f"| {', '.join(called(other) for other, _ in rows)} | {instead} |\n"
     text += OPTIONS
     for kind in (Sources, FitSettings):
         flags = {one.name: option_of(one).flag or one.name for one in fields(kind)}

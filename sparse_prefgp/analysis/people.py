@@ -70,7 +70,7 @@ def taste_share(
     :param rng: draws utilities and variances.
     :raises ValueError: a model without tastes.
     """
-    model.allow(of_people=True)
+    model.allow(people=True)
     rng = np.random.default_rng(0) if rng is None else rng
     inputs = compared_on(model).inputs
     if len(inputs) < 2:

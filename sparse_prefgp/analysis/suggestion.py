@@ -232,7 +232,7 @@ def suggest(
     in_contexts = has_contexts(model, candidates)
     together.check(
         set_size=whole_number("set_size", set_size, 2) > 2,
-        other_score=score != "bald" and f"the score {score!r}",
+        other_score=score != "bald" and f"the score {score!r} (--score)",
         hallucination=score == "hallucination",
         pairs=pairs is not None,
         context=bool(places) and f"the context {places[0]!r} (--at)",

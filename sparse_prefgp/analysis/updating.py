@@ -491,7 +491,7 @@ def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) 
     known = model.duels.group_names is not None
     model.allow(
         judges=known,
-        no_judges=not known,
+        duels_without_judges=not known,
         groups=groups is not None and f"the column of judges {groups!r}",
         no_groups=groups is None,
         block=blocks is not None and f"the column of blocks {blocks!r}",
@@ -507,10 +507,12 @@ def _person_column(model: PreferenceGP, person: str | None) -> str | None:
     if model.duels.people_names is None:
         if person is None:
             return None
-        raise together.refused(nobody=True, person_column=f"the column of people {person!r}")
+        raise together.refused(
+            duels_of_nobody=True, person_column=f"the column of people {person!r}"
+        )
     column = model.duels.person_column if person is None else person
     if column is None:
-        raise together.refused(people=True, no_person_column=True)
+        raise together.refused(duels_of_people=True, no_person_column=True)
     return column
 
 

@@ -167,7 +167,7 @@ def worth(
     if isinstance(model, ConditionalLogit):
         if person is not None:
             raise together.refused(
-                one_utility="a conditional logit", of_people=f"the person {shortened(person)}"
+                one_utility="a conditional logit", people=f"the person {shortened(person)}"
             )
         return _of_logit(model, unit, dict(steps or {}), level)
     asked: Predicts = seen_by(model, person)

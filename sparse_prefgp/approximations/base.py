@@ -292,7 +292,7 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
     :raises ValueError: weights that are not whole numbers.
     """
     if np.any(graph.counts != np.floor(graph.counts)):
-        raise together.refused(subset=True, broken_duels=True)
+        raise together.refused(subset=True, broken_weights=True)
     totals = graph.counts if graph.events is None else graph.events.totals
     duel = rng.choice(int(totals.sum()), size=size, replace=False)
     event = np.searchsorted(np.cumsum(totals), duel, side="right")

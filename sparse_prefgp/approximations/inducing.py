@@ -162,7 +162,7 @@ class InducingApproximation(SummedApproximation):
 
         :raises ValueError: nobody knows what that would be.
         """
-        raise together.refused(tastes=True, no_form_of_people=f"{self.name}()")
+        raise together.refused(tastes=True, approximations_of_one_utility=f"{self.name}()")
 
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same; in the form over duels copies of an answer about a set are apart: each has

@@ -139,7 +139,7 @@ def truncated_normal_ep(
 
 def _check_noise(engine: Engine, noise: np.ndarray) -> None:
     logistic = not engine.link_function.has_normal_noise
-    together.check(truncated=True, logistic=logistic and f"the engine {engine!r}")
+    together.check(truncated_normals=True, logistic=logistic and f"the engine {engine!r}")
     if not np.all(noise > 0.0):
         raise ValueError(
             f"{engine!r} needs noise in every coordinate, because a limit without noise has no "

@@ -412,7 +412,7 @@ def _inducing(model: PreferenceGP) -> gpflow.inducing_variables.InducingPoints:
     model.allow(
         gain=True,
         no_inducing=points is None and model.approximation.name,
-        projected=isinstance(points, ProjectedPoints),
+        projected_inputs=isinstance(points, ProjectedPoints),
         sets=model.graph.noises is not None,
     )
     assert points is not None

@@ -473,7 +473,7 @@ class _InChunks(_Run):
         rows = None
         if settings.gradients == SUBSET:
             if model.noise_ratio is not None:
-                raise together.refused(subset_gradients=True, noise_by_group=True)
+                raise together.refused(gradients_of_a_subset=True, noise_by_group=True)
             drawn = np.random.default_rng() if rng is None else rng
             rows = model.stream.draw(settings.subset, drawn)
         keeper = settings.keeper(

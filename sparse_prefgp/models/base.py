@@ -235,7 +235,7 @@ class DuelGP(
 
         :raises ValueError: a model without tastes.
         """
-        self.allow(of_people=True)
+        self.allow(people=True)
         return self._seen_by(_shared)
 
     def of_person(self, person: Hashable | None) -> Self:
@@ -248,7 +248,7 @@ class DuelGP(
             for somebody of whom nothing is known.
         :raises ValueError: a model without tastes; a person that it does not know.
         """
-        self.allow(of_people=True)
+        self.allow(people=True)
         if person is None:
             return self._seen_by(_nobody)
         (number,) = places_of([person], self.described_people)
@@ -269,7 +269,7 @@ class DuelGP(
                 f"The group of people is {shortened(people)}; give a list with the names of at "
                 "least one."
             )
-        self.allow(of_people=True)
+        self.allow(people=True)
         self._known_people()  # refuses where they are not kept
         numbers = np.unique([self._number_of(person) for person in people])
         return self._seen_by(lambda model: model._known_people().group(numbers))
@@ -288,7 +288,7 @@ class DuelGP(
         :raises ValueError: a model without tastes; duels of several people; other features, or none
             of either.
         """
-        self.allow(of_people=True)
+        self.allow(people=True)
         own = None if features is None else self._own_features(features)
         if duels is None:
             if own is None:
@@ -346,7 +346,7 @@ class DuelGP(
         :raises ValueError: a model without tastes, or of streamed duels; more numbers than there is
             memory for.
         """
-        self.allow(of_people=True)
+        self.allow(people=True)
         known = self._known_people()
         items = self.duels.items
         if self.has_item_effect:

@@ -126,22 +126,22 @@ def check_together(
         **_of_approximation(approximation, kernel, taste),
         **_of_engine(engine),
         in_time=time_term(kernel) is not None,
-        no_dates=duels.times is None,
+        duels_without_dates=duels.times is None,
         tastes=taste is not None,
-        nobody=people is None,
+        duels_of_nobody=people is None,
         pair_effects=any(pair_effect(one) is not None for one in kernels),
         item_effects=any(map(item_effects, kernels)),
-        item_level=any(isinstance(part, ItemEffect) for part in parts_of(kernel)),
+        levels_of_items=any(isinstance(part, ItemEffect) for part in parts_of(kernel)),
         sets=about.any,
         shares_of_answers=about.odd and f"the weight {about.odd:g} of an answer about a set",
-        margin_of_duels=margin is not None or about.others,
+        margins_or_ties=margin is not None or about.others,
         margin=margin is not None,
         no_margin=margin is None,
         ties=tied and f"{duels.num_ties or 'levels with'} ties",
-        no_tie_level=even,
-        no_ties=not duels.num_ties and levels is None,
-        no_judges=duels.group_names is None,
-        no_covariates=not duels.covariate_names,
+        levels_without_a_tie=even,
+        duels_without_ties=not duels.num_ties and levels is None,
+        duels_without_judges=duels.group_names is None,
+        duels_without_covariates=not duels.covariate_names,
         **more,
     )
 
@@ -167,7 +167,8 @@ def _of_approximation(
 ) -> dict[str, Any]:
     effects = unheld_kernels(kernel)
     things = {
-        "only_effects": feature_part(kernel) is None and "a kernel of effects of items alone",
+        "effects_of_items_alone": feature_part(kernel) is None
+        and "a kernel of effects of items alone",
         "effects_by_kernel": effects and f"ItemTimes of {type(effects[0]).__name__}",
     }
     if approximation is None:
@@ -179,7 +180,7 @@ def _of_approximation(
         "blocks": approximation.has_blocks and f"{name}, which has blocks",
         "labels": approximation.labels is not None,
         "subset": not approximation.uses_all_duels and name,
-        "endless": not inducing and not exact_in_time(kernel),
+        "endless_terms": not inducing and not exact_in_time(kernel),
         "by_items": over == "items" and not inducing and taste is None,
         "by_duels": over == "duels" and inducing,
     }

@@ -424,7 +424,7 @@ class DuelPredictions:
         """
         if people is None:
             return None
-        self.allow(of_people=True)
+        self.allow(people=True)
         return person_numbers(people, pairs, self.described_people)
 
     def scale_is_free(self) -> bool:

@@ -256,11 +256,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             "margin_only": tie_model == MARGIN_ONLY,
             "grades": duels.levels is not None and len(duels.levels) > 3,
             "noise_by_group": noise_by_group,
-            "no_noise_by_group": not noise_by_group,
+            "one_noise": not noise_by_group,
             "own_cuts": cuts_by_group,
             "covariate_variance": covariate_variance is not None,
             "people_variance": people_variance is not None,
-            "no_features_of_people": taste is None or duels.people_features is None,
+            "no_tastes_by_features": taste is None or duels.people_features is None,
         }
         check_together(kernel, approximation, engine or ParallelEP(), duels, **asked)
         self.covariate_variance = covariate_parameter(covariate_variance, duels)
@@ -368,7 +368,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             engine,
             in_time=self._dated is not None,
             sets=noises is not None,
-            best_worst=noises is not None and bool(np.any(noises.own == 0.0)),
+            best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
             margin_only=self.tie_model == MARGIN_ONLY,
             noise_by_group=self.noise_ratio is not None,
         )
@@ -726,7 +726,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return self._lower_bounds(self._inferred().solution)
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
-        self.allow(bound=True)
+        self.allow(lower_bounds=True)
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
@@ -924,7 +924,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
             `sample_posterior` raises.
         """
-        self.allow(sampling_check=True)
+        self.allow(check_against_sampling=True)
         return check_against_sampling(
             self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws, people=people
         )

@@ -198,7 +198,7 @@ def check_whole(graph: DuelGraph) -> None:
     """
     broken = graph.counts[graph.counts != np.floor(graph.counts)]
     weight = broken.size and f"the weight {broken[0]:g}, no whole number,"
-    together.check(sampling=True, broken_duels=weight)
+    together.check(sampling=True, broken_weights=weight)
 
 
 def num_single_slots(graph: DuelGraph, instead: str) -> int:

@@ -228,7 +228,7 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
 
     :raises ValueError: items without features.
     """
-    together.check(comparison=True, no_features=not duels.has_features)
+    together.check(comparison=True, items_without_features=not duels.has_features)
 
 
 @takes_seed

@@ -332,7 +332,7 @@ class StreamHoldout:
         :param split: as for `prepare`.
         :raises ValueError: what `prepare` and `stream_duels` raise; items without features.
         """
-        together.check(chunks=True, no_features=not table.has_features)
+        together.check(chunks=True, items_without_features=not table.has_features)
         plain = prepare(table, settings, split)
         rows = plain.split.test_rows
         test = None
@@ -612,9 +612,9 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     settings = settings.of(table)
     together.check(
         tastes=settings.tastes,
-        nobody=events.person is None,
+        duels_of_nobody=events.person is None,
         in_time=settings.kernel_choice.in_time and f"the kernel {settings.kernel_choice}",
-        no_dates=events.time is None,
+        duels_without_dates=events.time is None,
         dated_fit=settings.kernel_choice.in_time,
         margin_only=settings.tie_model != "box",
     )
@@ -692,7 +692,7 @@ def _check_groups(
     :param judged: whether it is known who judged.
     :param labels: columns of them.
     """
-    together.check(noise_by_group=settings.noise_by_group, no_judges=not judged)
+    together.check(noise_by_group=settings.noise_by_group, duels_without_judges=not judged)
     Leaning.of(settings.leans, names, labels)
 
 

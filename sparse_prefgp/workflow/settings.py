@@ -371,7 +371,7 @@ class FitSettings:
             fixed_margin=self.fixed_margin,
             in_time=self.dated and self.is_automatic,
             auto=self.is_automatic,
-            only_effects=alone and f"the kernel {kernel}",
+            effects_of_items_alone=alone and f"the kernel {kernel}",
             inducing=inducing and called,
             no_inducing=not inducing and called,
             inducing_variable=self.inducing is not None and f"--inducing {self.inducing}",
@@ -379,7 +379,7 @@ class FitSettings:
             auto_inducing=share is not None,
             blocks=approximation.name == "pitc" and called,
             whole=not approximation.summed_over_duels and called,
-            subset_gradients=self.stream and subset,
+            gradients_of_a_subset=self.stream and subset,
             sites=self.sites is not None,
             scheduler=self.scheduler is not None,
         )

@@ -275,7 +275,7 @@ def test_item_alone_is_exact_with_features_too() -> None:
     assert str(settings.approximation_choice) == "exact"
     assert str(FitSettings().approximation_choice) == "vfe"
     assert str(FitSettings().kernel_choice) == "linear+matern52"
-    with pytest.raises(ValueError, match=apart("only_effects", "inducing")):
+    with pytest.raises(ValueError, match=apart("effects_of_items_alone", "inducing")):
         FitSettings(kernel="item", approximation="fitc")
 
 
@@ -297,12 +297,12 @@ def test_effects_of_pairs_need_no_features(folder: Path, tmp_path: Path, kernel:
         (("--split", "items"), ("'items' holds out items", "no features")),
         (("--kernel", "linear"), ("kernel linear looks at features", "none")),
         (("--kernel", "linear+item"), ("kernel linear+item looks at features",)),
-        (("--approximation", "vfe"), (sentence("only_effects", "inducing"), "exact")),
-        (("--inducing", 5), (sentence("only_effects", "inducing_variable"),)),
-        (("--kernel", "auto"), (sentence("comparison", "no_features"),)),
-        (("--approximation", "auto"), (sentence("comparison", "no_features"),)),
+        (("--approximation", "vfe"), (sentence("effects_of_items_alone", "inducing"), "exact")),
+        (("--inducing", 5), (sentence("effects_of_items_alone", "inducing_variable"),)),
+        (("--kernel", "auto"), (sentence("comparison", "items_without_features"),)),
+        (("--approximation", "auto"), (sentence("comparison", "items_without_features"),)),
         (("--context", "day"), ("'day'", "tell no items apart", "item+linear")),
-        (("--stream",), ("no features", sentence("chunks", "no_features"))),
+        (("--stream",), ("no features", sentence("chunks", "items_without_features"))),
         (("--features", "height"), ("'height'",)),
     ],
 )
@@ -322,7 +322,7 @@ def test_what_makes_no_sense_in_python(folder: Path) -> None:
         spg.PreferenceGP(duels, gpflow.kernels.Matern52() + spg.ItemEffect())
     with pytest.raises(ValueError, match="no kernel was given"):
         spg.PreferenceGP(spg.Duels(np.eye(3), [0], [1]))
-    with pytest.raises(ValueError, match=apart("comparison", "no_features")):
+    with pytest.raises(ValueError, match=apart("comparison", "items_without_features")):
         spg.compare(["linear"], duels)
     model = spg.PreferenceGP(duels)
     with pytest.raises(ValueError, match="no features to bound"):

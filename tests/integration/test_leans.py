@@ -213,7 +213,7 @@ def test_read_in_chunks(folder: Path) -> None:
     for more, text in (
         (
             ("--noise-by", "judge", "--gradients", "subset", "--stream"),
-            sentence("subset_gradients", "noise_by_group"),
+            sentence("gradients_of_a_subset", "noise_by_group"),
         ),
         (("--lean-by", "nobody"), "has no column 'nobody'"),
     ):

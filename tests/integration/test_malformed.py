@@ -464,10 +464,10 @@ CASES: dict[str, Case] = {
     "no items, a kernel on features": Case(ALONE + " --kernel se", ("se looks at features",)),
     "no items, inducing inputs": Case(ALONE + " --approximation vfe", ("exact",)),
     "no items, a number of inducing inputs": Case(
-        ALONE + " --inducing 3", (sentence("only_effects", "inducing_variable"),)
+        ALONE + " --inducing 3", (sentence("effects_of_items_alone", "inducing_variable"),)
     ),
     "no items, kernels to compare": Case(
-        ALONE + " --kernel auto", (sentence("comparison", "no_features"),)
+        ALONE + " --kernel auto", (sentence("comparison", "items_without_features"),)
     ),
     "no items, a context": Case(
         ALONE + " --context surface",
@@ -478,7 +478,7 @@ CASES: dict[str, Case] = {
         ALONE + " --features height", ("'height'", "only ids are known", "--items items.csv")
     ),
     "no items, in chunks": Case(
-        ALONE + " --stream", ("no features", sentence("chunks", "no_features"))
+        ALONE + " --stream", ("without features", sentence("chunks", "items_without_features"))
     ),
     "no items, a winner missing": Case(
         ALONE, ("missing winner",), write("duels.csv", "winner,loser\ni0,i1\n,i2\n")
@@ -486,7 +486,9 @@ CASES: dict[str, Case] = {
     "no items, an item with itself": Case(
         ALONE, ("with itself",), write("duels.csv", "winner,loser\ni0,i1\ni2,i2\n")
     ),
-    "select without features": Case(SELECT, (sentence("comparison", "no_features"),), only_ids),
+    "select without features": Case(
+        SELECT, (sentence("comparison", "items_without_features"),), only_ids
+    ),
     "an id as the only feature": Case(
         FIT,
         ("player_id", "--kernel linear+matern52+item"),
@@ -544,7 +546,7 @@ CASES: dict[str, Case] = {
     ),
     "tie model of nobody": Case(FIT + " --tie-model coin", ("'coin'", "box or margin-only")),
     "ties that tell only the margin without any": Case(
-        FIT + " --tie-model margin-only", (sentence("margin_only", "no_ties"),)
+        FIT + " --tie-model margin-only", (sentence("margin_only", "duels_without_ties"),)
     ),
     "grade of no column": Case(FIT + " --grade how", ("duels.csv has no column 'how'",)),
     "grade among no levels": Case(
@@ -644,7 +646,7 @@ CASES: dict[str, Case] = {
     ),
     "noise by judge from a subset": Case(
         PARTS + " --noise-by judge --gradients subset",
-        ("subset", sentence("subset_gradients", "noise_by_group")),
+        ("subset", sentence("gradients_of_a_subset", "noise_by_group")),
     ),
     "lean of nobody": Case(
         FIT + " --covariate side --lean-by judge",
@@ -770,7 +772,7 @@ CASES: dict[str, Case] = {
     "none of these that is an item": Case(CHOICES + " --none i1", ("'i1'", "has as an item")),
     "weights of choices below 1": Case(
         CHOICES + " --weight worth --kernel linear",
-        ("counts as 0.5", "whole numbers"),
+        (sentence("sets", "shares_of_answers"), "whole numbers"),
         write("choices.csv", "worth," + THREE.replace("\n", "\n0.5,")),
     ),
     "logistic noise of choices": Case(
@@ -781,7 +783,7 @@ CASES: dict[str, Case] = {
     "laplace of best and worst at once": Case(
         "fit --out {}/new --items {}/items.csv --best-worst {}/choices.csv --at-once "
         "--engine laplace --kernel linear",
-        (sentence("best_worst", "own_noise")),
+        (sentence("best_and_worst_at_once", "own_noise")),
         write("choices.csv", FOUR),
     ),
     "margin of choices": Case(
@@ -818,7 +820,9 @@ CASES: dict[str, Case] = {
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
     "kernel of pairs in a product": Case(FIT + " --kernel se*pair", ("inside a product",)),
-    "kernel of pairs in a stream": Case(PARTS + " --kernel se+pair", ("no PairEffect",), parts()),
+    "kernel of pairs in a stream": Case(
+        PARTS + " --kernel se+pair", (sentence("streamed", "pair_effects"),), parts()
+    ),
     "kernel with a bracket open": Case(
         FIT + " --kernel linear+(se", ("'linear+(se'", "character 8", "not closed")
     ),
@@ -850,7 +854,8 @@ CASES: dict[str, Case] = {
         FIT + " --kernel projected(matern52,many)", ("'many'", "number of directions")
     ),
     "kernel in time without dates": Case(
-        FIT + " --kernel item-in-time(wiener)", (sentence("in_time", "no_dates"), "--time")
+        FIT + " --kernel item-in-time(wiener)",
+        (sentence("in_time", "duels_without_dates"), "--time"),
     ),
     "dates that are not there": Case(FIT + " --time when", ("no column 'when'",)),
     "dates in another form": Case(
@@ -938,7 +943,8 @@ CASES: dict[str, Case] = {
     ),
     "inducing inputs by no share": Case(FIT + " --inducing auto:", ("'auto:'", "auto:0.1")),
     "a number to be found for nothing": Case(
-        FIT + " --approximation exact --inducing auto", ("exact has no inducing inputs",)
+        FIT + " --approximation exact --inducing auto",
+        (sentence("no_inducing", "inducing_variable"),),
     ),
     "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "leave the mode out")),
     "mode of earlier versions": Case(FIT + " --mode alternated", ("leave the mode out",)),
@@ -1264,13 +1270,13 @@ CASES: dict[str, Case] = {
         lambda f: (many_items(f, 12_000), of_people(*["ann"] * 999, "bo")(f)),
     ),
     "a person for one utility": Case(
-        PREDICT + " --person ann", (sentence("one_utility", "of_people"),)
+        PREDICT + " --person ann", (sentence("one_utility", "people"),)
     ),
     "somebody new for one utility": Case(
-        "meet --model {}/fitted --duels {}/new.csv", (sentence("one_utility", "of_people"),)
+        "meet --model {}/fitted --duels {}/new.csv", (sentence("one_utility", "people"),)
     ),
     "new duels of people": Case(
-        UPDATE + " --person who", (sentence("person_column", "nobody"), "'who'")
+        UPDATE + " --person who", (sentence("person_column", "duels_of_nobody"), "'who'")
     ),
     "new people of nobody's duels": Case(
         UPDATE + " --people {}/people.csv",

@@ -287,7 +287,7 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
     with refused("judges", "no_groups"):
         spg.update(old, more)
     plain = made(read_table(*first).to_duels(), noise_by_group=False)
-    with refused("groups", "no_judges"):
+    with refused("groups", "duels_without_judges"):
         spg.update(plain, more, groups="judge")
 
 
@@ -410,7 +410,7 @@ def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
 def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     duels = read_table(*frames(), weights="worth").to_duels()
     model = made(duels, noise_by_group=False)
-    with refused("broken_duels", "sampling"):
+    with refused("broken_weights", "sampling"):
         spg.exact.importance_sampling(model)
     report = spg.evidence_report(model, samples=100)
     assert report.sampled is None and "weights" in report.skipped[0]
@@ -421,9 +421,9 @@ def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     assert values["log_evidence_per_duel"] == pytest.approx(report.log_evidence / weight)
     assert values["lower_bound_per_duel"] == pytest.approx(report.lower_bound / weight)
     assert f"The {T} duels count as {weight:,.4g}, the sum of their weights" in str(report)
-    with refused("broken_duels", "subset"):
+    with refused("broken_weights", "subset"):
         spg.PreferenceGP(duels, model.kernel, margin=0.3, approximation=spg.SubsetOfData(T))
-    with refused("broken_duels", "sampling"):
+    with refused("broken_weights", "sampling"):
         spg.sample_posterior(model, 10, np.random.default_rng(0))
 
 
@@ -478,7 +478,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     assert set(again.duels.group_names) == set(kept) and again.duels.num_duels == T
     fixed = prepare(table, replace(settings, margin=0.7, fixed_margin=True))
     assert fit_model(fixed)[0].margin.numpy() == pytest.approx(0.7)
-    with refused("noise_by_group", "no_judges"):
+    with refused("noise_by_group", "duels_without_judges"):
         prepare(table.saying(judge=None), settings)
     with pytest.raises(ValueError, match="margin is -1; give a number, above 0"):
         FitSettings(margin=-1)

@@ -269,16 +269,15 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             margin=margin,
             streamed=True,
             whole=not approximation.summed_over_duels and repr(approximation),
-            single=getattr(approximation, "single_precision", False),
-            other_engine=not partitioned and f"the engine {engine!r}",
-            site_power=partitioned and engine.site_power != 1.0,
+            single_precision=getattr(approximation, "single_precision", False),
+            other_engines=not partitioned and f"the engine {engine!r}",
+            powers_of_sites=partitioned and engine.site_power != 1.0,
             noise_by_group=noise_by_group,
-            no_noise_by_group=not noise_by_group,
+            one_noise=not noise_by_group,
             own_cuts=cuts_by_group,
             covariate_variance=covariate_variance is not None,
         )
         assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
-        assert isinstance(engine, PartitionedEP)
         place = PartsOptions.of(sites, chunk, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
@@ -627,7 +626,9 @@ def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDu
     :raises ValueError: a stream of nobody, or whose rows are not sorted by person; blocks already;
         effects of items in the taste; a person with more than 5,000 rows, unless items are fewer.
     """
-    together.check(streamed_tastes=True, blocks=duels.blocks is not None and repr(approximation))
+    together.check(
+        tastes_of_streamed_duels=True, blocks=duels.blocks is not None and repr(approximation)
+    )
     names, numbers = duels.scan.people or (), np.empty(duels.num_rows, np.int64)
     for chunk in duels.chunks(READ_ROWS):
         assert chunk.events.person is not None

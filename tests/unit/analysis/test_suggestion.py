@@ -22,7 +22,7 @@ from sparse_prefgp.analysis.candidates import likely_best, listed_pairs, pool, r
 from sparse_prefgp.analysis.items import own_items
 from tests.cases import ALL, random_duels
 from tests.reference import slow_suggestion as slow
-from tests.together import apart, refused
+from tests.together import refused, sentence
 from tests.tolerances import IDENTITY
 
 ASKED = ("bald", "variance", "eubo")
@@ -325,7 +325,7 @@ def test_what_did_not_converge_is_said() -> None:
         ({"pairs": pd.DataFrame({"first": [0], "second": [99]})}, "99"),
         (
             {"pairs": pd.DataFrame({"first": [0], "second": [1]}), "score": "hallucination"},
-            apart("hallucination", "pairs"),
+            sentence("hallucination", "pairs"),
         ),
         ({"candidates": np.zeros((3, 5))}, "5 columns"),
     ],

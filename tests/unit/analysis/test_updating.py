@@ -419,7 +419,7 @@ def test_people_need_their_column_and_features() -> None:
     found = new.duels.people_features
     np.testing.assert_allclose(found.of(["ann", "bo"]), old.duels.people_features.of(["ann", "bo"]))
     np.testing.assert_allclose(found.of(["cy"]), [[2.0, 1.0, 0.0]])
-    with refused("person_column", "nobody"):
+    with refused("person_column", "duels_of_nobody"):
         update(build(spg.Exact()), more, NEW_ITEMS, person="who")
     capital = MORE.head(1).assign(who="Ann")
     with pytest.warns(UserWarning, match="people 'ann' and 'Ann' differ in case alone"):

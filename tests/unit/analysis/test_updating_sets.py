@@ -163,7 +163,7 @@ def test_what_is_refused() -> None:
             {"rankings": FIRST.assign(w=0.5), "weights": "w"},
         ),
         (apart("answers", "labels"), blocks, {"rankings": FIRST}),
-        (apart("sets", "margin_of_duels"), with_ties, {"rankings": FIRST}),
+        (apart("sets", "margins_or_ties"), with_ties, {"rankings": FIRST}),
     ):
         with pytest.raises(ValueError, match=words):
             update(one, **more)

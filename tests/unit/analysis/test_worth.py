@@ -254,5 +254,5 @@ def test_worth_for_one_person() -> None:
     with pytest.raises(ValueError, match="'p9' is unknown to the model"):
         spg.worth(model, person="p9")
     logit = spg.conditional_logit(spg.Duels(x, first, second, feature_names=["speed", "price"]))
-    with refused("one_utility", "of_people"):
+    with refused("one_utility", "people"):
         spg.worth(logit, person="p1")

@@ -15,7 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.covariances import item_in_context
 from sparse_prefgp.covariances.kernels import pair_difference_variance, variance_of
 from tests.reference.slow_approximations import slow_posterior
-from tests.together import refused
+from tests.together import apart, refused
 from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-12)
@@ -281,7 +281,7 @@ def test_streams_take_none(duels: spg.Duels) -> None:
         (lambda: on_features() * of_levels(), {}, "add it to the others"),
         (lambda: spg.ItemTimes(spg.ItemEffect()), {}, "effects of items already"),
         (lambda: spg.ItemTimes(3.0), {}, "takes a GPflow kernel"),
-        (of_levels, {"approximation": spg.VFE()}, "ItemEffect alone"),
+        (of_levels, {"approximation": spg.VFE()}, apart("effects_of_items_alone", "inducing")),
         (lambda: spg.ItemTimes(spg.SameLevel(active_dims=[9])), {}, "cannot be evaluated"),
     ],
 )

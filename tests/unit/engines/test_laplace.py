@@ -254,7 +254,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         spg.Laplace(link=["probit"])  # type: ignore[arg-type]
     model = case_model(DUEL_CASES[0], spg.VFE(), spg.Laplace(link="logit"))
     for call in (model.lower_bound, model.lower_bounds, lambda: evidence_report(model)):
-        with refused("logistic", "bound"):
+        with refused("logistic", "lower_bounds"):
             call()
     with refused("logistic", "consistency"):
         spg.consistency(model.duels, model)

@@ -235,5 +235,5 @@ def test_boxes_without_noise_take_ep_alone(engine: spg.Engine) -> None:
 
 def test_boxes_have_normal_noise() -> None:
     given = box()
-    with refused("logistic", "truncated"):
+    with refused("logistic", "truncated_normals"):
         spg.truncated_normal_ep(*given, engine=spg.Laplace(link="logit"))

@@ -475,11 +475,11 @@ def test_streams_have_the_same_evidence_and_gradient(approximation: Approximatio
 
 def test_samplers_refuse() -> None:
     model = one_duel(4.0, 0.5)
-    with refused("broken_duels", "sampling"):
+    with refused("broken_weights", "sampling"):
         spg.exact.importance_sampling(model, 100)
-    with refused("broken_duels", "sampling"):
+    with refused("broken_weights", "sampling"):
         spg.sample_posterior(model, 100, np.random.default_rng(0))
-    with refused("broken_duels", "sampling"):
+    with refused("broken_weights", "sampling"):
         model.check_against_sampling(rng=np.random.default_rng(0))
 
 

@@ -329,7 +329,7 @@ def test_mistakes_of_the_data(options: Any, words: str) -> None:
 
 def test_mistakes_of_the_model() -> None:
     bare = spg.Duels(np.array(CASE["X"]), [0], [1])
-    with refused("covariate_variance", "no_covariates"):
+    with refused("covariate_variance", "duels_without_covariates"):
         spg.PreferenceGP(bare, kernel(), covariate_variance=1.0)
     with pytest.raises(ValueError, match="no covariate of the duels; name some"):
         spg.PreferenceGP(bare, kernel(), lean_by="judge:side")

@@ -308,7 +308,7 @@ def test_levels_without_ties():
     assert model.margin is None and model.cuts.numpy() == pytest.approx([0.0, 0.8])
     found = model.predict_grades(TEST[:1], TEST[1:2])[0]
     assert found.shape == (4,) and float(tf.reduce_sum(found)) == pytest.approx(1.0)
-    with refused("margin", "no_tie_level"):
+    with refused("margin", "levels_without_a_tie"):
         spg.PreferenceGP(duels, kernel(), margin=0.3)
 
 
@@ -411,8 +411,8 @@ def test_bad_cuts_are_refused():
         spg.PreferenceGP(graded(), kernel(), margin=0.3, cut_steps=[0.1, 0.2])
     with pytest.raises(ValueError, match="must be a positive number"):
         spg.PreferenceGP(graded(), kernel(), margin=0.3, cut_steps=[-1.0])
-    with refused("own_cuts", "no_noise_by_group"):
+    with refused("own_cuts", "one_noise"):
         spg.PreferenceGP(graded(groups=JUDGE), kernel(), margin=0.3, cuts_by_group=True)
-    with refused("own_cuts", "no_ties"):
+    with refused("own_cuts", "duels_without_ties"):
         wins = spg.Duels(X, FIRST, SECOND, groups=JUDGE)
         spg.PreferenceGP(wins, kernel(), noise_by_group=True, cuts_by_group=True)

@@ -375,7 +375,10 @@ def test_what_is_refused() -> None:
             apart("streamed", "pair_effects"),
             lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect()),
         ),
-        (apart("pair_effects", "sampling_check"), lambda: model_of().check_against_sampling()),
+        (
+            apart("pair_effects", "check_against_sampling"),
+            lambda: model_of().check_against_sampling(),
+        ),
         (
             apart("pair_effects", "by_items"),
             lambda: model_of(spg.Exact(over="items")).log_evidence(),

@@ -200,7 +200,7 @@ def test_features_of_people_that_make_no_sense(monkeypatch):
     for duels, more, words in (
         (alike, {}, "All people have the same features"),
         (alike, {"people_variance": -1.0}, "people_variance is -1.0; give a positive"),
-        (plain.duels, {"people_variance": 1.0}, apart("people_variance", "no_features_of_people")),
+        (plain.duels, {"people_variance": 1.0}, apart("people_variance", "no_tastes_by_features")),
     ):
         with pytest.raises(ValueError, match=words):
             spg.PreferenceGP(duels, se(), taste=se(), **more)

@@ -412,18 +412,18 @@ def test_what_sets_cannot_go_with() -> None:
     weights = np.full(7, 0.5)
     for match, more in (
         (apart("sets", "shares_of_answers"), {"events": replace(MIXED, weights=weights)}),
-        (apart("sets", "margin_of_duels"), {"margin": 0.2}),
+        (apart("sets", "margins_or_ties"), {"margin": 0.2}),
         (
-            apart("sets", "margin_of_duels"),
+            apart("sets", "margins_or_ties"),
             {
                 "events": replace(MIXED, kind=_as(MIXED.kind, 5, TIE)),
                 "margin": 0.2,
             },
         ),
         (apart("sets", "logistic"), {"engine": spg.Laplace(link="logit")}),
-        (apart("best_worst", "own_noise"), {"engine": spg.Laplace()}),
-        (apart("best_worst", "own_noise"), {"engine": spg.Variational()}),
-        (apart("best_worst", "own_noise"), {"engine": spg.ParallelEP(site_power=0.5)}),
+        (apart("best_and_worst_at_once", "own_noise"), {"engine": spg.Laplace()}),
+        (apart("best_and_worst_at_once", "own_noise"), {"engine": spg.Variational()}),
+        (apart("best_and_worst_at_once", "own_noise"), {"engine": spg.ParallelEP(site_power=0.5)}),
     ):
         with pytest.raises(ValueError, match=match):
             mixed(spg.Exact(), **more)

@@ -100,5 +100,5 @@ def test_what_streams_of_people_refuse(tmp_path):
     with refused("streamed", "item_effects"):
         spg.StreamedGP(duels, **more)
     nobodys = spg.stream_duels(tmp_path / "mixed.parquet", ITEMS)
-    with refused("tastes", "nobody"):
+    with refused("tastes", "duels_of_nobody"):
         spg.StreamedGP(nobodys, **settings(spg.VFE()))

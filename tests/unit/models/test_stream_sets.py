@@ -151,9 +151,9 @@ def test_what_sets_in_streams_cannot_go_with() -> None:
             spg.VFE(),
             {"events": replace(MIXED, weights=np.full(7, 0.5))},
         ),
-        (apart("sets", "margin_of_duels"), spg.VFE(), {"margin": 0.2}),
+        (apart("sets", "margins_or_ties"), spg.VFE(), {"margin": 0.2}),
         (
-            apart("sets", "margin_of_duels"),
+            apart("sets", "margins_or_ties"),
             spg.VFE(),
             {"margin": 0.2, "events": replace(MIXED, kind=kind)},
         ),

@@ -158,7 +158,7 @@ def test_what_it_has_no_meaning_for_is_refused():
     told: dict[str, Any] = {"margin": 0.3, "tie_model": "margin-only"}
     with refused("margin_only", "grades"):
         spg.PreferenceGP(duels, gpflow.kernels.Linear(), **told)
-    with refused("margin_only", "no_ties"):
+    with refused("margin_only", "duels_without_ties"):
         spg.PreferenceGP(spg.Duels(X, WINNER, LOSER), gpflow.kernels.Linear(), **told)
     with pytest.raises(ValueError, match="no model of ties 'coin'"):
         model_of(BY_MARGIN, tie_model="coin")

@@ -215,7 +215,7 @@ def test_malformed_models() -> None:
     with refused("logistic", "noise_by_group"):
         build(duels, margin=0.1, noise_by_group=True, engine=spg.Laplace(link="logit"))
     del given["groups"], given["ties"]
-    with refused("noise_by_group", "no_judges"):
+    with refused("noise_by_group", "duels_without_judges"):
         build(spg.Duels(**given), noise_by_group=True)
     with refused("groups", "one_noise"):
         build(spg.Duels(**given)).predict_duel(given["items"][:1], given["items"][1:2], groups="x")

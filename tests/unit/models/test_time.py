@@ -356,7 +356,7 @@ def _time(**more: Any) -> spg.ItemInTime:
 REFUSED: dict[str, tuple[Any, str]] = {
     "no dates": (
         lambda: spg.PreferenceGP(duels_of(False, times=None), _time()),
-        apart("in_time", "no_dates"),
+        apart("in_time", "duels_without_dates"),
     ),
     "a missing date": (
         lambda: duels_of(times=np.where(np.arange(40) == 7, np.nan, M["days"])),
@@ -390,7 +390,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "an effect next to it": (
         lambda: spg.PreferenceGP(duels_of(False), spg.ItemEffect() + _time()),
-        apart("in_time", "item_level"),
+        apart("in_time", "levels_of_items"),
     ),
     "effects by a curved kernel": (
         lambda: spg.PreferenceGP(
@@ -425,11 +425,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spg.PreferenceGP(
             duels_of(False), gpflow.kernels.Matern52() + _time(), approximation=spg.Exact()
         ).infer(),
-        apart("in_time", "endless"),
+        apart("in_time", "endless_terms"),
     ),
     "nothing for inducing inputs": (
         lambda: spg.PreferenceGP(duels_of(False), _time(), approximation=spg.VFE()),
-        apart("only_effects", "inducing"),
+        apart("effects_of_items_alone", "inducing"),
     ),
     "before its first duel": (
         lambda: model_of("wiener").predict_f(model_of("wiener").item_inputs([6], at=7400.0)),
@@ -451,7 +451,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spg.StreamedGP(spg.stream_duels(duels_of(False)), linear() + _time()),
         apart("in_time", "streamed"),
     ),
-    "a bound": (lambda: model_of("wiener").lower_bound(), apart("in_time", "bound")),
+    "a bound": (lambda: model_of("wiener").lower_bound(), apart("in_time", "lower_bounds")),
     "sampling": (lambda: model_of("wiener").exact_problem(), apart("in_time", "sampling")),
 }
 

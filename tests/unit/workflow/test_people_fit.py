@@ -80,7 +80,7 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
     noisy = FitSettings(kernel="se", tastes=True, noise_by_group=True)
     with pytest.warns(UserWarning, match="Each person has a noise and a taste"):
         assert prepare(both, noisy).settings.tastes
-    with refused("tastes", "nobody"):
+    with refused("tastes", "duels_of_nobody"):
         prepare(spg.read_table(items, duels, ignore=["who"]), settings)
 
 

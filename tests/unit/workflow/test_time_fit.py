@@ -98,7 +98,10 @@ def test_defaults_with_dates() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"dated": False, "kernel": "item-in-time(wiener)"}, apart("in_time", "no_dates")),
+        (
+            {"dated": False, "kernel": "item-in-time(wiener)"},
+            apart("in_time", "duels_without_dates"),
+        ),
         ({"split": "group:day"}, "holds out .* duels before the last training one"),
         ({"split": "duels"}, "'duels' holds out .* later results would tell; hold out the last"),
         ({"tie_model": "margin-only"}, apart("dated_fit", "margin_only")),
