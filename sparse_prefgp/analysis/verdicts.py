@@ -289,4 +289,8 @@ def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
     over = next((one[SE_OVER] for one in scores.values() if GAIN_SE in one and SE_OVER in one), "")
-    return [*found[:-1], f"{found[-1]} (± is a standard error over {over}.)"] if over else found
+    return (
+        [*found[:-1], f"{found[-1]} (± is a standard error over {over}.)"]
+        if over and found
+        else found
+    )

@@ -73,11 +73,6 @@ class Exact(Approximation):
             return over_people(problem, features_of_rows(problem))
         if (apart_from_time := beside_time(problem.kernel)) is not None:
             return _over_time(problem, apart_from_time)
-        if self.over == "items" and graph.noises is not None:
-            raise ValueError(
-                "Sets of alternatives share noises over the rows of their answers; leave "
-                'over="items" out.'
-            )
         effect, apart = pair_effect(problem.kernel), graph.noises is None
         if self.over is None and apart and (over_columns := _over_columns(problem)) is not None:
             return over_columns
@@ -114,8 +109,6 @@ class Exact(Approximation):
 
     def _over_pairs(self, problem: DuelProblem, effects: tf.Tensor) -> DuelPrior:
         """Over items, next to effects of this variance of pairs, each of its own duels alone."""
-        if self.over == "items":
-            raise ValueError('Effects of pairs are of duels, not of items; leave over="items" out.')
         graph = problem.graph
         _ask(graph.num_rows, "items")
         basis = features_of_rows(problem)

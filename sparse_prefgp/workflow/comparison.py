@@ -29,6 +29,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.randomness import seed_of, takes_seed
@@ -265,11 +266,7 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
 
     :raises ValueError: items without features.
     """
-    if not duels.has_features:
-        raise ValueError(
-            "The items have no features, so there is nothing to compare: each has an effect of its "
-            "own, by exact inference; fit that without auto and without select."
-        )
+    together.check(comparison=True, items_without_features=not duels.has_features)
 
 
 @takes_seed
@@ -354,11 +351,8 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     seen: dict[Hashable, Candidate] = {}
     for candidate in listed:
         number, choice = candidate.inducing, candidate.approximation_choice
-        if choice.column is not None:
-            raise ValueError(
-                f"The candidate {candidate} takes its blocks from a column, which is not kept for "
-                "the parts of a comparison; give their number, such as pitc:20."
-            )
+        column = choice.column is not None and f"the candidate {candidate}"
+        together.check(comparison=True, block_column=column)
         if number is not None and number > distinct:
             raise ValueError(
                 f"The candidate {candidate} has more inducing inputs than the {distinct:,} "

@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.learning.notes import fit_notes, learned_from, notes_of
+from sparse_prefgp.support import together
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.words import some_of
 from sparse_prefgp.tell.report import Report, Section
@@ -65,7 +66,6 @@ from sparse_prefgp.workflow.reporting import (
 from sparse_prefgp.workflow.settings import (
     DEFAULT_SPLIT,
     FitSettings,
-    in_chunks_never,
     settings_from,
 )
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
@@ -469,8 +469,7 @@ def settings_of(
 def _check_page(html: bool, place: Path | None, settings: FitSettings) -> None:
     if html and place is None:
         raise ValueError("A report was asked for without a folder; give out, to write it to.")
-    if html and settings.stream:
-        raise ValueError(in_chunks_never("report"))
+    together.check(chunks=settings.stream, report=html and "the option report")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from sparse_prefgp.learning.greedy import addition_gains
 from tests.reference.slow_ep import slow_ep
 from tests.reference.slow_sets import slope, slow_sets
 from tests.slopes import check_slopes
+from tests.together import apart
 from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, PARTS, ROUNDING
 
 PATH = Path(__file__).parents[2] / "data" / "events_cases.json"
@@ -366,17 +367,29 @@ def test_what_is_refused() -> None:
     two = se + spg.PairEffect() + spg.PairEffect()
     duels = spg.Duels(X, *DUELS.T)
     for words, ask in (
-        ("answers about sets", lambda: model_of(duels=spg.Duels.from_events(X, choice))),
-        ("has blocks of its own", lambda: model_of(spg.PITC(2))),
+        (apart("sets", "pair_effects"), lambda: model_of(duels=spg.Duels.from_events(X, choice))),
+        (apart("pair_effects", "blocks"), lambda: model_of(spg.PITC(2))),
         ("2 PairEffect terms", lambda: spg.PreferenceGP(duels, two)),
         ("inside a product", lambda: spg.PreferenceGP(duels, se * spg.PairEffect())),
-        ("no PairEffect", lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect())),
-        ("The check takes duels", lambda: model_of().check_against_sampling()),
-        ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
-        ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
-        ("What a duel is worth", lambda: spg.suggest(model_of(), rng=np.random.default_rng(0))),
-        ("A predicted gain", lambda: addition_gains(model_of(spg.VFE()), X)),
-        ("about a set takes duels", lambda: model_of().predict_choice(X[None, :3])),
+        (
+            apart("streamed", "pair_effects"),
+            lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect()),
+        ),
+        (
+            apart("pair_effects", "check_against_sampling"),
+            lambda: model_of().check_against_sampling(),
+        ),
+        (
+            apart("pair_effects", "by_items"),
+            lambda: model_of(spg.Exact(over="items")).log_evidence(),
+        ),
+        (apart("pair_effects", "by_duels"), lambda: model_of(spg.VFE(over="duels")).log_evidence()),
+        (
+            apart("pair_effects", "worth"),
+            lambda: spg.suggest(model_of(), rng=np.random.default_rng(0)),
+        ),
+        (apart("pair_effects", "gain"), lambda: addition_gains(model_of(spg.VFE()), X)),
+        (apart("pair_effects", "choice"), lambda: model_of().predict_choice(X[None, :3])),
     ):
         with pytest.raises(ValueError, match=words):
             ask()
