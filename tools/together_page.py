@@ -6,17 +6,13 @@ python tools/together_page.py
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sparse_prefgp.support.options import option_of, several  # noqa: E402
 from sparse_prefgp.support.together import TABLE, called  # noqa: E402
-from sparse_prefgp.workflow.fit_sources import Sources  # noqa: E402
-from sparse_prefgp.workflow.settings import FitSettings  # noqa: E402
 
 PAGE = ROOT / "docs" / "what-goes-together.md"
 HEAD = """# What goes together
@@ -26,12 +22,6 @@ one sentence, as a rule before anything is computed. The page is made from the t
 fits and commands look at.
 """
 COLUMNS = "| does not go with | why, or what instead |\n|---|---|\n"
-OPTIONS = """
-## Options of a fit that need another
-
-| Option | needs |
-|---|---|
-"""
 
 
 def page() -> str:
@@ -42,17 +32,7 @@ def page() -> str:
         text += f"\n## {name[:1].upper()}{name[1:]}\n\n" + COLUMNS
         for instead, rows in groupby(others.items(), key=lambda row: row[1]):
             text += f"| {', '.join(called(other) for other, _ in rows)} | {instead} |\n"
-    text += OPTIONS
-    for kind in (Sources, FitSettings):
-        flags = {one.name: option_of(one).flag or one.name for one in fields(kind)}
-        for one in fields(kind):
-            needed = " or ".join(_shown(flags[name]) for name in several(option_of(one).needs))
-            text += f"| {_shown(flags[one.name])} | {needed} |\n" if needed else ""
-    return text
-
-
-def _shown(flag: str) -> str:
-    return f"`--{flag.removeprefix('--').replace('_', '-')}`"
+    return text + "\nNext: [what it costs](benchmarks.md), measured.\n"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+# Options of a fit that need all duels in memory.
+IN_MEMORY = ("refit", "starts", "tie_model", "person", "taste", "time", "engine", "split")
+IN_MEMORY += ("max_train", "report")
+OPTIONS = (*IN_MEMORY, "fixed_margin", "noise_variance", "test_fraction", "scheduler", "sites")
 # What things are called, but for those whose name says it, and how they are asked for.
 CALLED = {
+    **{name: f"the option --{name.replace('_', '-')}" for name in OPTIONS},
     "answers": "a table of answers about sets",
     "sets": "answers about sets",
     "still": "utilities that do not move in time",
@@ -52,7 +57,7 @@ CALLED = {
     "stated_split": "a split that says itself what is held out (given:COLUMN)",
     "block_column": "blocks by a column (pitc:COLUMN)",
     "export": "the export as a SavedModel",
-    "trajectories": "what is told over time",
+    "trajectories": "trajectories and histories",
     "date": "a date (at=, --at)",
     "dates": "a column of dates (time=, --time)",
     "ahead": "scores day by day (ahead=, --ahead)",
@@ -69,7 +74,7 @@ CALLED = {
 }
 
 LEAVE = "leave one of them out"
-IN_MEMORY = (
+TAKE_OUT = (
     "that needs all duels in memory; leave it out, or leave out stream (and give one table in "
     "place of a folder)"
 )
@@ -198,23 +203,7 @@ TABLE: dict[str, dict[str, str]] = {
         "prior-power, or leave out stream",
         "ties_table": "write ties as rows with 1 in a column tie",
         "items_without_features": "leave out stream, for an effect of each item",
-        **dict.fromkeys(
-            (
-                "refit",
-                "starts",
-                "tie_model",
-                "person",
-                "taste",
-                "time",
-                "engine",
-                "split",
-                "max_train",
-                "auto",
-                "auto_inducing",
-                "report",
-            ),
-            IN_MEMORY,
-        ),
+        **dict.fromkeys((*IN_MEMORY, "auto", "auto_inducing"), TAKE_OUT),
     },
     "stated_split": dict.fromkeys(("test_fraction", "folds"), LEAVE),
     "comparison": {

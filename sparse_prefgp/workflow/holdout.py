@@ -374,9 +374,8 @@ class StreamHoldout:
         """
         together.check(
             chunks=True,
-            split=settings.split != "duels" and f"the option split {settings.split}",
-            max_train=settings.max_train is not None
-            and f"the option max-train {settings.max_train}",
+            split=settings.split != "duels" and f"--split {settings.split}",
+            max_train=settings.max_train is not None and f"--max-train {settings.max_train}",
         )
         names = duels.scan.covariate_names
         settings.kernel_choice.check_columns(duels.transform, names)

@@ -479,7 +479,7 @@ class FitSettings:
             if about.in_memory and not is_default(one, value):
                 name = about.flag or one.name.replace("_", "-")
                 shown = "" if value is True else f" {value}"
-                asked[name.replace("-", "_")] = f"the option {name}{shown}"
+                asked[name.replace("-", "_")] = f"the option --{name}{shown}"
         return asked
 
     def _check_stream(self) -> None:

@@ -469,7 +469,7 @@ def settings_of(
 def _check_page(html: bool, place: Path | None, settings: FitSettings) -> None:
     if html and place is None:
         raise ValueError("A report was asked for without a folder; give out, to write it to.")
-    together.check(chunks=settings.stream, report=html and "the option report")
+    together.check(chunks=settings.stream, report=html)
 
 
 @contextmanager
