@@ -25,6 +25,7 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import cholesky_with_jitter
 from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.tell.tables import facts_table
 
 JOINT_UP_TO = 2000
 WORST_SHOWN = 5
@@ -231,9 +232,7 @@ class Consistency:
         }
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(label) for label, _ in rows)
-        lines = [f"{label:<{width}}  {value}" for label, value in rows]
+        lines = [str(facts_table("", self.rows()))]
         if self.worst:
             lines += ["", "Cycles with the strongest majorities", *map(str, self.worst)]
         if self.checks:

@@ -160,7 +160,7 @@ class Ranking:
         return {**self.figures(), "ranking": records}
 
     def table(self, most: int | None = None, nouns: str = "duels") -> Table:
-        """The first rows, all by default, as they are told.
+        """The first rows, all by default, as they are shown.
 
         :param nouns: what the comparisons are called.
         """

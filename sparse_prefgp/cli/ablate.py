@@ -116,7 +116,7 @@ def _tell(console: Output, study: Study, result: StudyResult) -> None:
         more = f" and {number - 1:,} more" if number > 1 else ""
         console.print(Text(f"Failed: {runs}{more}: {reason}", style="yellow"))
     if failed:
-        console.print(Text("Records of failed runs stay; --retry-failed does them again."))
+        console.tell("Records of failed runs stay; --retry-failed does them again.")
     console.manners.emit(
         {
             "study": study.name,
@@ -181,6 +181,6 @@ def _lines(console: Output) -> Callable[[StudyProgress], None]:
         left = f", about {clock(progress.left)} left" if progress.done < progress.total else ""
         failed = f", {progress.failed:,} failed" if progress.failed else ""
         summary = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
-        console.print(Text(f"{summary}{failed}{left}"))
+        console.tell(f"{summary}{failed}{left}")
 
     return update

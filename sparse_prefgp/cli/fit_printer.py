@@ -97,7 +97,7 @@ class Printer:
         self._console.print(Text(f"Written to {self._out}: {', '.join(names)}"), soft_wrap=True)
         part = f"all {noun}" if everything else f"the training {noun} alone"
         remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
-        self._console.print(Text(f"The model that is kept was fitted to {part}{remedy}."))
+        self._console.tell(f"The model that is kept was fitted to {part}{remedy}.")
 
 
 @contextmanager
@@ -119,9 +119,9 @@ def _steps(console: Output, holdout: Holdout, stage: str) -> Iterator[FitCallbac
 
 def _print_choice(console: Output, chosen: Automatic) -> None:
     print_comparison(console, chosen.comparison)
-    console.print(Text("The choice was made with the training part alone."))
+    console.tell("The choice was made with the training part alone.")
     if chosen.settings.inducing_share is not None:
-        console.print(Text(NUMBER_NOTE))
+        console.tell(NUMBER_NOTE)
 
 
 def _print_stream(console: Output, holdout: StreamHoldout) -> None:
@@ -129,10 +129,10 @@ def _print_stream(console: Output, holdout: StreamHoldout) -> None:
     held = f"{rows:,} rows" if rows else "none"
     how = f"the last {held}" if holdout.split == "last rows" and rows else held
     by = "" if holdout.split == "last rows" else f", by {holdout.split}"
-    console.print(Text(f"{holdout.train!r}; held out{by}: {how}"))
+    console.tell(f"{holdout.train!r}; held out{by}: {how}")
     transform = holdout.train.transform
     if transform is not None and transform.reduced is not None:
-        console.print(Text(f"Features made of {transform.reduced}"))
+        console.tell(f"Features made of {transform.reduced}")
 
 
 def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
@@ -145,7 +145,7 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
         own = "a utility in time" if settings.kernel_choice.in_time else "an effect"
         known = "; a linear probit knows the covariates alone" * bool(holdout.train.covariate_names)
         console.tell(f"Items without features: each has {own} of its own{known}")
-    console.print(Text(holdout.split.description))
+    console.tell(holdout.split.description)
     number = holdout.num_inducing
     inducing = "" if number is None else f", {number:,} inducing inputs"
     if settings.inducing_share is not None:

@@ -51,7 +51,7 @@ def report(console: Output, options: ReportOptions) -> None:
     failed = len(written.results.failures)
     if failed:
         total = len(written.results.runs)
-        console.print(Text(f"{failed:,} of {total:,} runs failed; the page says why."))
+        console.tell(f"{failed:,} of {total:,} runs failed; the page says why.")
     for note in written.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
     console.print(

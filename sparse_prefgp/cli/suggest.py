@@ -106,7 +106,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
 
 
 def _table(found: Suggestions) -> Table:
-    """Pairs or sets, as they are told."""
+    """Pairs or sets, as they are shown."""
     frame, title = found.frame, "Ask next"
     score = Column("score", "score", "z.4f")
     outside = [Column("outside_range", "outside", flag, spare=1)]

@@ -1,6 +1,6 @@
 """What results say, and how it is shown.
 
-A result makes tables and sentences; these are told as plain text (`str`), on a terminal, as a
+A result makes tables and sentences, which are shown as plain text (`str`), on a terminal, as a
 page, in Markdown, in LaTeX or as JSON.
 """
 
