@@ -25,6 +25,7 @@ from sparse_prefgp.io.choices import (
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
 from sparse_prefgp.models.outcomes import judge_column, known_labels, label_columns
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import one_of
 
@@ -45,19 +46,6 @@ def only_one(**sources: Any) -> tuple[str, Any]:
     if len(given) != 1:
         raise ValueError(one_of(list(sources), [name for name, _ in given]))
     return given[0]
-
-
-def refuse_for_sets(**columns: Any) -> None:
-    """Refuse what duels alone have.
-
-    :raises ValueError: a column that was named.
-    """
-    for name, value in columns.items():
-        if value is not None:
-            raise ValueError(
-                f"{name} was given with answers about sets; it goes with duels alone, so leave it "
-                "out."
-            )
 
 
 def refuse_options(kind: str, options: Iterable[str]) -> None:
@@ -127,12 +115,8 @@ def read_sets(
     """
     own = model.duels
     rows = own.item_rows
-    if rows is not None and rows.columns:
-        raise ValueError(
-            f"The model has items in contexts ({', '.join(rows.columns)}), in which answers about "
-            "sets are not read; give the features of each item in its context "
-            "(model.predict_choice)."
-        )
+    columns = ", ".join(() if rows is None else rows.columns)
+    together.check(answers=True, contexts=columns and f"items in contexts ({columns})")
     loaded = load(source, kind.replace("_", "-"), lambda header: ())
     header = list(loaded.frame.columns)
     groups = judge_column(model, header, groups)

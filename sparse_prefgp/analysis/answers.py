@@ -22,11 +22,9 @@ from sparse_prefgp.analysis.metrics import CHOICES, RANKINGS
 from sparse_prefgp.analysis.scoring import (
     ROWS_AT_ONCE,
     Known,
-    Scores,
     rows_at_once,
     score_events,
 )
-from sparse_prefgp.analysis.verdicts import PREDICTOR_NAMES, verdicts_on_sets
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.data.splits import grouping_of
@@ -89,7 +87,7 @@ class ScoredSets(NamedTuple):
             if chosen.covariates is not None:
                 x = np.concatenate([x, _covariates(chosen)], 2)
             with np.errstate(divide="ignore"):
-                found[CHOICES] = np.log(rival.predict_choice(x, there))
+                found[CHOICES] = np.log(rival.predict_choice(rival.columns(x, chosen), there))
         if RANKINGS in known:
             others = self.events.take(known[RANKINGS].rows)
             found[RANKINGS] = rival.log_answers(self.features, others)
@@ -194,22 +192,6 @@ def evaluate_sets(
         "outside_features": there.outside_features,
         "unknown_levels": there.unknown_levels,
     }
-
-
-def lines_of(part: str, scores: Scores) -> list[str]:
-    """A line for each predictor.
-
-    :param part: `choices` or `rankings`.
-    """
-    found = []
-    for name, values in scores.items():
-        number = values["choices" if part == CHOICES else "answers"]
-        right = f", {values['hit_rate']:.1%} right" if part == CHOICES else ""
-        found.append(
-            f"{PREDICTOR_NAMES[name]}: {values['nlp_nats']:.4f} nats each{right}, of {number:,} "
-            f"held-out {part}"
-        )
-    return found + verdicts_on_sets(scores, "choice" if part == CHOICES else "answer")
 
 
 def _covariates(events: Events) -> FloatArray:

@@ -42,8 +42,7 @@ class AskedPairs:
     """
 
     def __init__(self, model: Predicts, pairs: CandidatePairs) -> None:
-        model.require_box("What a duel is worth")
-        model.require_no_pair_effects("What a duel is worth")
+        model.allow(worth=True)
         self.pairs = pairs
         self.duel_noise = 2.0 * float(model.noise_variance.numpy())
         self.ratios = model.new_ratios()

@@ -1,4 +1,5 @@
-"""What a preference model must beat: a linear probit on feature differences, and a coin."""
+"""What a preference model must beat: a linear probit on feature differences, without features the
+strengths of Bradley and Terry, and a coin."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 from scipy import special
+from scipy.optimize import minimize
 
 from sparse_prefgp.analysis.linear_losses import LinearLoss, ask_for_rows, cross_validate, newton
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
-# Of a Newton step of the cross-validation: t D², beyond which some duels stand for all.
-MOST_WORK = 5e8
+LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
@@ -49,8 +50,7 @@ class LinearProbit:
     ) -> LinearProbit:
         """Fit to duels; the prior width is chosen by cross-validation on these duels alone.
 
-        Cost is O(t D^2) a Newton step. The width is chosen on as many duels, at random, as keep
-        t D^2 at 5 10^8, which are all 2 10^6 of 16 features and 30,000 of 128.
+        Cost is O(t D^2) a Newton step; of many duels some choose the width (`cross_validate`).
 
         :param differences: (t, D) standardised features of the winner minus those of the loser.
         :param counts: (t,) how often each duel was seen; default all 1.
@@ -73,14 +73,8 @@ class LinearProbit:
         best = grid[0] if len(grid) == 1 else 1.0
         loss = _ProbitLoss(x, weight)
         if len(grid) > 1 and len(x) > 1:
-            most = max(1000, int(MOST_WORK / x.shape[1] ** 2))
-            some = loss
-            if len(x) > most:
-                rows = np.sort(generator.choice(len(x), most, replace=False))
-                some = _ProbitLoss(x[rows], weight[rows])
-            losses = cross_validate(
-                some, [width**-2 for width in grid], min(folds, len(x)), generator
-            )
+            precisions = [width**-2 for width in grid]
+            losses = cross_validate(loss, precisions, min(folds, len(x)), generator)
             table = tuple(zip(grid, losses, strict=True))
             best = min(table, key=lambda row: row[1])[0]
         weights = newton(loss, best**-2, np.zeros(x.shape[1]))
@@ -165,6 +159,86 @@ class Coin:
     ) -> FloatArray:
         """log(1/2) for each of the k rows of `differences`, (k,), whatever its covariates."""
         return np.full(len(np.asarray(differences)), np.log(0.5))
+
+
+@dataclass(frozen=True, eq=False)
+class BradleyTerry:
+    """P(a beats b) is logistic in the strength of a less that of b, with half a win and half a loss
+    of each item against the average, and of each covariate by itself (Bradley & Terry 1952)."""
+
+    strengths: FloatArray
+    """(n,) of the items, about the average, in units of the logit."""
+    covariate_weights: FloatArray
+    """(C,) those of the covariates."""
+    covariate_names: tuple[str, ...] = ()
+    """C names."""
+
+    @classmethod
+    def of(cls, duels: Duels) -> BradleyTerry:
+        """Fitted to those of some duels that have a winner, with their weights. O(t) a step.
+
+        :raises ValueError: all duels are ties.
+        """
+        sides, weights, event = decided(duels)
+        if not len(sides):
+            raise ValueError(
+                "All duels are ties, from which Bradley and Terry learn nothing; give some that "
+                "one side won."
+            )
+        n, (won, lost) = duels.num_items, sides.T
+        said = np.zeros((len(won), 0)) if duels.covariates is None else duels.covariates[event]
+        scale = np.sqrt(np.mean(said**2, axis=0))
+        scale[scale == 0.0] = 1.0
+        said = said / scale
+
+        def loss(values: FloatArray) -> tuple[float, FloatArray]:
+            strength, own = np.split(values, [n])
+            lead = strength[won] - strength[lost] + said @ own
+            slope = weights * special.expit(-lead)
+            gradient = np.bincount(lost, slope, n) - np.bincount(won, slope, n)
+            against_average = -0.5 * (special.log_expit(values) + special.log_expit(-values))
+            value = against_average.sum() - weights @ special.log_expit(lead)
+            gradient = np.append(gradient, -(said.T @ slope))
+            return float(value), gradient + 0.5 * np.tanh(0.5 * values)
+
+        start = np.zeros(n + said.shape[1])
+        settings = {"maxiter": 5000, "maxfun": 10_000, "gtol": 1e-8, "ftol": 1e-15}
+        values = minimize(loss, start, jac=True, method="L-BFGS-B", options=settings).x
+        strengths, own = np.split(values, [n])
+        return cls(strengths, own / scale, duels.covariate_names)
+
+    def predict_log_proba(
+        self, sides: npt.ArrayLike, covariates: npt.ArrayLike | None = None
+    ) -> FloatArray:
+        """Log probability, (k,) in nats, that the first side wins.
+
+        :param sides: (k, 2) numbers of the items of both sides; others than those of training are
+            average.
+        :param covariates: (k, C) of the first side less those of the second; 0 by default.
+        """
+        number = np.asarray(sides, dtype=np.int64)
+        n = len(self.strengths)
+        known = np.append(self.strengths, 0.0)
+        strength = known[np.where((number >= 0) & (number < n), number, n)]
+        lead = strength[:, 0] - strength[:, 1]
+        if covariates is not None:
+            lead = lead + np.asarray(covariates, dtype=np.float64) @ self.covariate_weights
+        return np.asarray(special.log_expit(lead))
+
+
+def rivals_of_duels(
+    train: Duels, rng: np.random.Generator | None
+) -> dict[str, LinearProbit | BradleyTerry | Coin]:
+    """What a model of duels is scored next to, by name: a linear probit, a coin, and without
+    features and dates the strengths of Bradley and Terry.
+
+    :raises ValueError: all duels are ties.
+    """
+    found: dict[str, LinearProbit | BradleyTerry | Coin]
+    found = {LINEAR_PROBIT: LinearProbit.of(train, rng)}
+    if not train.num_features and train.events.time is None:
+        found[BRADLEY_TERRY] = BradleyTerry.of(train)
+    return {**found, COIN: Coin()}
 
 
 def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:

@@ -136,7 +136,7 @@ def hallucination_believer(
         features; an unknown incumbent or acquisition; a pool with nothing but the incumbent; and
         what `sample_posterior` raises.
     """
-    model.require_probit("The hallucination believer")
+    model.allow(hallucination=True)
     if (bounds is None) == (pool is None):
         given = "neither was" if bounds is None else "both were"
         raise ValueError(f"Give the bounds of a box or a pool of items; {given} given.")

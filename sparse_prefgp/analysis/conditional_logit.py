@@ -33,8 +33,9 @@ from sparse_prefgp.data.events import (
     Events,
 )
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import id_text, shortened
 
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01, 0.001)
 # Without a ridge: curvature that is so small, next to the largest one and next to what it is where
@@ -139,11 +140,30 @@ def _parts(kind: int, size: int, ordered: int) -> list[tuple[list[int], float]]:
     return [(every[j:], 1.0) for j in range(number)]
 
 
-def stages_of(events: Events, features: FloatArray) -> Stages:
+def with_products(x: FloatArray, of_people: FloatArray) -> FloatArray:
+    """(..., D + D S), columns (..., D) and their products with those of who answered, (..., S)."""
+    products = x[..., :, None] * of_people[..., None, :]
+    return np.concatenate([x, products.reshape(*x.shape[:-1], -1)], -1)
+
+
+def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArray | None:
+    """(e, S) of who gave each answer, standardised, 0 where nothing is known of them; None where
+    people have none."""
+    person = events.person
+    if known is None or person is None:
+        return None
+    place = {id_text(name): i for i, name in enumerate(known.names)}
+    numbers = [place.get(id_text(name), -1) for name in person.names]
+    values = np.vstack([known.values, np.zeros(known.values.shape[1])])
+    return np.asarray(values[np.append(numbers, -1).astype(np.int64)[person.numbers]])
+
+
+def stages_of(events: Events, features: FloatArray, of_people: FloatArray | None = None) -> Stages:
     """Answers about sets, and wins, as choices of one.
 
     :param features: (n, D) of the rows that the events are between. Covariates of the events are
         further columns.
+    :param of_people: (e, S) of who gave each answer; its products with all columns are columns too.
     :raises ValueError: ties and grades.
     """
     taken = np.isin(events.kind, (WIN, CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE))
@@ -168,10 +188,13 @@ def stages_of(events: Events, features: FloatArray) -> Stages:
             lengths.append(np.full(len(here), len(places)))
             event.append(here)
     rows, of, sides = np.concatenate(at), np.concatenate(event), events.sides
-    ask_for_rows(len(rows), features.shape[1])
+    columns = features.shape[1] + len(events.covariate_names)
+    ask_for_rows(len(rows), columns * (1 if of_people is None else 1 + of_people.shape[1]))
     x = features[sides[rows]]
     if events.covariates is not None:
         x = np.column_stack([x, events.covariates[rows]])
+    if of_people is not None:
+        x = with_products(x, of_people[np.repeat(of, np.concatenate(lengths))])
     ends = np.append(0, np.cumsum(np.concatenate(lengths)))
     return Stages(x * np.concatenate(signs)[:, None], ends[:-1], events.totals[of], units[of], of)
 
@@ -203,6 +226,9 @@ class ConditionalLogit:
     """(ridge, mean negative log probability of what was left out, in nats) of every ridge tried;
     empty where there was a single one, or a single unit to leave out.
     """
+
+    people: PeopleFeatures | None = None
+    """Whose products with the others are the last columns; None without."""
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -244,9 +270,14 @@ class ConditionalLogit:
         """
         return self.log_answers(duels.items, duels.events)
 
+    def columns(self, x: FloatArray, events: Events) -> FloatArray:
+        """All columns of the alternatives of some answers, of their own (e, k, D)."""
+        of_people = features_of_people(self.people, events)
+        return x if of_people is None else with_products(x, of_people[:, None])
+
     def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
         """`log_probabilities` of events between rows of features (n, D)."""
-        stages = stages_of(events, features)
+        stages = stages_of(events, features, features_of_people(self.people, events))
         if stages.x.shape[1] != len(self.coefficients):
             raise ValueError(
                 f"The duels have {stages.x.shape[1]} features and covariates, but the logit was "
@@ -276,6 +307,10 @@ class EqualShares:
     ) -> FloatArray:
         """1/k for each of the k alternatives of a set, (b, k), as `ConditionalLogit` gives them."""
         return equal_shares(np.ones(np.shape(features)[:2], bool) if mask is None else mask)
+
+    def columns(self, x: FloatArray, events: Events) -> FloatArray:
+        """As of `ConditionalLogit`."""
+        return x
 
     def log_probabilities(self, duels: Duels) -> FloatArray:
         """Of each thing that was said, (num_pairs,) in nats: of a choice -log k.
@@ -354,7 +389,8 @@ def conditional_logit(
     known. Features may have any units, and any location; constants of the alternatives are columns
     of 0 and 1. Of `Duels`, rankings are exploded, best and worst are the best of all and then the
     worst of the others with reversed utilities, wins are choices of two, weights are kept,
-    covariates are further columns, and equal sets are one unit. Cost is O(r D²) a step.
+    covariates are further columns, as are products of all columns with the features of people, and
+    equal sets are one unit. Cost is O(r D²) a step.
 
     :param features: (r, D) of the alternatives, one row each, in any order; or `Duels`, which need
         nothing else.
@@ -378,12 +414,17 @@ def conditional_logit(
                 "Duels say themselves what was chosen, but sets, chosen or names were given too; "
                 "leave them out."
             )
-        events = features.events
+        events = features.events if people is None else features.given
+        of_people = features_of_people(features.people_features, events)
         if people is not None:
-            events = _by_people(features, people)
-        stages = stages_of(events, features.items)
-        known = _names(features.feature_names, features.num_features)
-        return _fitted(stages, known + features.covariate_names, ridge, folds, rng)
+            events = _by_people(events, people)
+        columns = _names(features.feature_names, features.num_features) + features.covariate_names
+        own = features.people_features
+        if of_people is not None and own is not None:
+            columns += tuple(f"{name} × {other}" for name in columns for other in own.feature_names)
+        stages = stages_of(events, features.items, of_people)
+        logit = _fitted(stages, columns, ridge, folds, rng)
+        return logit if of_people is None else replace(logit, people=own)
     if sets is None or chosen is None:
         raise ValueError(
             "sets or chosen is missing; give the set of each row, and which is chosen."
@@ -529,9 +570,8 @@ def _stages(
     return Stages(x[order], first, np.ones(len(sizes)), unit, every)
 
 
-def _by_people(duels: Duels, people: npt.ArrayLike) -> Events:
+def _by_people(events: Events, people: npt.ArrayLike) -> Events:
     """What was said, as given, and who said it."""
-    events = duels.given
     code, labels = _coded(people, "people", len(events))
     return replace(events, person=Codes(code, labels))
 

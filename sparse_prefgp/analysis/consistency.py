@@ -20,10 +20,12 @@ from sparse_prefgp.factors.noise import ONE_NOISE
 from sparse_prefgp.models.outcomes import BOX, group_numbers
 from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.models.protocols import Predicts, holding_duels
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import cholesky_with_jitter
 from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.tell.tables import facts_table
 
 JOINT_UP_TO = 2000
 WORST_SHOWN = 5
@@ -230,9 +232,7 @@ class Consistency:
         }
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(label) for label, _ in rows)
-        lines = [f"{label:<{width}}  {value}" for label, value in rows]
+        lines = [str(facts_table("", self.rows()))]
         if self.worst:
             lines += ["", "Cycles with the strongest majorities", *map(str, self.worst)]
         if self.checks:
@@ -295,11 +295,7 @@ def consistency(
     simulations = whole_number("simulations", simulations, MIN_SIMULATIONS)
     rng = generator(rng)
     if duels.events.has_sets:
-        raise ValueError(
-            f"Contradictions and circles are counted among duels, but these are "
-            f"{duels.events.noun} from sets; give duels, or a pair of items to explain "
-            "(--first, --second)."
-        )
+        raise together.refused(consistency=True, sets=f"{duels.events.noun} from sets")
     if not duels.decided.any():
         raise ValueError(
             "All duels are ties, which neither contradict nor agree; give some that one side won."
@@ -497,7 +493,7 @@ class _Draws:
 
 
 def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generator) -> _Draws:
-    model.require_probit("The check of consistency")
+    model.allow(consistency=True)
     items = items_of(model, duels)
     once = _has_learned_from(model, duels, items)
     inputs, row = items.inputs[graph.items], np.arange(len(graph.items))

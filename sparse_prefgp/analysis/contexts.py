@@ -27,6 +27,7 @@ from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import refuse_itself
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
@@ -300,9 +301,7 @@ def contexts_at(model: Predicts, at: Sequence[str | Mapping[str, Any]] = ()) -> 
     """
     rows = model.duels.item_rows
     if rows is None or not rows.columns:
-        raise ValueError(
-            f"The model knows no contexts, but {at[0]!r} was asked for; leave it out (--at)."
-        )
+        raise together.refused(context=f"the context {at[0]!r}", no_contexts=True)
     seen = rows.contexts(model.duels.comparisons)
     return seen.where([stated(one) for one in at]) if at else seen
 

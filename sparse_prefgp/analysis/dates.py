@@ -7,6 +7,7 @@ from typing import Any
 
 from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.io.files import listing
+from sparse_prefgp.support import together
 
 # The column of dates where nobody names one.
 DATE_COLUMN = "date"
@@ -31,10 +32,7 @@ def time_column(
     if not (model.row_layout.dated or kept):
         if time is None:
             return None
-        raise ValueError(
-            f"The column {time!r} of dates was named, but the utilities of the model do not move "
-            "in time; leave it out, or fit again with the dates (fit --time)."
-        )
+        raise together.refused(still=True, dates=f"the column of dates {time!r}")
     if time is not None and time not in columns:
         raise ValueError(
             f"The column {time!r} of dates is not in {source}; choose from {listing(columns)} "

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.alternatives import only_one, refuse_for_sets, refuse_options
+from sparse_prefgp.analysis.alternatives import only_one, refuse_options
 from sparse_prefgp.analysis.answers import evaluate_sets
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.analysis.baselines import COIN, Coin, rivals_of_duels
 from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
 from sparse_prefgp.analysis.dates import time_column
 from sparse_prefgp.analysis.forecasts import with_forecasts
@@ -28,8 +28,7 @@ from sparse_prefgp.analysis.items import (
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.analysis.scoring import (
-    COIN,
-    LINEAR_PROBIT,
+    Baseline,
     ScoredRows,
     asks_for_outcomes,
     learned_from,
@@ -59,6 +58,7 @@ from sparse_prefgp.models.outcomes import (
     warn_without_labels,
 )
 from sparse_prefgp.models.protocols import Predicts, holding_duels
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.randomness import generator, takes_seed
 from sparse_prefgp.support.words import shortened
@@ -138,21 +138,22 @@ def evaluate(
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
     refuse_options(kind, options)
     if kind != "duels":
-        refuse_for_sets(blocks=blocks, grade=grade, time=time, ahead=ahead or None)
+        together.check(
+            answers=True,
+            block=blocks is not None,
+            grade=grade is not None,
+            dates=time is not None,
+            ahead=ahead,
+        )
         return evaluate_sets(model, kind, source, items, rng=rng, groups=groups, **options)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
-    if ahead and not model.row_layout.dated:
-        raise ValueError(
-            "Scores of a model that is updated as it goes were asked for (--ahead, ahead=), but "
-            "its utilities do not move in time; leave it out, or fit with dates (fit --time)."
-        )
+    model.allow(ahead=ahead)
     given = read(model, duels, items, _Columns(groups, blocks, grade, time))
     if given.ties == given.duels:
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
-    baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
+    baselines: dict[str, Baseline] = {COIN: Coin()}
     if model.duels.held:  # the duels of a stream are not kept
-        probit = LinearProbit.of(holding_duels(model).duels, rng)
-        baselines = {LINEAR_PROBIT: probit, **baselines}
+        baselines = {**rivals_of_duels(holding_duels(model).duels, rng)}
     outcomes = asks_for_outcomes(model, given.ties)
     more = {"grouping": given.grouping, "unseen": given.unseen}
     found = score_events(model, baselines, given.rows, outcomes=outcomes, **more)
@@ -208,26 +209,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
     if blocks is not None:
         check_blocks(model, blocks)
     if isinstance(duels, Duels):
-        if items is not None:
-            raise ValueError(
-                "duels is a Duels object, which has its own items, but items were given too; "
-                "leave them out, or give the duels as a table of ids."
-            )
-        if groups is not None:
-            raise ValueError(
-                "duels is a Duels object, which has its own groups, but the column "
-                f"{groups!r} was given too; leave it out."
-            )
-        if grade is not None:
-            raise ValueError(
-                "duels is a Duels object, which has its own grades, but the column "
-                f"{grade!r} was given too; leave it out."
-            )
-        if time is not None:
-            raise ValueError(
-                f"duels is a Duels object, which has its own dates, but the column {time!r} was "
-                "given too; leave it out."
-            )
+        _refuse_columns(items, columns)
         found, given = items_of(model, duels), _labelled(model, duels, blocks)
     else:
         if not isinstance(blocks, str | None):
@@ -348,6 +330,16 @@ def _said_of(model: Predicts, events: Events) -> Events:
     return events
 
 
+def _refuse_columns(items: Any, columns: _Columns) -> None:
+    together.check(
+        duels_object=True,
+        items=items is not None,
+        groups=columns.groups is not None,
+        grade=columns.grade is not None,
+        dates=columns.time is not None,
+    )
+
+
 def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     events = _said_of(model, duels.events if blocks is None else duels.given)
@@ -375,15 +367,12 @@ def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
 
 def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
     groups, blocks, grade, time = columns
-    if time is not None or model.row_layout.dated:
-        raise ValueError(
-            "Utilities that move in time, and dates, need duels in memory; give a table."
-        )
-    if blocks is not None:
-        raise ValueError(
-            f"Duels are read in chunks without blocks; leave out {shortened(blocks)}, or give the "
-            "duels as a table."
-        )
+    together.check(
+        streamed=True,
+        in_time=model.row_layout.dated,
+        dates=time is not None,
+        block=blocks is not None and f"blocks {shortened(blocks)} (--blocks)",
+    )
     if model.approximation.has_blocks:
         warn_without_blocks(model)
     stream, found = _in_units_of(model, duels, items, grade, groups)
@@ -416,26 +405,8 @@ def _in_units_of(
     """
     own = model.duels
     if isinstance(duels, StreamedDuels):
-        if items is not None:
-            raise ValueError(
-                "duels are streamed, with items of their own, but items were given too; leave them "
-                "out, or give the duels as files."
-            )
-        if grade is not None:
-            raise ValueError(
-                f"duels are streamed, with grades of their own, but the column {grade!r} was given "
-                "too; leave it out."
-            )
-        if groups is not None:
-            raise ValueError(
-                f"duels are streamed, with groups of their own, but the column {groups!r} was "
-                "given too; leave it out."
-            )
-        if model.has_item_effect:
-            raise ValueError(
-                "A model with an item effect needs to know the items; give the duels as files, or "
-                "as Duels."
-            )
+        _refuse_columns(items, _Columns(groups, None, grade, None))
+        together.check(streamed=True, item_effects=model.has_item_effect)
         return _converted(own, duels), None
     columns = columns_of(duels)
     # A score counts duels as they were, whatever weight they had in a fit.

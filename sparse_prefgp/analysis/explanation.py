@@ -26,6 +26,7 @@ from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import agreeing, shortened
+from sparse_prefgp.tell.tables import Column, Table, records
 
 EXACT = "exact: what each feature alone changes"
 PATH = "integrated path"
@@ -157,21 +158,16 @@ class Explanation:
         # Those that would show as 0.000 are summed up, unless all would.
         number = int(large.nonzero()[0][-1]) + 1 if large.any() else len(differing)
         shown = differing.head(min(number, FEATURES_SHOWN))
-        headings = ("feature", self.first, self.second, "contribution", "sd")
-        cells: list[tuple[str, ...]] = [headings]
-        for row in shown.itertuples(index=False):
-            sd = "" if math.isnan(row.sd) else f"{row.sd:.3f}"
-            cells.append(
-                (row.feature, _text(row.first), _text(row.second), f"{row.contribution:+z.3f}", sd)
-            )
+        columns = [
+            Column("feature", "feature", left=True),
+            Column("first", self.first, _text),
+            Column("second", self.second, _text),
+            Column("contribution", "contribution", "+z.3f"),
+            Column("sd", "sd", lambda sd: "" if math.isnan(sd) else f"{sd:.3f}"),
+        ]
         if differing["sd"].isna().all():  # as an integrated path has none
-            cells = [row[:-1] for row in cells]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [self.headline]
-        for row in cells:
-            texts = [row[0].ljust(widths[0])]
-            texts += [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
-            lines.append("  ".join(texts).rstrip())
+            columns.pop()
+        lines = [self.headline, str(Table("explanation", "", columns, records(shown)))]
         rest, nothing = differing.iloc[len(shown) :], len(self.frame) - len(differing)
         if len(rest):
             lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+z.3f} together")

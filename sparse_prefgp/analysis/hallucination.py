@@ -78,21 +78,7 @@ def hallucinations(model: HoldsDuels, count: int, rng: np.random.Generator) -> H
 
     :raises ValueError: answers about sets, tastes of people, and what `sample_posterior` raises.
     """
-    if model.all_duels.noises is not None:
-        raise ValueError(
-            "The hallucination believer is for duels alone, and these are answers about sets; take "
-            "another score, such as 'bald'."
-        )
-    if model.people:
-        raise ValueError(
-            "The hallucination believer is for one utility of all, and people have tastes of their "
-            "own here; take another score, such as 'bald'."
-        )
-    if model.row_layout.dated:
-        raise ValueError(
-            "The hallucination believer has no form for utilities that move in time; take another "
-            "score, such as 'eubo', which looks for the best item too, or 'bald'."
-        )
+    model.allow(hallucination=True, sets=model.all_duels.noises is not None)
     if float(model.all_duels.counts.sum()) <= SAMPLED_UP_TO:
         return _from_the_exact_posterior(model, count, rng)
     return _from_the_inferred_posterior(model, count, rng)
@@ -110,7 +96,6 @@ def believed(problem: DuelProblem, prior: DuelPrior, v: FloatArray, site: IntArr
 def _from_the_exact_posterior(
     model: HoldsDuels, count: int, rng: np.random.Generator
 ) -> Hallucinations:
-    model.require_no_pair_effects("The hallucination believer")
     draws = sample_posterior(model, max(_DRAWS, count), rng, chains=_CHAINS)
     problem = model.exact_problem()
     prior = Exact().prior(problem)

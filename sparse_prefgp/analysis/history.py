@@ -35,11 +35,7 @@ def grid_of(model: Any, since: Any = None, until: Any = None, number: int = DATE
         `since`; fewer than two.
     """
     number = whole_number("number", number, 2)
-    if not model.row_layout.dated:
-        raise ValueError(
-            "The utilities of this model do not move in time, so it has no history; fit one with "
-            "dates (fit --time), or add ItemInTime(spg.markov.Wiener()) to its kernel."
-        )
+    model.allow(trajectories=True)
     first = model.first_date if since is None else day_of(since)
     last = model.last_date if until is None else day_of(until)
     if not first < last:

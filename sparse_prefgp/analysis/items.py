@@ -30,6 +30,7 @@ from sparse_prefgp.io.judgements import (
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import OWN_ITEMS
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Standardised values of one raw value, read or computed twice, differ by less.
@@ -444,12 +445,10 @@ def grades_like(model: Predicts, grade: str | None) -> tuple[str, tuple[str, ...
     """
     if grade is None:
         return None
-    if model.duels.levels is None:
-        raise ValueError(
-            f"The column {grade!r} was to hold grades, but the model has learned from none; leave "
-            "it out (grade=, --grade)."
-        )
-    return grade, model.duels.levels
+    levels = model.duels.levels
+    if levels is None:
+        raise together.refused(grade=f"the column of grades {grade!r}", no_grades=True)
+    return grade, levels
 
 
 def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:

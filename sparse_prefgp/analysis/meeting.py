@@ -15,6 +15,7 @@ from sparse_prefgp.data.events import Events
 from sparse_prefgp.io.judgements import load_duels
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.outcomes import label_columns
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -57,11 +58,8 @@ def meet(
     kind, source = only_one(**sources)
     refuse_options(kind, options)
     rows = model.duels.item_rows
-    if rows is not None and (rows.columns or kind == "duels"):
-        raise ValueError(
-            "The model has items in contexts, in which nobody new can be met; fit it again with "
-            "the duels of the person."
-        )
+    in_contexts = rows is not None and (rows.columns or kind == "duels")
+    together.check(meeting=True, contexts=bool(in_contexts))
     if kind == "duels":
         known, events = _duels(model, source, items)
     else:

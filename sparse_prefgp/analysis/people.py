@@ -70,8 +70,7 @@ def taste_share(
     :param rng: draws utilities and variances.
     :raises ValueError: a model without tastes.
     """
-    if model.taste is None:
-        raise ValueError("The model has one utility for all; give PreferenceGP a taste.")
+    model.allow(people=True)
     rng = np.random.default_rng(0) if rng is None else rng
     inputs = compared_on(model).inputs
     if len(inputs) < 2:

@@ -12,7 +12,6 @@ from scipy import special
 from sparse_prefgp.analysis.alternatives import (
     only_one,
     predict_sets,
-    refuse_for_sets,
     refuse_options,
 )
 from sparse_prefgp.analysis.contexts import met
@@ -24,6 +23,7 @@ from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
 from sparse_prefgp.models.outcomes import judge_column, known_labels, known_levels, label_columns
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 
@@ -97,7 +97,7 @@ def predict(
     kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
     refuse_options(kind, options)
     if kind != "pairs":
-        refuse_for_sets(time=time)
+        together.check(answers=True, dates=time is not None)
         if person is not None:
             options["person"] = None  # whoever the table names
         return predict_sets(model, kind, source, items, groups=groups, **options)

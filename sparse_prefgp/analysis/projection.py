@@ -74,7 +74,8 @@ def median_distance(rows: FloatArray, rng: np.random.Generator | None = None) ->
 def _weights(duels: Duels, rng: np.random.Generator) -> FloatArray:
     """The direction in which utility rises, (D,), of any length."""
     if duels.events.has_sets:
-        return np.asarray(conditional_logit(duels, rng=rng).coefficients, dtype=np.float64)
+        logit = conditional_logit(duels, rng=rng)
+        return np.asarray(logit.coefficients[: duels.num_features], dtype=np.float64)
     sides, weights, _ = decided(duels)
     if not len(sides):
         return np.zeros(duels.num_features)

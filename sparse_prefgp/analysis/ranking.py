@@ -36,6 +36,16 @@ from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import agreeing, counted
+from sparse_prefgp.tell.tables import (
+    Column,
+    Table,
+    chance,
+    first_of,
+    flag,
+    interval,
+    records,
+    with_intervals,
+)
 
 Report = Callable[[int, int], None]
 
@@ -53,6 +63,17 @@ _CHUNK_NUMBERS = 2_000_000
 _TRACE_FROM = 16
 # Below, it is no more than the rounding of the sums that a covariance is made of.
 JITTER_WORTH_A_NOTE = 1e-10
+COLUMNS = (
+    Column("rank", "rank", ","),
+    Column("item_id", "item", str, left=True),
+    Column("utility", "utility", "z.3f"),
+    Column("interval", "interval", interval, spare=7),
+    Column("p_best", "best", chance, spare=6),
+    Column("p_top_k", "{top}", chance, spare=5),
+    Column("comparisons", "{nouns}", ",", spare=4),
+    Column("copies", "copies", ",", spare=3),
+    Column("outside_range", "outside", flag, spare=2),
+)
 # Utilities that differ by less do by rounding, in standard deviations of the noise of a side.
 ROUNDING = 1e-9
 
@@ -137,6 +158,25 @@ class Ranking:
             for record in head.to_dict("records")
         ]
         return {**self.figures(), "ranking": records}
+
+    def table(self, most: int | None = None, nouns: str = "duels") -> Table:
+        """The first rows, all by default, as they are shown.
+
+        :param nouns: what the comparisons are called.
+        """
+        shown = self.frame if most is None else self.frame.head(most)
+        title = first_of(len(shown), len(self.frame), "items")
+        if self.left_out:
+            title += f" with {counted(self.min_comparisons, 'duel')} or more"
+        # Of these a column of nothing else is left out.
+        silent = {"copies"} if self._all_single else set()
+        silent |= set() if shown["outside_range"].any() else {"outside_range"}
+        columns = [
+            column._replace(heading=column.heading.format(top=f"top {self.top_k}", nouns=nouns))
+            for column in COLUMNS
+            if column.key not in silent
+        ]
+        return Table("ranking", title, columns, records(with_intervals(shown)))
 
     def notes(self) -> list[str]:
         """What to know about the figures, one sentence each."""

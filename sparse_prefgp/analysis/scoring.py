@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.analysis.baselines import BradleyTerry, Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import (
     CHOICES,
     DUELS,
@@ -37,10 +37,9 @@ from sparse_prefgp.models.outcomes import label_columns, labelled_for, places_of
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
-Baseline = LinearProbit | Coin
+Baseline = LinearProbit | BradleyTerry | Coin
 Scores = dict[str, Score]
 
-LINEAR_PROBIT, COIN = "linear_probit", "coin"
 CONSTANT_SHARES = "constant_shares"
 # Of the training duels, and of those that are scored: from these shares on they are the same; and
 # how often duels are there on average where chance alone could reach them.
@@ -132,8 +131,11 @@ class ScoredRows(NamedTuple):
         """
         rows = known[DUELS].rows
         said = _covariates_of(self, rival.covariate_names)
-        differences = (self.won[rows] - self.lost[rows])[:, :columns]
-        return {DUELS: rival.predict_log_proba(differences, None if said is None else said[rows])}
+        won, lost = self.won[rows], self.lost[rows]
+        sides = (won - lost)[:, :columns]
+        if isinstance(rival, BradleyTerry):
+            sides = np.stack([won[:, -1], lost[:, -1]], 1)
+        return {DUELS: rival.predict_log_proba(sides, None if said is None else said[rows])}
 
 
 def rows_at_once(columns: int) -> int:
@@ -384,7 +386,7 @@ def score_events(
 
     :param model: whose predictions are scored; None for the rivals alone.
     :param rivals: by name. Those of duels see differences of features and of covariates, without
-        numbers of items.
+        numbers of items, but for those of Bradley and Terry, which see these alone.
     :param chunks: of duels (`rows_between`, `rows_of_stream`) or of answers about sets
         (`answers.sets_between`, `answers.sets_of_stream`), at least one.
     :param outcomes: also score win, tie and loss of duels, next to the shares of training.

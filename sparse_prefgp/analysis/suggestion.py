@@ -34,6 +34,7 @@ from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.protocols import Predicts, holding_duels
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import factorised
@@ -220,44 +221,26 @@ def suggest(
         and what `resolve_items` and `sample_posterior` raise.
     """
     model, at = at_a_date(seen_by(model, person), at)
-    model.require_probit("The choice of duels to ask next")
+    model.allow(suggestion=True)
     if score not in SCORES:
         raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")
     rng = generator(rng)
     batch = whole_number("batch", batch, 1)
     max_pairs = whole_number("max_pairs", max_pairs, 1)
-    if score == "hallucination" and pairs is not None:
-        raise ValueError(
-            "The score 'hallucination' chooses its pairs itself; give items in place of pairs, or "
-            "another score."
-        )
     done = progress or (lambda count, total: None)
     places = [at] if isinstance(at, str | Mapping) else list(at)
     in_contexts = has_contexts(model, candidates)
-    if whole_number("set_size", set_size, 2) > 2:
-        refused = {
-            f"the score {score!r} (--score)": score != "bald",
-            "pairs (--pairs)": pairs is not None,
-            "a context (--at)": bool(places),
-            "a model with items in contexts": in_contexts,
-        }
-        for what, given in refused.items():
-            if given:
-                raise ValueError(
-                    f"set_size is {set_size}, but {what} is for pairs alone; leave it out, or give "
-                    "set_size=2 (--set-size)."
-                )
+    together.check(
+        set_size=whole_number("set_size", set_size, 2) > 2,
+        other_score=score != "bald" and f"the score {score!r} (--score)",
+        hallucination=score == "hallucination",
+        pairs=pairs is not None,
+        context=bool(places) and f"the context {places[0]!r} (--at)",
+        contexts=in_contexts,
+        no_contexts=not in_contexts,
+    )
+    if set_size > 2:
         return _sets(model, candidates, batch, set_size, max_pairs, rng, done)
-    if in_contexts and score == "hallucination":
-        raise ValueError(
-            "The score 'hallucination' looks for one best item, but the items of the model have a "
-            "best in each context; give another score."
-        )
-    if places and (pairs is not None or not in_contexts):
-        raise ValueError(
-            f"A context was asked for, {places[0]!r}, but the pairs are given, or the model knows "
-            "none; leave it out (--at)."
-        )
     if score == "hallucination":
         items, equal_items = pool(model, candidates)
         picks = _challenged(model, items, batch, rng, done)
@@ -388,8 +371,7 @@ def _sets(
     rng: np.random.Generator,
     done: Report,
 ) -> Suggestions:
-    model.require_box("What a set is worth")
-    model.require_no_pair_effects("What a set is worth")
+    model.allow(worth=True)
     items, equal_items = pool(model, candidates)
     possible = math.comb(len(items), size)
     chosen = "grown from the pair that tells most, item by item"

@@ -14,7 +14,6 @@ from sparse_prefgp.analysis.alternatives import (
     SetsFound,
     only_one,
     read_sets,
-    refuse_for_sets,
     refuse_options,
 )
 from sparse_prefgp.analysis.contexts import has_contexts, met
@@ -43,6 +42,7 @@ from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
 from sparse_prefgp.models.outcomes import label_columns, steps_to_learn, warn_without_labels
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import counted
 
@@ -202,14 +202,14 @@ def update(
         columns = _Columns(groups, weights, blocks, grades_like(model, grade), person, time)
         everything, added, new = _new_duels(model, source, items, columns)
     else:
-        refuse_for_sets(blocks=blocks, grade=grade, time=time)
+        model.allow(
+            answers=True,
+            block=blocks is not None,
+            grade=grade is not None,
+            dates=time is not None,
+        )
         if weights is not None:
             options["weights"] = weights
-        if model.approximation.labels is not None:
-            raise ValueError(
-                "The blocks of PITC were given for each duel or answer, and answers that are added "
-                "have none; make a model of all of them."
-            )
         _check_columns(model, groups, blocks)
         if person is not None:
             options["person"] = person
@@ -220,12 +220,7 @@ def update(
     if model.row_layout.dated:
         result, found = _followed(model, data, in_one_pass, slices)
         return result, found.report(old, result, added, new)
-    if in_one_pass or slices is not None:
-        raise ValueError(
-            "New duels were to be taken up in one pass (--filter, in_one_pass=), but the utilities "
-            "of the model do not move in time; leave it out, or fit again with dates (fit --time)."
-        )
-
+    model.allow(in_one_pass=in_one_pass, slices=slices is not None)
     before = model.log_evidence()
     approximation = _with_new_blocks(model.approximation, new)
     result = on_other_duels(model, data, model.engine, approximation)
@@ -493,24 +488,15 @@ def _occurrence(numbers: IntArray) -> IntArray:
 
 
 def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) -> None:
-    given = model.approximation.labels is not None
     known = model.duels.group_names is not None
-    if known != (groups is not None):
-        raise ValueError(
-            "The duels of the model have groups; name the column of the new ones that says who "
-            "judged (groups=, --noise-by)."
-            if known
-            else f"The duels of the model have no groups, but the column {groups!r} was named; "
-            "leave it out, or make a model of all duels with groups."
-        )
-    if given != (blocks is not None):
-        raise ValueError(
-            "The blocks of PITC were given for each duel; name the column of the new ones that "
-            "holds theirs (blocks=, --blocks)."
-            if given
-            else f"The model has no blocks that were given, but the column {blocks!r} was named; "
-            "leave it out."
-        )
+    model.allow(
+        judges=known,
+        duels_without_judges=not known,
+        groups=groups is not None and f"the column of judges {groups!r}",
+        no_groups=groups is None,
+        block=blocks is not None and f"the column of blocks {blocks!r}",
+        no_block=blocks is None,
+    )
 
 
 def _person_column(model: PreferenceGP, person: str | None) -> str | None:
@@ -521,16 +507,12 @@ def _person_column(model: PreferenceGP, person: str | None) -> str | None:
     if model.duels.people_names is None:
         if person is None:
             return None
-        raise ValueError(
-            f"The duels of the model are nobody's, but the column {person!r} was to say whose the "
-            "new ones are; leave it out, or fit again with all of them (fit --person)."
+        raise together.refused(
+            duels_of_nobody=True, person_column=f"the column of people {person!r}"
         )
     column = model.duels.person_column if person is None else person
     if column is None:
-        raise ValueError(
-            "The duels of the model are of people; name the column of the new ones that says whose "
-            "preference each is (person=, --person)."
-        )
+        raise together.refused(duels_of_people=True, no_person_column=True)
     return column
 
 
@@ -637,11 +619,7 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
     if names and added.covariates is None:  # of which nothing is said, as the reader has warned
         nothing = np.zeros((len(added.sides), len(names)))
         added = replace(added, covariates=nothing, covariate_names=names)
-    if before.time is not None and added.time is None:
-        raise ValueError(
-            "The duels of the model have a date each, which the new answers have not; make a model "
-            "of all of them with Duels.from_events."
-        )
+    together.check(answers=added.time is None, dated_duels=before.time is not None)
     if added.person is not None and old.people_names is not None:
         known = {id_text(name): name for name in old.people_names}
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD, GAIN_SE, ONE_UTILITY, SE_OVER
 from sparse_prefgp.support.words import counted
+from sparse_prefgp.tell.tables import APART, Column, Table, score_text
 
 PREDICTOR_NAMES = {
     "model": "model",
@@ -15,64 +18,152 @@ PREDICTOR_NAMES = {
     ELO: "Elo",
     ELO_AHEAD: "Elo, updating",
     "linear_probit": "linear probit",
+    "bradley_terry": "Bradley–Terry",
     "coin": "coin",
     "constant_shares": "constant shares",
     "conditional_logit": "conditional logit",
     "equal_shares": "equal shares",
 }
 # Of these a sentence says no "the".
-_WITHOUT_ARTICLE = ("equal_shares", ONE_UTILITY, ELO, ELO_AHEAD)
-# How to read a table of scores.
-_LEGEND = (
-    "accuracy: how often the winner was named. nlp: the surprise at what happened, lower is "
-    "better; a coin has 0.6931 nats. brier: lower is better, a coin has 0.25. calibration error: "
-    "how far what was stated is from what came true, 0 for a coin, which claims nothing; lower is "
-    "better."
+_WITHOUT_ARTICLE = ("equal_shares", "bradley_terry", ONE_UTILITY, ELO, ELO_AHEAD)
+# How to read a table of scores, by what was scored.
+_LEGENDS = {
+    "duels": "accuracy: how often the winner was named. nlp: the surprise at what happened, lower "
+    "is better; a coin has 0.6931 nats. brier: lower is better, a coin has 0.25. calibration "
+    "error: how far what was stated is from what came true, 0 for a coin, which claims nothing; "
+    "lower is better.",
+    "choices": "nlp: the surprise at what was chosen, lower is better. hit rate: how often what "
+    "was chosen had the largest probability. brier: lower is better. calibration error: how far "
+    "what was stated is from what came true, 0 for equal shares, which claim nothing; lower is "
+    "better.",
+    "answers": "nlp: the surprise at the whole answer, lower is better.",
+}
+_BY_CHANCE = ("coin", "equal_shares")
+SCORES = (
+    Column("predictor", "", left=True),
+    Column("accuracy", "accuracy", score_text, better=1),
+    Column("nlp_nats", "nlp nats", score_text, better=-1),
+    Column("nlp_se", "± of it", score_text),
+    Column("nlp_bits", "nlp bits", score_text, better=-1, spare=1),
+    Column("hit_rate", "hit rate", score_text, better=1),
+    Column("tie_rate", "ties", score_text),
+    Column("predicted_tie_rate", "ties predicted", score_text),
+    Column("tie_calibration_error", "calibration of ties", score_text, better=-1),
+    Column("mean_distance", "levels off", score_text, better=-1),
+    Column("brier", "brier", score_text, better=-1),
+    Column("calibration_error", "calibration error", score_text, better=-1),
+    Column("duels", "duels", ","),
+    Column("choices", "choices", ","),
+    Column("answers", "answers", ","),
 )
-_OF_PROBIT = " linear probit: a weighted sum of the features, which a model should beat."
+PARTS = {
+    "known_people": "Of these, people with {kind} in training",
+    "new_people": "Of these, new people",
+}
+UNSEEN = "Of these, pairs never compared in training"
 # Nats; scores of some thousand duels differ by as much by chance.
 LITTLE, _MUCH = 0.01, 0.03
 # Standard errors from which on a gain is not taken for luck.
 _SURE = 2.0
-# Keys of how many were scored.
-_NUMBERS = ("duels", "choices", "answers")
 # Below, four decimals show a 0.
 _SHOWN_AS_0 = 5e-5
-# Nats by which a linear probit differs from a coin where it knows of no feature and no covariate.
-_COIN_WITHIN = 1e-9
+# A rival that knows of no feature and no covariate is this one, to so many nats.
+_KNOWING_NOTHING = {"linear_probit": "coin", "conditional_logit": "equal_shares"}
+_WITHIN = 1e-9
+
+Scores = Mapping[str, Mapping[str, Any]]
 
 
-def is_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the linear probit is but a coin, as where nothing is known of the items.
+def knows_nothing(scores: Scores, rival: str) -> bool:
+    """Whether a rival does no better than chance because there is nothing that it could know.
 
     :param scores: as by `score`, by predictor.
     """
-    probit, coin = scores.get("linear_probit"), scores.get("coin")
-    if not probit or not coin or probit.get("nlp_nats") is None:
+    one, other = scores.get(rival), scores.get(_KNOWING_NOTHING.get(rival, ""))
+    if not one or not other or one.get("nlp_nats") is None:
         return False
-    return bool(abs(probit["nlp_nats"] - coin["nlp_nats"]) <= _COIN_WITHIN)
+    return bool(abs(one["nlp_nats"] - other["nlp_nats"]) <= _WITHIN)
 
 
-def rows_in(scores: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Each predictor of a table of scores, and what its row is called; a linear probit that is but
-    a coin shares the row of the coin."""
-    names = [name for name in scores if not (name == "linear_probit" and is_coin(scores))]
-    rows = [(name, PREDICTOR_NAMES.get(name, name)) for name in names]
-    if len(names) == len(scores):
-        return rows
-    both = f"{PREDICTOR_NAMES['linear_probit']}, {PREDICTOR_NAMES['coin']}"
-    return [(name, both if name == "coin" else label) for name, label in rows]
+def rivals_in(scores: Scores) -> list[str]:
+    """What a model is compared with in sentences: chance, what is linear in the features, Bradley
+    and Terry where there are none, and Elo where duels have dates; none that knows nothing."""
+    rivals = (*_BY_CHANCE, *_KNOWING_NOTHING, "bradley_terry", ELO)
+    return [name for name in rivals if name in scores and not knows_nothing(scores, name)]
 
 
-def rivals_in(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What a model is compared with in a sentence: the coin, the linear probit, unless it is but a
-    coin, and Elo where duels have dates.
+def score_table(name: str, title: str, scores: Scores, without: Sequence[str] = ()) -> Table:
+    """A row for each predictor that knows something, and how to read the scores.
 
-    :param scores: as by `score`, by predictor.
+    :param without: keys of scores that are not shown.
     """
-    known = "linear_probit" in scores and not is_coin(scores)
-    found = ["coin"] * ("coin" in scores) + ["linear_probit"] * known + [ELO] * (ELO in scores)
-    return found or ["coin"]
+    rows = [
+        {
+            "predictor": PREDICTOR_NAMES.get(who, who),
+            # Whoever claims nothing is always calibrated.
+            APART: who in _BY_CHANCE,
+            **{key: value for key, value in values.items() if key not in without},
+        }
+        for who, values in scores.items()
+        if not knows_nothing(scores, who)
+    ]
+    return Table(name, title, SCORES, rows, close=True)
+
+
+def score_parts(figures: Mapping[str, Any], what: str = "Held-out ") -> list[str | Table]:
+    """Sentences and tables of all scores in figures, in the order to tell them.
+
+    :param figures: with `held_out` and, as far as they are there, `held_out_outcomes`,
+        `held_out_grades`, `held_out_unseen_pairs` and `held_out_people`, as in `metrics.json`.
+    :param what: before the noun of what was scored; empty where nothing was held out.
+    """
+    scores, people = figures["held_out"], figures.get("held_out_people", {})
+    parts: list[str | Table] = []
+    if scores and "model" not in scores:  # of answers about sets
+        for kind, each in scores.items():
+            parts += _told(kind, _title(what, kind), each, what)
+    elif scores:
+        outcomes = figures.get("held_out_outcomes")
+        won = " that one side won" if outcomes else ""
+        parts += _told("duels", f"{_title(what, 'duels')}{won}", scores, what, won)
+    no_bits = ("nlp_bits",)
+    for key, of in (("held_out_outcomes", "win, tie or loss"), ("held_out_grades", "grades")):
+        if figures.get(key):
+            title = f"{_title(what, 'duels')}: {of}"
+            parts.append(score_table(key, title, figures[key], no_bits))
+    # With tastes a pair is new where this person was not asked: those parts are of people.
+    unseen = {} if people else figures.get("held_out_unseen_pairs") or {}
+    if unseen.get("either_order"):
+        parts.append(score_table("unseen_pairs", UNSEEN, unseen["either_order"]))
+    for kind, each in _by_kind(scores):
+        parts += verdicts(each, _UNITS[kind])
+    for name, part in people.items():
+        for kind, each in _by_kind(part):
+            title = PARTS[name].format(kind=kind)
+            parts.append(score_table(f"{name}_{kind}", title, each))
+            if ONE_UTILITY in each:
+                parts.append(verdict(each, ONE_UTILITY, _UNITS[kind]))
+    return parts
+
+
+_UNITS = {"duels": "duel", "choices": "choice", "rankings": "answer"}
+
+
+def _by_kind(scores: Mapping[str, Any]) -> list[tuple[str, Scores]]:
+    """Scores of each kind of answer."""
+    return [("duels", scores)] if "model" in scores else [*scores.items()]
+
+
+def _title(what: str, kind: str) -> str:
+    title = f"{what}{kind}"
+    return f"{title[:1].upper()}{title[1:]}"
+
+
+def _told(kind: str, title: str, scores: Scores, what: str, won: str = "") -> list[str | Table]:
+    """How often the model was right, and the table with its legend."""
+    right = called_right(scores, f"{what.lower()}{_UNITS[kind]}", bool(won))
+    table = replace(score_table(kind, title, scores), caption=legend(scores))
+    return [*filter(None, [right]), table]
 
 
 def named(predictor: str) -> str:
@@ -103,20 +194,22 @@ def compared(
     )
 
 
-def compared_scores(
-    scores: Mapping[str, Mapping[str, Any]], who: str, other: str, called: str, unit: str = "duel"
-) -> str:
+def compared_scores(scores: Scores, who: str, other: str, called: str, unit: str = "duel") -> str:
     """The same of two predictors in a table of scores, as by `with_errors`.
 
     :param called: the other one, as in the sentence.
     """
     theirs = scores[other]
     gain = theirs["nlp_nats"] - scores[who]["nlp_nats"]
-    number = next((theirs[name] for name in _NUMBERS if name in theirs), 0)
-    return compared(gain, called, unit, theirs.get(GAIN_SE), number)
+    return compared(gain, called, unit, theirs.get(GAIN_SE), _number_of(theirs))
 
 
-def no_better_than_a_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
+def _number_of(scored: Mapping[str, Any]) -> int:
+    """How many answers were scored."""
+    return next((int(scored[name]) for name in _LEGENDS if name in scored), 0)
+
+
+def no_better_than_a_coin(scores: Scores) -> bool:
     """Whether a model is hardly better than a coin, on duels that one side won: neither its score
     nor its accuracy is, to two standard errors, and these leave no room for more. Few duels do not
     tell.
@@ -129,7 +222,7 @@ def no_better_than_a_coin(scores: Mapping[str, Mapping[str, Any]]) -> bool:
     return bool(unsure and gain + error < _MUCH)
 
 
-def is_reversed(scores: Mapping[str, Mapping[str, Any]]) -> bool:
+def is_reversed(scores: Scores) -> bool:
     """Whether a model is wrong more often than luck explains, to two standard errors."""
     model = scores.get("model")
     return model is not None and bool(model["accuracy"] < 0.5 - _luck(model["duels"]))
@@ -140,61 +233,64 @@ def _luck(number: float) -> float:
     return _SURE * 0.5 / float(number) ** 0.5
 
 
-def called_right(
-    scores: Mapping[str, Mapping[str, Any]], what: str = "held-out duel", with_ties: bool = False
-) -> str:
-    """How often the model named the winner, and its rivals, in a sentence.
+def called_right(scores: Scores, what: str = "held-out duel", with_ties: bool = False) -> str:
+    """How often the model named the winner, or what was chosen, and its rivals, in a sentence;
+    empty where there is more to an answer.
 
-    :param what: one of the duels, in words.
+    :param what: one of the answers, in words.
     :param with_ties: other duels were tied.
     """
-    rivals = [
-        f"{named(name)} {100.0 * scores[name]['accuracy']:.1f} %"
-        for name in rivals_in(scores)
-        if name in scores
-    ]
     model = scores["model"]
-    right = ", ".join([f"{100.0 * model['accuracy']:.1f} %", *rivals])
+    key, named_it = "accuracy", "the winner"
+    if "choices" in model:
+        key, named_it = "hit_rate", "what was chosen"
+    if key not in model:
+        return ""
+    rivals = [f"{named(name)} {100.0 * scores[name][key]:.1f} %" for name in rivals_in(scores)]
+    right = ", ".join([f"{100.0 * model[key]:.1f} %", *rivals])
     won = " that one side won" if with_ties else ""
-    return f"Of {counted(model['duels'], what)}{won}, the model named the winner in {right}."
+    number = counted(_number_of(model), what)
+    return f"Of {number}{won}, the model named {named_it} in {right}."
 
 
-def legend(scores: Mapping[str, Mapping[str, Any]]) -> str:
+def legend(scores: Scores) -> str:
     """How to read a table of scores."""
-    return _LEGEND + _OF_PROBIT * ("linear_probit" in rivals_in(scores))
+    shown = next(iter(scores.values()))
+    unit = next(unit for unit in _LEGENDS if unit in shown)
+    linear = [PREDICTOR_NAMES[name] for name in rivals_in(scores) if name in _KNOWING_NOTHING]
+    more = [
+        f" {name}: a weighted sum of the features, which a model should beat." for name in linear
+    ]
+    return "".join([_LEGENDS[unit], *more])
 
 
-def verdict(
-    scores: Mapping[str, Mapping[str, Any]], other: str, unit: str = "duel", who: str = "model"
-) -> str:
+def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") -> str:
     """By how much one predictor in a table of scores is better than another, as a sentence."""
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
     found = compared_scores(scores, who, other, named(other), unit)
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
 
 
-def verdicts(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """By how much the model is better than each rival, on duels that one side won; empty where
-    there are none."""
-    if not scores:
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
+    """By how much the model is better than each rival; of duels those that one side won. Empty
+    where there are none.
+
+    :param unit: what one of the answers is called.
+    """
+    logs = {name: values["nlp_nats"] for name, values in scores.items()}
+    if not scores or not _is_finite(logs["model"]):
         return []
-    found = [verdict(scores, rival) for rival in rivals_in(scores)]
+    rivals = [name for name in rivals_in(scores) if _is_finite(logs[name])]
+    found = [verdict(scores, rival, unit) for rival in rivals]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
-    return _with_errors_named(found, scores)
-
-
-def verdicts_on_sets(scores: Mapping[str, Mapping[str, Any]], unit: str) -> list[str]:
-    """The same of choices, or of other answers about sets.
-
-    :param unit: what one of them is called.
-    """
-    rivals = ("equal_shares", "conditional_logit")
-    found = [verdict(scores, rival, unit) for rival in rivals if rival in scores]
-    return _with_errors_named(found, scores)
-
-
-def _with_errors_named(found: list[str], scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Sentences, the last one with what the standard errors in them are over."""
     over = next((one[SE_OVER] for one in scores.values() if GAIN_SE in one and SE_OVER in one), "")
-    return [*found[:-1], f"{found[-1]} (± is a standard error over {over}.)"] if over else found
+    return (
+        [*found[:-1], f"{found[-1]} (± is a standard error over {over}.)"]
+        if over and found
+        else found
+    )

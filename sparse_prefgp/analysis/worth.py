@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import shortened
@@ -165,9 +166,8 @@ def worth(
     level = level_of_interval(level)
     if isinstance(model, ConditionalLogit):
         if person is not None:
-            raise ValueError(
-                f"The person {shortened(person)} was asked for, but a conditional logit has one "
-                "utility for all; leave it out, or give a model with tastes."
+            raise together.refused(
+                one_utility="a conditional logit", people=f"the person {shortened(person)}"
             )
         return _of_logit(model, unit, dict(steps or {}), level)
     asked: Predicts = seen_by(model, person)

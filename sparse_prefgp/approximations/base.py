@@ -25,6 +25,7 @@ from sparse_prefgp.data.graph import DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.stretches import by_stretches
@@ -291,10 +292,7 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
     :raises ValueError: weights that are not whole numbers.
     """
     if np.any(graph.counts != np.floor(graph.counts)):
-        raise ValueError(
-            "A subset is drawn from whole duels, but some have weights that are not whole numbers; "
-            "leave the weights out, or use another approximation."
-        )
+        raise together.refused(subset=True, broken_weights=True)
     totals = graph.counts if graph.events is None else graph.events.totals
     duel = rng.choice(int(totals.sum()), size=size, replace=False)
     event = np.searchsorted(np.cumsum(totals), duel, side="right")

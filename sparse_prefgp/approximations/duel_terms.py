@@ -16,12 +16,13 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem
-from sparse_prefgp.covariances import FeaturesBesideEffects, LowRankWithLevels
+from sparse_prefgp.covariances import FeaturesBesideEffects, LowRankWithLevels, LowRankWithPairs
 from sparse_prefgp.covariances.coefficients import TermOfDuels, terms_of_duels, widened
 from sparse_prefgp.covariances.finite import parts_of, sum_of
 from sparse_prefgp.covariances.levels import Levels
 from sparse_prefgp.covariances.low_rank import NoResidual
 from sparse_prefgp.covariances.low_rank_effects import places_of
+from sparse_prefgp.covariances.pair_effect import PairEffect, Pairs
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -141,6 +142,14 @@ def with_levels(prior: DuelPrior, terms: TermsOfDuels, graph: DuelGraph) -> Duel
     beside = terms.features(features, graph)
     covariance = LowRankWithLevels(base, terms.levels(graph), terms.scale)
     return replace(prior, covariance=covariance, features=beside.whole, beside=beside)
+
+
+def with_pairs(prior: DuelPrior, effect: PairEffect, graph: DuelGraph) -> DuelPrior:
+    """The prior of a problem without effects of pairs, with them."""
+    base, pairs = cast(NoResidual, prior.covariance), Pairs.of_graph(graph)
+    levels = Levels(pairs.number, pairs.sign[:, None], len(pairs.items))
+    scale = tf.sqrt(tf.convert_to_tensor(effect.variance))[None]
+    return replace(prior, covariance=LowRankWithPairs(base, levels, scale))
 
 
 def over_items_alone(graph: DuelGraph) -> DuelGraph:

@@ -21,6 +21,7 @@ from sparse_prefgp.approximations.duel_terms import (
     beside_items,
     over_items_alone,
     with_levels,
+    with_pairs,
 )
 from sparse_prefgp.approximations.in_time import InTime, columns_of, exact_columns, over_time
 from sparse_prefgp.approximations.people import features_of_rows, over_people
@@ -45,6 +46,7 @@ from sparse_prefgp.covariances.pair_effect import (
 from sparse_prefgp.covariances.residual import SharedNoise, summed
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.checks import plain_scalars
+from sparse_prefgp.support.machine import ask
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,11 @@ class Exact(Approximation):
             return over_people(problem, features_of_rows(problem))
         if (apart_from_time := beside_time(problem.kernel)) is not None:
             return _over_time(problem, apart_from_time)
-        if self.over == "items" and graph.noises is not None:
-            raise ValueError(
-                "Sets of alternatives share noises over the rows of their answers; leave "
-                'over="items" out.'
-            )
-        effect = pair_effect(problem.kernel)
-        if effect is not None:
-            return self._over_pairs(problem, tf.convert_to_tensor(effect.variance))
-        apart = graph.noises is None
+        effect, apart = pair_effect(problem.kernel), graph.noises is None
         if self.over is None and apart and (over_columns := _over_columns(problem)) is not None:
             return over_columns
+        if effect is not None:
+            return self._over_pairs(problem, tf.convert_to_tensor(effect.variance))
         rows, kernel = as_float(graph.rows), problem.of_rows
         winners, losers = graph.edges
         over_items = apart and is_over_items(self.over, graph)
@@ -113,8 +109,6 @@ class Exact(Approximation):
 
     def _over_pairs(self, problem: DuelProblem, effects: tf.Tensor) -> DuelPrior:
         """Over items, next to effects of this variance of pairs, each of its own duels alone."""
-        if self.over == "items":
-            raise ValueError('Effects of pairs are of duels, not of items; leave over="items" out.')
         graph = problem.graph
         _ask(graph.num_rows, "items")
         basis = features_of_rows(problem)
@@ -202,16 +196,24 @@ def _ask(size: int, of: str) -> None:
 
 
 def _over_columns(problem: DuelProblem) -> DuelPrior | None:
-    """Over items and coefficients, leans apart; None where rows or duels are fewer."""
-    graph = problem.graph
+    """Over items and coefficients, leans or pairs apart; None where rows or duels are fewer."""
+    graph, pairs = problem.graph, pair_effect(problem.kernel)
     terms = TermsOfDuels.of(problem.kernel, graph)
     if not graph.layout.covariates or terms.others is None:
         return None
+    if pairs is not None:  # leans and pairs meet: one of them is eliminated
+        terms = terms._replace(border=terms.border + terms.leans, leans=())
     size = len(graph.items[0]) + int(terms.border_scale(graph).shape[0])
     leans = sum(term.num_own(graph) for term in terms.leans)
     if size + leans >= min(graph.num_rows, graph.num_sites):
         return None
     _ask(size, "items and coefficients")
+    columns = int(terms.border_scale(graph).shape[0])
+    ask(
+        32 * graph.num_sites * columns,
+        f"{columns:,} coefficients and leans of {graph.num_sites:,} duels",
+        "leave leans or effects of pairs out",
+    )
     alone = problem._replace(graph=over_items_alone(graph), kernel=terms.others)
     basis = features_of_rows(alone)
     items = basis.of(as_float(alone.graph.rows))
@@ -220,6 +222,8 @@ def _over_columns(problem: DuelProblem) -> DuelPrior | None:
     zero = tf.zeros([], items.dtype)
     features = beside_items(terms, graph, basis.of_inputs)
     prior = DuelPrior(covariance, factors, offset, zero, features, basis.jitter, zero)
+    if pairs is not None:
+        return with_pairs(prior, pairs, graph)
     return with_levels(prior, terms, graph) if terms.leans else prior
 
 

@@ -182,14 +182,8 @@ def over_time(problem: DuelProblem, terms: Apart, columns: tf.Tensor) -> ItemsIn
     """The covariance of duels between items whose utilities move.
 
     :param columns: X, (t, k), of the other terms.
-    :raises ValueError: answers about sets, or tastes of people.
     """
     graph = problem.graph
-    if graph.noises is not None or problem.taste is not None:
-        raise ValueError(
-            f"{'Answers about sets' if problem.taste is None else 'Tastes of people'} have no form "
-            "with ItemInTime; give duels without, or leave ItemInTime out."
-        )
     plan, keys = plan_of(graph, terms), DatedSites.once(graph, terms).keys
     graph.once(f"room for {columns.shape[1]} columns", lambda: _ask_for(plan, *columns.shape))
     return ItemsInTime(plan, terms.term.kernel, columns, variances_of(terms, keys))
@@ -207,17 +201,8 @@ def _ask_for(plan: Plan, t: int, k: int) -> None:
 def exact_columns(
     problem: DuelProblem, others: gpflow.kernels.Kernel | None
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """The features of terms that have finitely many, (N, k) of rows (N, ...).
-
-    :raises ValueError: a term that has not.
-    """
+    """The features of terms that have finitely many, (N, k) of rows (N, ...)."""
     parts = [] if others is None else parts_of(others)
-    for part in parts:
-        if not _is_finite(part):
-            raise ValueError(
-                f"Exact() next to ItemInTime takes terms of finitely many features, which "
-                f"{type(part).__name__} is not; take VFE() or FITC(), or a Linear kernel."
-            )
 
     def of(rows: tf.Tensor) -> tf.Tensor:
         found = [tf.zeros_like(rows[:, :0])]

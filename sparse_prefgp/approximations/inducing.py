@@ -76,6 +76,7 @@ from sparse_prefgp.covariances.residual import (
 from sparse_prefgp.data.graph import DuelGraph, Noises, differences, squared_distances
 from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.factors.sites import Factors
+from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.support.linalg import (
     MAX_CONDITION,
@@ -161,9 +162,7 @@ class InducingApproximation(SummedApproximation):
 
         :raises ValueError: nobody knows what that would be.
         """
-        raise ValueError(
-            f"{self.name}() has no form for tastes of people; use Exact(), VFE() or FITC()."
-        )
+        raise together.refused(tastes=True, approximations_of_one_utility=f"{self.name}()")
 
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same; in the form over duels copies of an answer about a set are apart: each has
@@ -266,10 +265,6 @@ class InducingApproximation(SummedApproximation):
 
     def _over_pairs(self, problem: DuelProblem, basis: Whitened, effects: tf.Tensor) -> DuelPrior:
         """The prior of duels whose pairs have effects of their own, of this variance."""
-        if self.over == "duels":
-            raise ValueError(
-                'Effects of pairs are done in blocks of pairs of items; leave over="duels" out.'
-            )
         graph = problem.graph
         features = basis.features(as_float(graph.rows))
         left = PairResidual.of_pairs(problem, basis.factor, features)

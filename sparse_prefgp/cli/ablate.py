@@ -21,11 +21,11 @@ from sparse_prefgp.cli.console import (
     Output,
     clock,
     import_tensorflow,
-    rows_table,
 )
 from sparse_prefgp.support.options import option
 from sparse_prefgp.support.words import escaped
 from sparse_prefgp.support.workers import LOCAL
+from sparse_prefgp.tell.tables import facts_table
 
 if TYPE_CHECKING:
     from sparse_prefgp.lab.ablation import Study, StudyProgress, StudyResult
@@ -110,13 +110,13 @@ def _tell(console: Output, study: Study, result: StudyResult) -> None:
         ("failed", f"{failed:,}"),
         ("results", str(result.folder / "results.csv")),
     ]
-    console.print(rows_table(study.title, rows))
+    console.tell(facts_table(study.title, rows))
     for reason, number in Counter(reason for _, reason in result.failed).most_common():
         runs = next(name for name, why in result.failed if why == reason)
         more = f" and {number - 1:,} more" if number > 1 else ""
         console.print(Text(f"Failed: {runs}{more}: {reason}", style="yellow"))
     if failed:
-        console.print(Text("Records of failed runs stay; --retry-failed does them again."))
+        console.tell("Records of failed runs stay; --retry-failed does them again.")
     console.manners.emit(
         {
             "study": study.name,
@@ -181,6 +181,6 @@ def _lines(console: Output) -> Callable[[StudyProgress], None]:
         left = f", about {clock(progress.left)} left" if progress.done < progress.total else ""
         failed = f", {progress.failed:,} failed" if progress.failed else ""
         summary = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
-        console.print(Text(f"{summary}{failed}{left}"))
+        console.tell(f"{summary}{failed}{left}")
 
     return update

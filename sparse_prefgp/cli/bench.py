@@ -71,12 +71,12 @@ def bench(console: Output, options: BenchOptions) -> None:
             path = options.out / f"{each}.json"
             write_file(path, json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
             write_file(path.with_suffix(".md"), report.as_markdown())
-            console.print(Text(f"Wrote {path} and {path.with_suffix('.md').name}"))
+            console.tell(f"Wrote {path} and {path.with_suffix('.md').name}")
             if report.panels:
                 from sparse_prefgp.lab.benchmarks.drawing import draw
 
                 draw(report, path.with_suffix(".png"))
-                console.print(Text(f"Wrote {path.with_suffix('.png')}"))
+                console.tell(f"Wrote {path.with_suffix('.png')}")
     console.manners.emit(results)
 
 
@@ -88,6 +88,5 @@ def _show(report: Report, console: Output) -> None:
         for row in content.rows:
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
-        for note in content.notes:
-            console.print(Text(note))
+        console.tell(*content.notes)
         console.print()

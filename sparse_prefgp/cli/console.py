@@ -7,24 +7,18 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.analysis.verdicts import rows_in
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import CHOICE_SET
@@ -32,6 +26,8 @@ from sparse_prefgp.support.machine import short_of_memory
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.words import escaped, id_text
+from sparse_prefgp.tell.tables import Column, Table, chance, records
+from sparse_prefgp.tell.terminal import as_rich
 
 if TYPE_CHECKING:
     from sparse_prefgp.learning.report import Progress
@@ -39,38 +35,8 @@ if TYPE_CHECKING:
 
 MISTAKE = 2
 INTERRUPTED, STOPPED = 130, "Stopped before the end; no file was left half written."
-# Characters that names in a table have at least, and more than any table takes.
-_LEAST_WIDTH, _UNBOUNDED = 12, 100_000
 # Which Keras TensorFlow imports; read once.
 _KERAS = "TF_USE_LEGACY_KERAS"
-UNSEEN_TITLE = "Of these, pairs never compared in training"
-SCORE_COLUMNS = {
-    name: name.replace("_", " ")
-    for name in ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
-}
-OUTCOME_COLUMNS = {
-    "accuracy": "accuracy",
-    "nlp_nats": "nlp nats",
-    "tie_rate": "ties",
-    "predicted_tie_rate": "ties predicted",
-    "tie_calibration_error": "calibration of ties",
-}
-
-CHOICE_COLUMNS = {
-    "nlp_nats": "nlp nats",
-    "nlp_se": "± of it",
-    "hit_rate": "hit rate",
-    "brier": "brier",
-    "calibration_error": "calibration error",
-}
-ANSWER_COLUMNS = {"nlp_nats": "nlp nats", "nlp_se": "± of it"}
-
-GRADE_COLUMNS = {
-    "accuracy": "accuracy",
-    "nlp_nats": "nlp nats",
-    "mean_distance": "levels off",
-    "calibration_error": "calibration error",
-}
 
 
 @contextmanager
@@ -130,6 +96,17 @@ class Output(PlainConsole):
         self.manners = manners or OutputOptions()
         self.notes: list[str] = []  # warnings so far
         super().__init__(highlight=False, quiet=self.manners.silent)
+
+    def tell(self, *parts: str | Table) -> None:
+        """Print sentences and tables, these with their captions."""
+        for part in parts:
+            if isinstance(part, str):
+                self.print(Text(part))
+                continue
+            self.print(as_rich(part))
+            if part.caption:
+                self.print(Text(part.caption))
+                self.print()
 
     def finish(self, result: Any, out: Path | None) -> None:
         """Say where it was written, if it was, and print the result, if as JSON."""
@@ -247,68 +224,6 @@ def _older_keras() -> Iterator[None]:
         del os.environ[_KERAS]
 
 
-def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
-    """A table of labels and values."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for label, value in rows:
-        table.add_row(Text(label), Text(value))
-    return table
-
-
-def scores_table(
-    title: str,
-    parts: Mapping[str, Mapping[str, Mapping[str, float]]],
-    columns: Mapping[str, str] = SCORE_COLUMNS,
-    unit: str = "duels",
-) -> Table:
-    """Scores, one row per predictor.
-
-    :param parts: of the test duels, with their headings, which may be empty.
-    :param columns: names of the scores, with their headings.
-    :param unit: what was scored, the name of its number.
-    """
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.padding = (0, 1, 0, 0)  # so that all columns fit in 80 characters
-    table.add_column("", no_wrap=True)
-    for heading in (*columns.values(), unit):
-        table.add_column(heading, justify="right")
-    for heading, scores in parts.items():
-        if heading:
-            table.add_row(Text(heading, style="italic"))
-        for name, label in rows_in(scores):
-            figures = scores[name]
-            cells = [f"{figures[column]:.4f}" for column in columns]
-            table.add_row(label, *cells, f"{figures[unit]:,}")
-        table.add_section()
-    return table
-
-
-def outcomes_table(
-    scores: Mapping[str, Mapping[str, float]], what: str = "Held-out duels"
-) -> Table:
-    """Scores of win, tie and loss over all duels, called `what`, one row per predictor."""
-    return scores_table(f"{what}: win, tie or loss", {"": scores}, OUTCOME_COLUMNS)
-
-
-def answers_tables(
-    scores: Mapping[str, Mapping[str, Mapping[str, float]]], what: str = "Held-out"
-) -> list[Table]:
-    """Scores of choices and of other answers about sets, a table of each that there are."""
-    shown = {"choices": (CHOICE_COLUMNS, "choices"), "rankings": (ANSWER_COLUMNS, "answers")}
-    return [
-        scores_table(f"{what} {name}", {"": scores[name]}, columns, unit)
-        for name, (columns, unit) in shown.items()
-        if name in scores
-    ]
-
-
-def grades_table(scores: Mapping[str, Mapping[str, float]], what: str = "Held-out duels") -> Table:
-    """Scores of the grades over all duels that were graded, one row per predictor."""
-    return scores_table(f"{what}: grades", {"": scores}, GRADE_COLUMNS)
-
-
 @contextmanager
 def progress_bar(
     console: Console, label: str, max_iterations: int, duels: float, unit: str
@@ -383,86 +298,27 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
             bar.stop()
 
 
-@dataclass
-class Cells:
-    """A table of cells that always shows the columns named in `left`."""
+def described_table(
+    name: str, title: str, frame: Any, names: Sequence[str], numbers: Sequence[str]
+) -> Table:
+    """Alternatives and what is known of them: missing cells are empty, and of one of which nothing
+    is said the first is `none`.
 
-    title: str
-    columns: dict[str, list[str]]
-    """Cells by heading."""
-    left: Sequence[str]
-    """Aligned there; they may fold, to no less than 12 characters or what they have."""
-    spare: Sequence[str] = ()
-    """Headings of columns that go, in this order, where the width does not suffice; a line below
-    says which went.
+    :param names: columns of the data frame that describe them.
+    :param numbers: columns of probabilities.
     """
-    padding: tuple[int, int, int, int] = (0, 2, 0, 0)
-    """Of every cell: above, right, below, left."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The widest table that fits, and which columns it is without."""
-        unbounded = options.update(max_width=_UNBOUNDED)
-        spare = [name for name in self.spare if name in self.columns]
-        gone: list[str] = []
-        while True:
-            narrow = self._table(gone, _LEAST_WIDTH)
-            if Measurement.get(console, unbounded, narrow).maximum <= options.max_width:
-                break
-            if not spare:
-                break
-            gone.append(spare.pop(0))
-        yield self._table(gone)
-        if gone:
-            names = " and ".join(filter(None, [", ".join(gone[:-1]), gone[-1]]))
-            yield Text(f"In {options.max_width} characters there is no room for: {names}.")
-
-    def _table(self, gone: Sequence[str], widest: int | None = None) -> Table:
-        """Without some columns; those on the left at most so wide."""
-        table = Table(title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.padding = self.padding
-        shown = {name: cells for name, cells in self.columns.items() if name not in gone}
-        for name, cells in shown.items():
-            if name in self.left:
-                longest = max(cell_len(text) for text in (name, *cells))
-                least = min(_LEAST_WIDTH, longest)
-                table.add_column(name, overflow="fold", min_width=least, max_width=widest)
-            else:
-                table.add_column(name, justify="right", no_wrap=True)
-        for row in zip(*shown.values(), strict=True):
-            table.add_row(*map(Text, row))
-        return table
-
-
-def cells_table(
-    title: str,
-    columns: Mapping[str, Iterable[str]],
-    left: Sequence[str],
-    spare: Sequence[str] = (),
-) -> Cells:
-    """A table from columns of text; those in `left` are aligned there and may fold, and those in
-    `spare` are left out, in this order, where they do not fit."""
-    return Cells(title, {name: list(cells) for name, cells in columns.items()}, left, spare)
-
-
-def intervals(lower: Iterable[float], upper: Iterable[float]) -> list[str]:
-    """Intervals as text."""
-    return [f"{low:z.3f} to {high:z.3f}" for low, high in zip(lower, upper, strict=True)]
-
-
-def described(frame: Any, names: Sequence[str]) -> dict[str, list[str]]:
-    """Columns of alternatives as text: missing cells are empty, and of an alternative of which
-    nothing is said the first one is `none`."""
-    columns = {name: [str(x) if id_text(x) else "" for x in frame[name]] for name in names}
-    said = [name for name in names if name not in (CHOICE_SET, NONE)]
+    shown = {column: [str(x) if id_text(x) else "" for x in frame[column]] for column in names}
+    said = [column for column in names if column not in (CHOICE_SET, NONE)]
     for i in range(len(frame)):
-        if said and not any(columns[name][i] for name in said):
-            columns[said[0]][i] = NONE
-    return columns
-
-
-def chances(values: Iterable[float]) -> list[str]:
-    """Probabilities as text; empty where none was computed."""
-    return ["" if value != value else f"{value:.3f}" for value in values]
+        if said and not any(shown[column][i] for column in said):
+            shown[said[0]][i] = NONE
+    columns = [
+        Column(column, column, left=True, spare=len(names) - place)
+        for place, column in enumerate(names)
+    ]
+    columns += [Column(column, column, chance) for column in numbers]
+    rows = records(frame[[*numbers]].assign(**shown))
+    return Table(name, title, columns, rows)
 
 
 def clock(seconds: float) -> str:

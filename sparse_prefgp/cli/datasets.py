@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, cells_table, counting_bar, rows_table
+from sparse_prefgp.cli.console import Output, counting_bar
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.tell.tables import Column, Table, facts_table
 
 if TYPE_CHECKING:
     from sparse_prefgp.datasets import DataSet
@@ -48,24 +49,17 @@ def _list(console: Output) -> None:
     from sparse_prefgp.datasets import describe, names
     from sparse_prefgp.datasets.loading import where
 
-    known = [describe(name) for name in names()]
-    places = [where(found) for found in known]
-    columns = {
-        "name": [found.name for found in known],
-        "kind": [found.kind for found in known],
-        "items": [f"{found.items:,}" for found in known],
-        "features": [f"{found.features:,}" for found in known],
-        "duels": [f"{found.duels:,}" if found.duels else "" for found in known],
-        "licence": [found.licence for found in known],
-        "where": places,
-    }
+    rows = [_plain(known) | {"where": where(known)} for known in map(describe, names())]
+    columns = (
+        *(Column(key, key, left=True) for key in ("name", "kind")),
+        Column("items", "items", ","),
+        Column("features", "features", ",", spare=1),
+        Column("duels", "duels", lambda number: f"{number:,}" if number else ""),
+        *(Column(key, key, left=True) for key in ("licence", "where")),
+    )
     title = "Data sets; sparse-prefgp datasets NAME fetches one"
-    console.print(
-        cells_table(title, columns, left=("name", "kind", "licence", "where"), spare=("features",))
-    )
-    console.manners.emit(
-        [_plain(found) | {"where": place} for found, place in zip(known, places, strict=True)]
-    )
+    console.tell(Table("datasets", title, columns, rows))
+    console.manners.emit(rows)
 
 
 def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
@@ -90,7 +84,7 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
         ("from", known.home),
         *(("file", str(path)) for path in files.values()),
     ]
-    console.print(rows_table(name, rows))
+    console.tell(facts_table(name, rows))
     if known.kind != "regression":
         ready = options.out is not None or not is_derived(name)
         words = _next(known, files) if ready else _write_first(known)

@@ -9,17 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.verdicts import called_right, is_reversed, legend, verdicts
+from sparse_prefgp.analysis.verdicts import is_reversed, score_parts
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import (
-    UNSEEN_TITLE,
-    Output,
-    answers_tables,
-    grades_table,
-    open_model,
-    outcomes_table,
-    scores_table,
-)
+from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.support.options import option, same_as
@@ -70,8 +62,8 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
     check_file(options.out, options.overwrite, *saved.files, *sources, ending=".json")
     flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
+    from sparse_prefgp.analysis.baselines import LINEAR_PROBIT
     from sparse_prefgp.analysis.evaluation import evaluate as score_model
-    from sparse_prefgp.analysis.scoring import LINEAR_PROBIT
     from sparse_prefgp.support.plain import as_json_text
 
     with console.status("Scoring …"):
@@ -92,17 +84,11 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
         )
     if options.out is not None:
         write_file(options.out, as_json_text(scores))
+    console.tell(*score_parts(scores, ""))
     if "answers" in scores:
-        for table in answers_tables(scores["held_out"], "Scores of"):
-            console.print(table)
-        _print_outside(console, scores, "alternatives")
+        _tell_outside(console, scores, "alternatives")
         console.finish(scores, options.out)
         return
-    title = "Scores of duels that one side won" if scores["ties"] else "Scores"
-    console.print(Text(called_right(scores["held_out"], "duel", bool(scores["ties"]))))
-    console.print(scores_table(title, {"": scores["held_out"]}))
-    console.print(Text(legend(scores["held_out"])))
-    console.print()
     if LINEAR_PROBIT not in scores["held_out"]:
         console.print(
             Text(
@@ -111,14 +97,6 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             ),
             soft_wrap=True,
         )
-    if scores["held_out_outcomes"]:
-        console.print(outcomes_table(scores["held_out_outcomes"], "Duels"))
-    if scores["held_out_grades"]:
-        console.print(grades_table(scores["held_out_grades"], "Duels"))
-    if unseen := scores["held_out_unseen_pairs"].get("either_order"):
-        console.print(scores_table(UNSEEN_TITLE, {"": unseen}))
-    for line in verdicts(scores["held_out"]):
-        console.print(Text(line))
     if is_reversed(scores["held_out"]):
         console.print(
             Text(
@@ -135,15 +113,13 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             ),
             soft_wrap=True,
         )
-    _print_outside(console, scores, "duels")
+    _tell_outside(console, scores, "duels")
     console.finish(scores, options.out)
 
 
-def _print_outside(console: Output, scores: Mapping[str, Any], what: str) -> None:
+def _tell_outside(console: Output, scores: Mapping[str, Any], what: str) -> None:
     if scores["items_outside_range"]:
-        console.print(
-            Text(
-                f"{scores['items_outside_range']:,} of the items in these {what} lie outside "
-                "the range of the training items."
-            )
+        console.tell(
+            f"{scores['items_outside_range']:,} of the items in these {what} lie outside the range "
+            "of the training items."
         )

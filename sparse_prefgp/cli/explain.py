@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.text import Text
-
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
@@ -64,7 +62,7 @@ def explain(console: Output, saved: PairItems, options: ExplainOptions) -> None:
             found = consistency(
                 fitted.duels, fitted, simulations=options.simulations, rng=seeded(options.seed)
             )
-        console.print(Text(str(found)))
+        console.tell(str(found))
         console.manners.emit(found.to_dict())
         return
     from sparse_prefgp.analysis.explanation import explain as explain_pair
@@ -78,5 +76,5 @@ def explain(console: Output, saved: PairItems, options: ExplainOptions) -> None:
             at=options.at,
             person=person_of(options.person),
         )
-    console.print(Text(str(explanation)))
+    console.tell(str(explanation))
     console.manners.emit(explanation.to_dict())

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.text import Text
-
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, cells_table, counting_bar, open_model
+from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.rank import ranking_table
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.tell.tables import Column, Table, records
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -68,17 +66,16 @@ def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
         ranking = rank_items(
             person, items, level=options.level, rng=seeded(options.seed), progress=progress
         )
-    figures, tables = ranking.figures(), [ranking_table(ranking, options.show)]
+    figures, tables = ranking.figures(), [ranking.table(options.show)]
     if options.ask:
         with console.status("Looking for questions …"):
             asked = suggest(person, items, batch=options.ask, rng=seeded(options.seed))
         pairs = asked.frame
-        columns = {name: [str(x) for x in pairs[name]] for name in ("first", "second")}
-        tables.append(cells_table("To ask next", columns, left=("first", "second")))
+        columns = [Column(name, name, str, left=True) for name in ("first", "second")]
+        tables.append(Table("pairs", "To ask next", columns, records(pairs)))
         figures["ask"] = pairs[["first", "second"]].to_dict("records")
     if options.out is not None:
         write_file(options.out, csv_of(ranking.frame))
-    for table in tables:
-        console.print(table)
-    console.print(Text("The model stays as it is; update keeps the person among its people."))
+    sentence = "The model stays as it is; update keeps the person among its people."
+    console.tell(*tables, sentence)
     console.finish({**figures, "ranking": ranking.frame.to_dict("records")}, options.out)

@@ -7,25 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import (
-    Cells,
-    Output,
-    cells_table,
-    chances,
-    described,
-    intervals,
-    kept_from,
-    open_model,
-)
+from sparse_prefgp.cli.console import Output, described_table, kept_from, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.data.vectors import vector_rows
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.words import counted, some_of
+from sparse_prefgp.tell.tables import (
+    Column,
+    Table,
+    chance,
+    first_of,
+    flag,
+    interval,
+    records,
+    with_intervals,
+)
 from sparse_prefgp.workflow.fit_sources import Sources
 
 TIE, LOSS, GRADE = "tie_probability", "loss_probability", "p_"
@@ -122,9 +121,8 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
     if options.out is not None:
         write_file(options.out, csv_of(frame))
     grades = frame.attrs.get("grades", ())
-    console.print(_table(frame.head(options.show), len(frame), grades))
-    for line in filter(None, [*_caption(frame, options.level), kept_from(saved.model)]):
-        console.print(Text(line))
+    lines = filter(None, [*_caption(frame, options.level), kept_from(saved.model)])
+    console.tell(_table(frame.head(options.show), len(frame), grades), *lines)
     _say_whose(console, fitted, frame, options)
     console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)
 
@@ -132,9 +130,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
 def _say_whose(console: Output, model: Any, frame: Any, options: PredictOptions) -> None:
     """Where people have tastes and nobody is named."""
     if model.people and not options.person and model.duels.person_column not in frame:
-        console.print(
-            Text("Nobody is named, so it is somebody of whom nothing is known; give --person.")
-        )
+        console.tell("Nobody is named, so it is somebody of whom nothing is known; give --person.")
 
 
 def _finish_sets(console: Output, model: Any, frame: Any, options: PredictOptions) -> None:
@@ -144,14 +140,12 @@ def _finish_sets(console: Output, model: Any, frame: Any, options: PredictOption
         write_file(options.out, csv_of(frame))
     some, total = frame.head(options.show), len(frame)
     what = "alternatives" if options.choices is not None else "answers"
-    left = tuple(name for name in some.columns if name not in (PROBABILITY, LOG_PROBABILITY))
-    columns = {**described(some, left), PROBABILITY: chances(some[PROBABILITY])}
-    title = f"All {what}" if len(some) == total else f"The first {len(some):,} of {total:,} {what}"
-    console.print(cells_table(title, columns, left=left, spare=left[::-1]))
-    if options.choices is not None:
-        console.print(Text("Probability of each alternative to be chosen of its set."))
-    else:
-        console.print(Text("Probability of each answer."))
+    names = [name for name in some.columns if name not in (PROBABILITY, LOG_PROBABILITY)]
+    title = first_of(len(some), total, what)
+    console.tell(described_table("probabilities", title, some, names, [PROBABILITY]))
+    of_sets = options.choices is not None
+    meaning = "each alternative to be chosen of its set" if of_sets else "each answer"
+    console.tell(f"Probability of {meaning}.")
     _say_whose(console, model, frame, options)
     console.finish({what: frame.to_dict("records")}, options.out)
 
@@ -194,21 +188,24 @@ def _outside(features: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _table(frame: Any, total: int, grades: Sequence[str]) -> Cells:
+def _table(frame: Any, total: int, grades: Sequence[str]) -> Table:
     first, second = ("first", "second") if "first" in frame else ("winner", "loser")
-    columns = {
-        first: [str(item) for item in frame[first]],
-        second: [str(item) for item in frame[second]],
-        ("first wins" if first == "first" else "probability"): chances(frame["probability"]),
-        **({"tie": chances(frame[TIE])} if TIE in frame else {}),
-        # With grades the levels say how often the second wins.
-        **({"loss": chances(frame[LOSS])} if TIE in frame and not grades else {}),
-        **{name.removeprefix(GRADE): chances(frame[name]) for name in grades},
-        "difference": [f"{value:z.3f}" for value in frame["difference"]],
-        "interval": intervals(frame["lower"], frame["upper"]),
-    }
+    # With grades the levels say how often the second wins.
+    loss = [] if grades else [Column(LOSS, "loss", chance)]
+    columns = [
+        Column(first, first, str, left=True),
+        Column(second, second, str, left=True),
+        Column(PROBABILITY, "first wins" if first == "first" else PROBABILITY, chance),
+        Column(TIE, "tie", chance),
+        *loss,
+        *(
+            Column(name, name.removeprefix(GRADE), chance, spare=3 * (name != f"{GRADE}tie"))
+            for name in grades
+        ),
+        Column("difference", "difference", "z.3f"),
+        Column("interval", "interval", interval, spare=2),
+    ]
     if frame["outside_range"].any():
-        columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    shown = [name.removeprefix(GRADE) for name in grades if name != f"{GRADE}tie"]
-    title = "All pairs" if len(frame) == total else f"The first {len(frame):,} of {total:,} pairs"
-    return cells_table(title, columns, left=(first, second), spare=("outside", "interval", *shown))
+        columns.append(Column("outside_range", "outside", flag, spare=1))
+    title = first_of(len(frame), total, "pairs")
+    return Table("predictions", title, columns, records(with_intervals(frame)))

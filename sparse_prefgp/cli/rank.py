@@ -5,31 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import (
-    Cells,
-    Output,
-    cells_table,
-    chances,
-    counting_bar,
-    intervals,
-    kept_from,
-    open_model,
-)
+from sparse_prefgp.cli.console import Output, counting_bar, kept_from, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
-from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow.settings import FitSettings
-
-if TYPE_CHECKING:
-    from sparse_prefgp.analysis.ranking import Ranking
 
 EXAMPLE = "Example: sparse-prefgp rank --model fitted --items next_month.csv --out ranking.csv"
 
@@ -104,34 +88,8 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
             person=person_of(options.person),
             progress=progress,
         )
-    frame = ranking.frame
     if options.out is not None:
-        write_file(options.out, csv_of(frame))
-    console.print(ranking_table(ranking, options.show))
-    for note in filter(None, [*ranking.notes(), kept_from(saved.model)]):
-        console.print(Text(note))
+        write_file(options.out, csv_of(ranking.frame))
+    notes = filter(None, [*ranking.notes(), kept_from(saved.model)])
+    console.tell(ranking.table(options.show), *notes)
     console.finish(ranking.to_dict(), options.out)
-
-
-def ranking_table(ranking: Ranking, show: int) -> Cells:
-    """The first rows of a ranking."""
-    frame, total = ranking.frame.head(show), len(ranking.frame)
-    top = f"top {ranking.top_k}"
-    columns = {
-        "rank": [f"{rank:,}" for rank in frame["rank"]],
-        "item": [str(item) for item in frame["item_id"]],
-        "utility": [f"{value:z.3f}" for value in frame["utility"]],
-        "interval": intervals(frame["lower"], frame["upper"]),
-        "best": chances(frame["p_best"]),
-        top: chances(frame["p_top_k"]),
-        "duels": [f"{count:,}" for count in frame["comparisons"]],
-    }
-    if frame["copies"].max() > 1:
-        columns["copies"] = [f"{count:,}" for count in frame["copies"]]
-    if frame["outside_range"].any():
-        columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    title = "All items" if len(frame) == total else f"The first {len(frame):,} of {total:,} items"
-    if ranking.left_out:
-        title += f" with {counted(ranking.min_comparisons, 'duel')} or more"
-    spare = ("outside", "copies", "duels", top, "best", "interval")
-    return cells_table(title, columns, left=("item",), spare=spare)

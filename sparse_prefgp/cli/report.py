@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, cells_table
+from sparse_prefgp.cli.console import Output
 from sparse_prefgp.support.options import option
-
-if TYPE_CHECKING:
-    from sparse_prefgp.lab.report.tables import ReportTable
 
 EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 
@@ -47,23 +43,18 @@ def report(console: Output, options: ReportOptions) -> None:
             metrics=options.metric or None,
             progress=lambda name: status.update(f"Drawing {name} …"),
         )
-    _show(console, written.brief)
+    brief = written.brief
+    # One for each data set.
+    console.tell(
+        *(replace(brief, title=name, caption="", parts=[("", rows)]) for name, rows in brief.blocks)
+    )
     failed = len(written.results.failures)
     if failed:
         total = len(written.results.runs)
-        console.print(Text(f"{failed:,} of {total:,} runs failed; the page says why."))
+        console.tell(f"{failed:,} of {total:,} runs failed; the page says why.")
     for note in written.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
     console.print(
         Text(f"Written to {written.folder}, {len(written.files):,} files."), soft_wrap=True
     )
     console.manners.emit(written.to_dict())
-
-
-def _show(console: Output, table: ReportTable) -> None:
-    """Some of the metrics, a table for each data set."""
-    for heading, rows in table.blocks:
-        columns = {table.columns[0]: [name for name, _ in rows]}
-        for i, column in enumerate(table.columns[1:]):
-            columns[column] = [cells[i].plain for _, cells in rows]
-        console.print(cells_table(heading, columns, left=("method",)))

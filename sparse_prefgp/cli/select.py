@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Cells, Output, cells_table, import_tensorflow
+from sparse_prefgp.cli.console import Output, import_tensorflow
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.disk.folders import held
@@ -222,52 +222,24 @@ def compare_bar(console: Output) -> Iterator[Callable[[CompareProgress], None]]:
 
 def print_comparison(console: Output, comparison: Comparison) -> None:
     """The table, the choice, and what else to know."""
-    console.print(_table(comparison))
-    console.print(Text(comparison.description))
-    for score in comparison.scores:
-        if score.reason:
-            console.print(Text(f"{score.candidate}: {score.status}, {score.reason}"))
-    console.print(Text(comparison.reason))
+    console.tell(comparison.table(), comparison.description)
+    console.tell(
+        *(
+            f"{one.candidate}: {one.status}, {one.reason}"
+            for one in comparison.scores
+            if one.reason
+        ),
+        comparison.reason,
+    )
     gain, error = comparison.gain
     if gain >= 0.0:  # a note says so where it is worse
-        console.print(
-            Text(
-                f"Held out, it is better than the {comparison.rival} by {gain:.4f} nats per "
-                f"{comparison.unit} (standard error {error:.4f})."
-            )
+        console.tell(
+            f"Held out, it is better than the {comparison.rival} by {gain:.4f} nats per "
+            f"{comparison.unit} (standard error {error:.4f})."
         )
     for note in comparison.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
-    console.print(Text(f"The rule: {comparison.rule}."))
-
-
-def _table(comparison: Comparison) -> Cells:
-    rows = [
-        (
-            str(score.candidate),
-            _with_error(score.nlp, score.nlp_se),
-            _with_error(score.difference, score.difference_se),
-            _number(score.log_evidence_per_duel),
-            f"{score.seconds:.0f}",
-            "chosen" if score.candidate == comparison.chosen else score.status,
-        )
-        for score in comparison.scores
-    ]
-    rows.append((comparison.rival, _with_error(*comparison.linear_probit), "", "", "", ""))
-    headings = ("candidate", "nlp nats ± se", "behind ± se", "evidence", "s", "")
-    columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
-    title = f"Held-out {comparison.unit}s, best first"
-    table = cells_table(title, columns, left=("candidate", ""))
-    table.padding = (0, 1, 0, 0)  # so that names fit in 80 characters
-    return table
-
-
-def _with_error(value: float, error: float) -> str:
-    return "" if value != value else f"{value:z.4f} ± {error:.4f}"
-
-
-def _number(value: float) -> str:
-    return "" if value != value else f"{value:z.4f}"
+    console.tell(f"The rule: {comparison.rule}.")
 
 
 def _quiet(console: Output) -> Output:

@@ -8,12 +8,13 @@ from pathlib import Path
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, cells_table, chances, described, open_model
+from sparse_prefgp.cli.console import Output, described_table, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.tell.tables import first_of
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = (
@@ -74,20 +75,11 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
         from sparse_prefgp.plotting.canvas import save
 
         save(plotting.shares(found).figure, options.picture)
-    some, total = frame.head(options.show), len(frame)
-    numbers = (*ADDED, *OVER_PEOPLE)
-    left = tuple(name for name in some.columns if name not in numbers)
-    shown = described(some, left)
-    columns = {
-        name: chances(some[name]) if name in numbers else shown[name]
-        for name in some.columns
-        if name != "sd"
-    }
-    title = "All alternatives"
-    if len(some) < total:
-        title = f"The first {len(some):,} of {total:,} alternatives"
-    console.print(cells_table(title, columns, left=left, spare=left[::-1]))
-    console.print(Text(found.note))
+    some = frame.head(options.show)
+    numbers = [name for name in some.columns if name in (*ADDED, *OVER_PEOPLE) and name != "sd"]
+    names = [name for name in some.columns if name not in (*numbers, "sd")]
+    title = first_of(len(some), len(frame), "alternatives")
+    console.tell(described_table("shares", title, some, names, numbers), found.note)
     if options.picture is not None:
         console.print(Text(f"Drawn in {options.picture}."), soft_wrap=True)
     console.finish(found.to_dict(), options.out)

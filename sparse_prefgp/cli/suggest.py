@@ -6,24 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import (
-    Cells,
-    Output,
-    cells_table,
-    chances,
-    counting_bar,
-    open_model,
-)
+from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.tell.tables import Column, Table, chance, flag, records
 from sparse_prefgp.workflow.settings import FitSettings
+
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis.suggestion import Suggestions
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
 
@@ -106,40 +101,35 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
         )
     if options.out is not None:
         write_file(options.out, csv_of(found.frame))
-    console.print(_table(found.frame) if found.set_size == 2 else _sets_table(found))
-    for note in found.notes():
-        console.print(Text(note))
+    console.tell(_table(found), *found.notes())
     console.finish({**found.to_dict(), "seed": options.seed}, options.out)
 
 
-TIE = "tie_probability"
-
-
-def _table(frame: Any) -> Cells:
-    columns = {
-        "first": [str(item) for item in frame["first"]],
-        "second": [str(item) for item in frame["second"]],
-        "score": [f"{value:z.4f}" for value in frame["score"]],
-        "probability": chances(frame["probability"]),
-        **({"tie": chances(frame[TIE])} if TIE in frame.columns else {}),
-        "difference": [f"{value:z.3f}" for value in frame["difference"]],
-        "sd": [f"{value:.3f}" for value in frame["sd"]],
-    }
-    if frame["outside_range"].any():
-        columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    context = [name for name in frame.columns[2 : frame.columns.get_loc("score")]]
-    columns |= {name: [str(value) for value in frame[name]] for name in context}
-    left = ("first", "second", *context)
-    return cells_table("Ask next", columns, left=left, spare=("outside", "sd"))
-
-
-def _sets_table(found: Any) -> Cells:
-    frame, places = found.frame, range(1, found.set_size + 1)
-    left = [f"option_{j}" for j in places]
-    shares = [chances(frame[f"probability_{j}"]) for j in places]
-    columns = {name: [str(item) for item in frame[name]] for name in left}
-    columns["score"] = [f"{value:z.4f}" for value in frame["score"]]
-    columns["probabilities"] = [" ".join(row) for row in zip(*shares, strict=True)]
-    if frame["outside_range"].any():
-        columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    return cells_table("Ask next", columns, left=tuple(left), spare=("outside",))
+def _table(found: Suggestions) -> Table:
+    """Pairs or sets, as they are shown."""
+    frame, title = found.frame, "Ask next"
+    score = Column("score", "score", "z.4f")
+    outside = [Column("outside_range", "outside", flag, spare=1)]
+    if not frame["outside_range"].any():
+        outside = []
+    if found.set_size > 2:
+        places = range(1, found.set_size + 1)
+        options = [Column(f"option_{j}", f"option_{j}", str, left=True) for j in places]
+        rows = [
+            {**row, "shares": " ".join(chance(row[f"probability_{j}"]) for j in places)}
+            for row in records(frame)
+        ]
+        columns = [*options, score, Column("shares", "probabilities"), *outside]
+        return Table("sets", title, columns, rows)
+    context = frame.columns[2 : frame.columns.get_loc("score")]
+    columns = [
+        *(Column(name, name, str, left=True) for name in ("first", "second")),
+        score,
+        Column("probability", "probability", chance),
+        Column("tie_probability", "tie", chance),
+        Column("difference", "difference", "z.3f"),
+        Column("sd", "sd", ".3f", spare=2),
+        *outside,
+        *(Column(name, name, str, left=True) for name in context),
+    ]
+    return Table("pairs", title, columns, records(frame))

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.text import Text
-
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, cells_table, open_model
+from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import ModelFolder, Shared
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.tell.tables import Column, Table, interval, records, with_intervals
 
 EXAMPLE = "Example: sparse-prefgp trajectories --model fitted --item Brazil --item Spain"
 
@@ -68,39 +67,36 @@ def trajectories(console: Output, saved: ModelFolder, options: TrajectoriesOptio
         from sparse_prefgp.plotting.canvas import save
 
         save(draw(fitted, found=frame).figure, options.picture)
-    columns = {
-        "date": [one["date"] for one in told],
-        "active": [f"{one['active']:,}" for one in told],
-    }
-    for place, head in enumerate(("first", "second", "third")):
-        columns[head] = [
-            f"{one['best'][place]['item']} {one['best'][place]['utility']:z.2f}"
-            if place < len(one["best"])
-            else ""
-            for one in told
-        ]
-    console.print(cells_table("Who led when", columns, left=("first", "second", "third")))
-    last = frame.groupby("item_id", sort=False).last()
-    console.print(
-        cells_table(
-            "At the end",
-            {
-                "item": [str(name) for name in last.index],
-                "date": [str(date)[:10] for date in last["date"]],
-                "utility": [f"{value:z.3f}" for value in last["utility"]],
-                "interval": [
-                    f"{a:z.3f} to {b:z.3f}"
-                    for a, b in zip(last["lower"], last["upper"], strict=True)
-                ],
+    places = ("first", "second", "third")
+    leaders = [
+        {
+            "date": one["date"],
+            "active": one["active"],
+            **{head: "" for head in places},
+            **{
+                head: f"{best['item']} {best['utility']:z.2f}"
+                for head, best in zip(places, one["best"], strict=False)
             },
-            left=("item",),
-        )
+        }
+        for one in told
+    ]
+    of_seasons = [
+        Column("date", "date"),
+        Column("active", "active", ","),
+        *(Column(head, head, left=True) for head in places),
+    ]
+    of_items = [
+        Column("item_id", "item", str, left=True),
+        Column("date", "date", lambda date: str(date)[:10]),
+        Column("utility", "utility", "z.3f"),
+        Column("interval", "interval", interval),
+    ]
+    last = with_intervals(frame.groupby("item_id", sort=False).last().reset_index())
+    console.tell(
+        Table("seasons", "Who led when", of_seasons, leaders),
+        Table("trajectories", "At the end", of_items, records(last)),
+        "Utilities above the average of the items active at each date; intervals of that "
+        f"difference hold {100 * options.level:g} %.",
     )
-    console.print(
-        Text(
-            "Utilities above the average of the items active at each date; intervals of that "
-            f"difference hold {100 * options.level:g} %."
-        )
-    )
-    records = frame.assign(date=frame["date"].astype(str)).to_dict("records")
-    console.finish({"seasons": told, "trajectories": records}, options.out)
+    moved = records(frame.assign(date=frame["date"].astype(str)))
+    console.finish({"seasons": told, "trajectories": moved}, options.out)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.text import Text
-
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
@@ -109,14 +107,14 @@ def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             best_worst=options.best_worst,
             **flags,
         )
-    console.print(Text(str(report)))
+    console.tell(str(report))
     result = report.to_dict()
     if options.max_iterations:
         count = new.weight_used
         unit = new.duels.events.unit
         with progress_bar(console, "Fitting", options.max_iterations, count, unit) as bar:
             optimised = optimise(new, options.max_iterations, callback=bar)
-        console.print(Text(str(optimised)))
+        console.tell(str(optimised))
         result["log_evidence_optimised"] = optimised.log_evidence
     save(new, options.out)
     console.finish(result, options.out)

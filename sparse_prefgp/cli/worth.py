@@ -9,11 +9,12 @@ from pathlib import Path
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, cells_table, open_model
+from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import names, option, same_as
+from sparse_prefgp.tell.tables import Column, Table, first_of, records
 
 EXAMPLE = "Example: sparse-prefgp worth --model fitted --unit price --step time=10"
 
@@ -90,24 +91,19 @@ def worth(console: Output, saved: SavedModel, options: WorthOptions) -> None:
 
         save(plotting.worth(found).figure, options.picture)
     some = frame.head(options.show)
-    columns = {
-        **({"item": [str(x) for x in some["item"]]} if "item" in some else {}),
-        "attribute": list(some["attribute"]),
-        "step": list(some["step"]),
-        f"worth in {options.unit}": [f"{value:.4g}" for value in some["worth"]],
-        f"{100 * options.level:g} % interval": [
-            f"{low:.4g} to {high:.4g}" if bounded else "without ends"
-            for low, high, bounded in zip(
-                some["lower"], some["upper"], some["bounded"], strict=True
-            )
-        ],
-    }
-    rest = len(frame) - len(some)
-    title = f"The first {len(some):,} of {len(frame):,} rows" if rest else "All attributes"
-    left = tuple(name for name in ("item", "attribute", "step") if name in columns)
-    console.print(cells_table(title, columns, left=left))
-    for note in found.notes:
-        console.print(Text(note))
+    columns = [
+        *(Column(name, name, str, left=True) for name in ("item", "attribute", "step")),
+        Column("worth", f"worth in {options.unit}", ".4g"),
+        Column("ends", f"{100 * options.level:g} % interval"),
+    ]
+    rows = records(some)
+    for row in rows:
+        ends = f"{row['lower']:.4g} to {row['upper']:.4g}"
+        row["ends"] = ends if row["bounded"] else "without ends"
+    title = "All attributes"
+    if len(some) < len(frame):
+        title = first_of(len(some), len(frame), "rows")
+    console.tell(Table("worth", title, columns, rows), *found.notes)
     if options.picture is not None:
         console.print(Text(f"Drawn in {options.picture}."), soft_wrap=True)
     console.finish(found.to_dict(), options.out)

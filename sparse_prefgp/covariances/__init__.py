@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.item_in_time import ItemInTime as ItemInTime
     from sparse_prefgp.covariances.items_in_time import ItemsInTime as ItemsInTime
     from sparse_prefgp.covariances.levels import LowRankWithLevels as LowRankWithLevels
+    from sparse_prefgp.covariances.levels import LowRankWithPairs as LowRankWithPairs
     from sparse_prefgp.covariances.low_rank import LowRankBesideColumns as LowRankBesideColumns
     from sparse_prefgp.covariances.low_rank import LowRankOverDuels as LowRankOverDuels
     from sparse_prefgp.covariances.low_rank import LowRankOverItems as LowRankOverItems

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Intermediates
+from sparse_prefgp.covariances.base import Intermediates, PosteriorTerms
 from sparse_prefgp.covariances.low_rank import NoResidual, WithoutBlocks
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     Sums,
     condition,
+    terms_of,
 )
 from sparse_prefgp.data.graph import Groups
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -220,6 +221,25 @@ class LowRankWithLevels(WithoutBlocks):
         x = tf.stack([values[site] for values in self._x])
         effects = tf.one_hot(self._at[site], self._size, dtype=x.dtype)[:, None] * x
         return tf.concat([self._base.site_features(site), tf.reshape(effects, [-1])], 0)
+
+
+class LowRankWithPairs(LowRankWithLevels):
+    """The same of pairs of items and the effect of each, which is of no item by itself."""
+
+    def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        effects: JointPosterior = self.conditioned(precision, shift).u
+        return terms_of(effects.u)
+
+    def effects_of_pairs(
+        self, precision: tf.Tensor, shift: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Means (L,), by how much variances are less than before, (L,), and covariances (L, m) with
+        u."""
+        effects: JointPosterior = self.conditioned(precision, shift).u
+        (scale,) = tf.unstack(self._scale)
+        with_u = effects.with_u
+        explained = 1.0 - effects.own(with_u)[:, 0, 0]
+        return scale * effects.effects[:, 0], scale**2 * explained, -scale * with_u[:, 0]
 
 
 def _block_diagonal(blocks: tf.Tensor) -> tf.Tensor:

@@ -25,6 +25,7 @@ from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened, some_of
+from sparse_prefgp.tell.tables import facts_table
 
 sparse = late("scipy.sparse")
 csgraph = late("scipy.sparse.csgraph")
@@ -997,9 +998,7 @@ class DuelsSummary:
         ]
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(label) for label, _ in rows)
-        return "\n".join(f"{label:<{width}}  {value}" for label, value in rows)
+        return str(facts_table("", self.rows()))
 
 
 def check_features(

@@ -32,11 +32,13 @@ class Leaning:
         for one in (given,) if isinstance(given, str) else given:
             column, covariate = one if not isinstance(one, str) else _parted(one, covariates)
             what = f"Leans by {shortened(one if isinstance(one, str) else ':'.join(one))} were"
-            if covariate not in covariates:
-                problem = "which is no covariate of the duels"
+            if covariate not in covariates or not column:
+                problem = (
+                    "which is no covariate of the duels" if column else "which names no column"
+                )
                 if not covariate:
                     problem = "which names no covariate" if covariates else "without covariates"
-                known = ", ".join(f"{column}:{name}" for name in covariates)
+                known = ", ".join(f"{column or 'COLUMN'}:{name}" for name in covariates)
                 remedy = f"choose from {known}" if known else "name some"
                 raise ValueError(
                     f"{what} asked for, {problem}; {remedy} (--lean-by, lean_by=; --covariate, "
@@ -71,6 +73,6 @@ def _parted(text: str, covariates: Sequence[str]) -> tuple[str, str]:
         if text.endswith(f":{name}") and len(text) > len(name) + 1:
             return text.removesuffix(f":{name}"), name
     column, colon, covariate = text.rpartition(":")
-    if colon and column:
+    if colon:
         return column, covariate
     return text, covariates[0] if len(covariates) == 1 and not colon else ""

@@ -57,9 +57,7 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     """
     if not isinstance(model, PreferenceGP):
         raise ValueError(f"export_saved_model takes a PreferenceGP, not {type(model).__name__}.")
-    model.require_probit("The export")
-    model.require_no_pair_effects("The export")
-    model.refuse_time("The export", "use save()")
+    model.allow(export=True)
     module = _predictions(model)
     description = {
         "format": FORMAT,

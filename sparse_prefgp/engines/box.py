@@ -12,6 +12,7 @@ from sparse_prefgp.covariances import Covariance, DenseOverDuels, LowRankOverDue
 from sparse_prefgp.engines.base import Engine, FixedPoint, InferenceResult, describe
 from sparse_prefgp.engines.parallel import ParallelEP
 from sparse_prefgp.factors.sites import Factors, Sites
+from sparse_prefgp.support import together
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,8 @@ def truncated_normal_ep(
 
 
 def _check_noise(engine: Engine, noise: np.ndarray) -> None:
-    if not engine.link_function.has_normal_noise:
-        raise ValueError(
-            f"truncated_normal_ep truncates a normal, but {engine!r} has logistic noise; use "
-            "another engine, such as ParallelEP()."
-        )
+    logistic = not engine.link_function.has_normal_noise
+    together.check(truncated_normals=True, logistic=logistic and f"the engine {engine!r}")
     if not np.all(noise > 0.0):
         raise ValueError(
             f"{engine!r} needs noise in every coordinate, because a limit without noise has no "

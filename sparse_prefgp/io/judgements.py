@@ -50,6 +50,7 @@ _SIDES = (
 FIRST, SECOND = "first", "second"
 ITEM_A, ITEM_B = "item_a", "item_b"
 TIE = str(FLAGGED[TIED].column)
+_OUTCOMES = (WINNER, LOSER, TIE, "chosen")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,16 @@ class Roles:
     """When it was."""
     labels: tuple[str, ...] = ()
     """More labels of each."""
+
+    def __post_init__(self) -> None:
+        """:raises ValueError: labels that are what was answered, or a covariate."""
+        for column in filter(None, (self.groups, self.person, *self.labels)):
+            if column in (*_OUTCOMES, self.grade, *self.covariates):
+                what = "a covariate" if column in self.covariates else "what was answered"
+                raise ValueError(
+                    f"The column {column!r} is {what}, and no label of who or what is behind an "
+                    "answer; name another (--noise-by, --person, --lean-by)."
+                )
 
     @property
     def count_column(self) -> str:

@@ -154,12 +154,6 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
         sets.
     """
     inducing = _inducing(model)
-    model.require_no_pair_effects("A predicted gain of inducing inputs")
-    if model.graph.noises is not None:
-        raise ValueError(
-            "A predicted gain of inducing inputs takes duels for independent, which what answers "
-            "about sets say of their alternatives is not; place inducing inputs by k-means."
-        )
     model.infer()
     problem, graph = model.problem(), model.graph
     part = feature_part(problem.of_rows)
@@ -414,23 +408,15 @@ class _Run:
 
 
 def _inducing(model: PreferenceGP) -> gpflow.inducing_variables.InducingPoints:
-    if model.inducing_variable is None:
-        raise ValueError(
-            f"{model.approximation.name}() has no inducing inputs to add to; make the model with "
-            "VFE()."
-        )
-    if model.approximation.has_blocks:
-        raise ValueError(
-            f"The gain of an inducing input is computed for sites on what Z explains, but those of "
-            f"{model.approximation.name} hold the residuals of its blocks too; choose Z with VFE() "
-            "and pass it on."
-        )
-    if isinstance(model.inducing_variable, ProjectedPoints):
-        raise ValueError(
-            "Inducing inputs are chosen among the items, but those of a Projected kernel lie among "
-            "its directions; place them by k-means, as PreferenceGP does by itself."
-        )
-    return model.inducing_variable
+    points = model.inducing_variable
+    model.allow(
+        gain=True,
+        no_inducing=points is None and model.approximation.name,
+        projected_inputs=isinstance(points, ProjectedPoints),
+        sets=model.graph.noises is not None,
+    )
+    assert points is not None
+    return points
 
 
 def _check(

@@ -10,6 +10,7 @@ from sparse_prefgp.support.words import counted
 
 # How a sentence begins that warns of nothing.
 NO_LINE = "No straight-line effect was found for "
+_HARMLESS_JITTER = "A harmless jitter"
 # Times the gain at which a fit settles: below, more iterations hardly help.
 _NEARLY = 10.0
 # Below, what was clipped is the rounding of any sum.
@@ -53,7 +54,7 @@ def learned_from(figures: Mapping[str, Any]) -> str:
 
 def is_warning(note: str) -> bool:
     """Whether it is to be known before anybody relies on the fit; others say what was found."""
-    return NO_LINE not in note
+    return NO_LINE not in note and _HARMLESS_JITTER not in note
 
 
 def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
@@ -127,15 +128,15 @@ def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
 def _about_jitter(fit: Mapping[str, Any], after: str) -> str:
     """It is harmless next to both variances: predictions move by about its share of them."""
     jitter = fit["jitter"]
-    text = f"jitter of {jitter:.1e} was added to the diagonal of a covariance{after}"
+    text = f" of {jitter:.1e} was added to the diagonal of a covariance{after}"
     variances = [fit.get("noise_variance"), sum(fit.get("kernel_variances", {}).values())]
     if not all(variances):
-        return f"A {text}; compare it with the variance of the kernel."
+        return f"A jitter{text}; compare it with the variance of the kernel."
     if jitter <= _HARMLESS * min(variances):
-        return f"A harmless {text}."
+        return f"{_HARMLESS_JITTER}{text}."
     return (
-        f"A {text}, which may move the figures; leave out items or inducing inputs that nearly "
-        "coincide."
+        f"A jitter{text}, which may move the figures; leave out items or inducing inputs that "
+        "nearly coincide."
     )
 
 

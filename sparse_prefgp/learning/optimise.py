@@ -37,6 +37,7 @@ from sparse_prefgp.models.outcomes import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import on_other_duels
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_mode
 from sparse_prefgp.support.defaults import LEAST_GAIN
@@ -472,10 +473,7 @@ class _InChunks(_Run):
         rows = None
         if settings.gradients == SUBSET:
             if model.noise_ratio is not None:
-                raise ValueError(
-                    "The noise of each group is learned from all duels, since a subset may lack "
-                    'groups; leave gradients="subset" out, or the noise by group.'
-                )
+                raise together.refused(gradients_of_a_subset=True, noise_by_group=True)
             drawn = np.random.default_rng() if rng is None else rng
             rows = model.stream.draw(settings.subset, drawn)
         keeper = settings.keeper(

@@ -147,6 +147,7 @@ class OptimisationReport:
         if self.gradients is None:
             return found | {
                 "sweeps": self.sweeps,
+                "inference_sweeps": inference.sweeps,
                 "starts": [asdict(start) for start in self.starts],
                 "kept_start": self.kept,
                 "warm": self.warm,

@@ -43,8 +43,7 @@ def begin_tastes(model: PreferenceGP) -> str:
     :return: the start that is kept, `weak` or `strong`.
     :raises ValueError: a model without tastes.
     """
-    if model.taste is None:
-        raise ValueError("The model has one utility for all; give PreferenceGP a taste.")
+    model.allow(people=True)
     unit = 2.0 * float(model.noise_variance.numpy())
     kernels = {"kernel": model.kernel, "taste": model.taste}
     terms = [

@@ -235,7 +235,7 @@ class DuelGP(
 
         :raises ValueError: a model without tastes.
         """
-        self._require_tastes()
+        self.allow(people=True)
         return self._seen_by(_shared)
 
     def of_person(self, person: Hashable | None) -> Self:
@@ -248,7 +248,7 @@ class DuelGP(
             for somebody of whom nothing is known.
         :raises ValueError: a model without tastes; a person that it does not know.
         """
-        self._require_tastes()
+        self.allow(people=True)
         if person is None:
             return self._seen_by(_nobody)
         (number,) = places_of([person], self.described_people)
@@ -269,7 +269,7 @@ class DuelGP(
                 f"The group of people is {shortened(people)}; give a list with the names of at "
                 "least one."
             )
-        self._require_tastes()
+        self.allow(people=True)
         self._known_people()  # refuses where they are not kept
         numbers = np.unique([self._number_of(person) for person in people])
         return self._seen_by(lambda model: model._known_people().group(numbers))
@@ -288,7 +288,7 @@ class DuelGP(
         :raises ValueError: a model without tastes; duels of several people; other features, or none
             of either.
         """
-        self._require_tastes()
+        self.allow(people=True)
         own = None if features is None else self._own_features(features)
         if duels is None:
             if own is None:
@@ -346,7 +346,7 @@ class DuelGP(
         :raises ValueError: a model without tastes, or of streamed duels; more numbers than there is
             memory for.
         """
-        self._require_tastes()
+        self.allow(people=True)
         known = self._known_people()
         items = self.duels.items
         if self.has_item_effect:
@@ -421,13 +421,6 @@ class DuelGP(
         found._view = view
         return found
 
-    def _require_tastes(self) -> None:
-        if self.taste is None:
-            raise ValueError(
-                "The model has one utility for all; make one with tastes of people "
-                "(PreferenceGP(…, taste=kernel), fit --person)."
-            )
-
     def _differences(self, pairs: tf.Tensor, people: IntArray | None = None) -> tf.Tensor:
         if people is None or self._view is not None:
             return each_difference(self.posterior_of_outcomes(), pairs)
@@ -450,17 +443,6 @@ class DuelGP(
     def has_logit_factors(self) -> bool:
         """Whether the engine takes logistic noise in place of the model's own."""
         return not self.engine.link_function.has_normal_noise
-
-    def require_probit(self, what: str) -> None:
-        """Refuse what holds for normal noise only.
-
-        :raises ValueError: the engine has logit factors.
-        """
-        if self.has_logit_factors:
-            raise ValueError(
-                f"{what} needs probit factors, whose noise is normal; this model has "
-                f"{self.engine!r}: use another engine, such as Laplace()."
-            )
 
     @property
     def features(self) -> tuple[Any, tuple[str, ...] | None]:

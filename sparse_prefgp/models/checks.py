@@ -11,18 +11,17 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.approximations.in_time import plan_of
+from sparse_prefgp.approximations.in_time import exact_in_time, plan_of
 from sparse_prefgp.covariances.finite import feature_part, parts_of
 from sparse_prefgp.covariances.item_effect import (
     ItemEffect,
-    check_number,
     context_kernels,
     held_effects,
     item_effects,
     numbered_kernel,
     unheld_kernels,
 )
-from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time, time_term
+from sparse_prefgp.covariances.item_in_time import beside_time, time_term
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -32,6 +31,7 @@ from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
 from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.support import together
 from sparse_prefgp.support.machine import ASKED_ABOVE, ask
 from sparse_prefgp.support.words import shortened
 
@@ -91,54 +91,99 @@ def check_parts(
             )
 
 
-def check_time(
-    kernel: gpflow.kernels.Kernel, duels: Any, approximation: Any, engine: Any, taste: Any
-) -> ItemInTime | None:
-    """The utilities in time of a kernel, checked; None without.
+def check_together(
+    kernel: gpflow.kernels.Kernel,
+    approximation: Approximation | None,
+    engine: Any,
+    duels: Any,
+    *,
+    taste: gpflow.kernels.Kernel | None,
+    people: Any,
+    about: AboutSets,
+    margin: Any,
+    **more: Any,
+) -> None:
+    """Refuse a model of what does not go together.
 
     :param approximation: None for the default.
-    :raises ValueError: duels without dates, an approximation or engine that has no form of it, or
-        other effects of items.
+    :param duels: `Duels`, or what stands for them where they are streamed.
+    :param people: of the duels; None where they are nobody's.
+    :param about: sets.
+    :param more: things by their names in `together.THINGS`.
+    :raises ValueError: see `together.TABLE`; a taste that is no kernel, or shares parameters.
     """
-    term = time_term(kernel)
-    if term is None:
-        return None
-    if duels.times is None:
+    if taste is not None and not isinstance(taste, gpflow.kernels.Kernel):
+        raise ValueError(f"taste must be a GPflow kernel, not {type(taste).__name__}.")
+    if taste is not None and set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
         raise ValueError(
-            "The kernel has ItemInTime, but the duels have no dates; give them "
-            "(Duels(…, times=…)), or leave the term out."
+            "kernel and taste share parameters, which would tie what all prefer to what one does; "
+            "give taste a kernel of its own."
         )
-    if any(isinstance(part, ItemEffect) for part in parts_of(kernel)):
-        raise ValueError(
-            "ItemEffect is a level of each item next to ItemInTime, which has one; leave it out, "
-            "and for a level next to form take ItemInTime(spg.markov.Constant() + "
-            "spg.markov.Matern12())."
-        )
-    for inner in unheld_kernels(kernel):
-        raise ValueError(
-            f"ItemTimes has the kernel {type(inner).__name__}, whose effects of items have no form "
-            "next to ItemInTime; take ItemTimes of SameLevel or Linear (item*column, "
-            "item*linear(column))."
-        )
-    if approximation is not None and approximation.has_blocks:
-        raise ValueError(
-            f"{approximation.name} has blocks of duels, which no filter in time knows; with "
-            "ItemInTime take VFE(), FITC() or Exact()."
-        )
-    if approximation is not None and not approximation.uses_all_duels:
-        raise ValueError(
-            f"{approximation.name} draws duels at random, of which utilities in time need all "
-            "up to a date; give the duels of fewer years and take Exact(), VFE() or FITC()."
-        )
-    if engine.one_by_one:
-        raise ValueError(
-            f"{engine!r} updates one site after the other, which a filter in time cannot; take "
-            "ParallelEP()."
-        )
-    if taste is not None or pair_effect(kernel) is not None:
-        other = "Tastes of people" if taste is not None else "Effects of pairs"
-        raise ValueError(f"{other} have no form with ItemInTime; leave one of them out.")
-    return term
+    kernels, levels = [one for one in (kernel, taste) if one is not None], duels.levels
+    even = levels is not None and len(levels) % 2 == 0
+    tied = duels.num_ties or (levels is not None and not even)
+    together.check(
+        **_of_approximation(approximation, kernel, taste),
+        **_of_engine(engine),
+        in_time=time_term(kernel) is not None,
+        duels_without_dates=duels.times is None,
+        tastes=taste is not None,
+        duels_of_nobody=people is None,
+        pair_effects=any(pair_effect(one) is not None for one in kernels),
+        item_effects=any(map(item_effects, kernels)),
+        levels_of_items=any(isinstance(part, ItemEffect) for part in parts_of(kernel)),
+        sets=about.any,
+        shares_of_answers=about.odd and f"the weight {about.odd:g} of an answer about a set",
+        margins_or_ties=margin is not None or about.others,
+        margin=margin is not None,
+        no_margin=margin is None,
+        ties=tied and f"{duels.num_ties or 'levels with'} ties",
+        levels_without_a_tie=even,
+        duels_without_ties=not duels.num_ties and levels is None,
+        duels_without_judges=duels.group_names is None,
+        duels_without_covariates=not duels.covariate_names,
+        **more,
+    )
+
+
+def check_engine(engine: Any, **model: Any) -> None:
+    """Refuse an engine that does not go together with a model, see `check_together`."""
+    together.check(**_of_engine(engine), **model)
+
+
+def _of_engine(engine: Any) -> dict[str, Any]:
+    name = f"the engine {engine!r}"
+    return {
+        "one_by_one": engine.one_by_one and name,
+        "logistic": not engine.link_function.has_normal_noise and f"logistic noise ({engine!r})",
+        "own_noise": getattr(engine, "site_power", None) != 1.0 and name,
+    }
+
+
+def _of_approximation(
+    approximation: Approximation | None,
+    kernel: gpflow.kernels.Kernel,
+    taste: gpflow.kernels.Kernel | None,
+) -> dict[str, Any]:
+    effects = unheld_kernels(kernel)
+    things = {
+        "effects_of_items_alone": feature_part(kernel) is None
+        and "a kernel of effects of items alone",
+        "effects_by_kernel": effects and f"ItemTimes of {type(effects[0]).__name__}",
+    }
+    if approximation is None:
+        return things
+    name, inducing = approximation.name, approximation.needs_inducing
+    over = getattr(approximation, "over", None)
+    return things | {
+        "inducing": inducing and f"the inducing inputs of {name}",
+        "blocks": approximation.has_blocks and f"{name}, which has blocks",
+        "labels": approximation.labels is not None,
+        "subset": not approximation.uses_all_duels and name,
+        "endless_terms": not inducing and not exact_in_time(kernel),
+        "by_items": over == "items" and not inducing and taste is None,
+        "by_duels": over == "duels" and inducing,
+    }
 
 
 # By what the numbers that a sweep keeps are multiplied: they may take .8 of what is free.
@@ -169,33 +214,6 @@ def check_time_memory(graph: DuelGraph, duels: Any, kernel: gpflow.kernels.Kerne
     )
 
 
-def check_taste(taste: Any, kernel: gpflow.kernels.Kernel, people: Any) -> None:
-    """Refuse tastes of nobody, and kernels that cannot be one's own.
-
-    :param people: of the duels; None where they are nobody's.
-    :raises ValueError: see above; effects of pairs, which are of no person.
-    """
-    if taste is None:
-        return
-    if people is None:
-        raise ValueError(
-            "taste was given, but the duels are nobody's; name the person of each "
-            "(Duels(…, people=…), read_duels(…, person=…)), or leave it out."
-        )
-    if not isinstance(taste, gpflow.kernels.Kernel):
-        raise ValueError(f"taste must be a GPflow kernel, not {type(taste).__name__}.")
-    if set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
-        raise ValueError(
-            "kernel and taste share parameters, which would tie what all prefer to what one does; "
-            "give taste a kernel of its own."
-        )
-    if pair_effect(taste) is not None or pair_effect(kernel) is not None:
-        raise ValueError(
-            "Effects of pairs and tastes of people have no form together; leave PairEffect out, or "
-            "taste."
-        )
-
-
 def check_size_of_people(graph: DuelGraph, names: tuple[Hashable, ...]) -> None:
     """Refuse a person whose taste would take too large a matrix: of duels, or of the items in them.
 
@@ -220,97 +238,6 @@ def check_size_of_people(graph: DuelGraph, names: tuple[Hashable, ...]) -> None:
         f"each, where {MAX_BLOCK:,} are the most; keep fewer of these, or learn one utility for "
         "all."
     )
-
-
-def check_sets(graph: DuelGraph, engine: Any, margin: Any) -> None:
-    """What answers about sets cannot go together with.
-
-    :param margin: of ties; None without.
-    :raises ValueError: weights that are no whole numbers, a margin, ties or grades, logistic noise,
-        or an engine that needs noise of each row's own where there is none.
-    """
-    noises, events = graph.noises, graph.events
-    if noises is None or events is None:
-        return
-    check_about_sets(events.about_sets, margin)
-    if not engine.link_function.has_normal_noise:
-        raise ValueError(
-            f"{engine!r} has logistic noise, but alternatives of a set share normal noise; use a "
-            "probit engine, such as ParallelEP()."
-        )
-    power = getattr(engine, "site_power", None)
-    if np.any(noises.own == 0.0) and power != 1.0:
-        raise ValueError(
-            f"{engine!r} needs noise of each row's own, which an answer of best and worst at once "
-            "has none of; use ParallelEP() or SequentialEP()."
-        )
-
-
-def check_about_sets(about: AboutSets, margin: Any) -> None:
-    """What answers about sets cannot go together with, whatever the engine.
-
-    :param margin: of ties; None without.
-    :raises ValueError: weights that are no whole numbers, a margin, ties or grades.
-    """
-    if not about.any:
-        return
-    if about.odd is not None:
-        raise ValueError(
-            f"An answer about a set counts as {about.odd:g}; give whole numbers of answers, or "
-            "leave weights out: a share of an answer about several alternatives has no likelihood "
-            "of its own."
-        )
-    if margin is not None or about.others:
-        raise ValueError(
-            "There is a margin, or ties or grades of duels, next to answers about sets, which no "
-            "margin moves; leave these out, or give them a model of their own."
-        )
-
-
-def check_effects(
-    kernel: gpflow.kernels.Kernel, approximation: Approximation, graph: DuelGraph
-) -> None:
-    """What inducing inputs cannot explain, and is not of finitely many features.
-
-    :raises ValueError: nothing else in the kernel, effects in a context by another kernel, or
-        effects of too many items.
-    """
-    if not approximation.needs_inducing:
-        return
-    if feature_part(kernel) is None:
-        raise ValueError(
-            f"{_named(kernel)} alone leaves nothing for the inducing inputs of "
-            f"{approximation.name}; add a kernel on the features, or use Exact()."
-        )
-    for inner in unheld_kernels(kernel):
-        raise ValueError(
-            f"ItemTimes has the kernel {type(inner).__name__}, whose effects of items no inducing "
-            f"variables of {approximation.name} hold; use Exact() (--approximation exact), or "
-            "ItemTimes of SameLevel or Linear (item*column, item*linear(column))."
-        )
-    if not approximation.has_blocks:
-        check_number(numbered_kernel(kernel, graph.layout.features), graph, approximation.name)
-
-
-def _named(kernel: gpflow.kernels.Kernel) -> str:
-    return "ItemInTime" if time_term(kernel) is not None else "ItemEffect"
-
-
-def check_pair_effects(graph: DuelGraph, approximation: Approximation) -> None:
-    """What effects of pairs cannot go together with.
-
-    :raises ValueError: answers about sets, or blocks of duels.
-    """
-    if graph.noises is not None:
-        raise ValueError(
-            "PairEffect is an effect of two items on the duels between them, but there are answers "
-            "about sets; leave it out, or read them as duels (as_duels=True)."
-        )
-    if approximation.has_blocks:
-        raise ValueError(
-            f"{approximation.name} has blocks of its own, across which the duels of a pair may "
-            "lie; with PairEffect take FITC(), VFE() or Exact()."
-        )
 
 
 def warn_of_cancelling(kernel: gpflow.kernels.Kernel) -> None:
@@ -375,18 +302,15 @@ def inducing_points(
     :raises ValueError: some for an approximation without, or none for one with; another shape, not
         finite, equal rows, or more than the items.
     """
-    if not approximation.needs_inducing:
-        if given is not None:
-            raise ValueError(
-                f"{approximation.name}() uses no inducing inputs; leave inducing_variable out, or "
-                "choose an approximation such as VFE()."
-            )
+    needed, there = approximation.needs_inducing, given is not None
+    together.check(
+        inducing=needed and approximation.name,
+        no_inducing=not needed and approximation.name,
+        inducing_variable=there,
+        no_inducing_variable=not there,
+    )
+    if not needed:
         return None
-    if given is None:
-        raise ValueError(
-            f"{approximation.name}() needs inducing inputs; give inducing_variable, an (m, D) "
-            "array."
-        )
     points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None
     projection, columns = None if kernel is None else projection_of(kernel), num_features
     try:

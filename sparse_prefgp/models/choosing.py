@@ -66,7 +66,7 @@ class ChoicePredictions:
 
         def _before_covariates(self, rows: FloatArray) -> FloatArray: ...
 
-        def require_no_pair_effects(self, what: str) -> None: ...
+        def allow(self, **asked: Any) -> None: ...
 
     @as_written
     def predict_choice(
@@ -258,12 +258,7 @@ class ChoicePredictions:
                 "compute; call them outside of tf.function, or export the model "
                 "(export_saved_model)."
             )
-        self.require_no_pair_effects("The probability of an answer about a set")
-        if not self.engine.link_function.has_normal_noise:
-            raise ValueError(
-                f"The model's {self.engine!r} has logistic noise, but the alternatives of a set "
-                "share normal noise; use a probit engine, such as ParallelEP()."
-            )
+        self.allow(choice=True)
 
     def _sets_given(
         self, X: Any, mask: Any, covariates: Any, labels: Any

@@ -42,11 +42,6 @@ def covariate_parameter(given: Any, duels: KnownDuels) -> gpflow.Parameter | Non
     """
     squares = duels.covariate_squares
     if squares is None:
-        if given is not None:
-            raise ValueError(
-                "covariate_variance was given, but the duels have no covariates; give them "
-                "(Duels(…, covariates=…)), or leave it out."
-            )
         return None
     for c in np.flatnonzero(squares == 0.0)[:1] if given is None else ():
         raise ValueError(
@@ -105,11 +100,6 @@ def people_parameter(given: Any, duels: Duels, tastes: bool) -> gpflow.Parameter
     """
     features = duels.people_features
     if features is None or not tastes:
-        if given is not None:
-            raise ValueError(
-                "people_variance was given, but no tastes of people with features; give taste and "
-                "Duels(…, people_features=…), or leave it out."
-            )
         return None
     of_items, of_people = duels.num_features, features.values.shape[1]
     if not 0 < of_items * of_people <= MOST_COEFFICIENTS:

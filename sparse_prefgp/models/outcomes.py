@@ -13,11 +13,11 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number
 from sparse_prefgp.support.words import shortened
@@ -41,29 +41,10 @@ def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
     value given.
 
     :param duels: `Duels`, or what stands for them where they are streamed.
-    :raises ValueError: ties without a margin; a margin that is not positive; a margin where the
-        levels of grades have no tie.
+    :raises ValueError: a margin that is not positive.
     """
     levels = duels.levels
-    if levels is not None and len(levels) % 2 == 0:
-        if margin is not None:
-            raise ValueError(
-                f"The levels {', '.join(map(repr, levels))} have no tie in the middle, but a "
-                f"margin of {shortened(margin)} was given; leave it out, or give an odd number of "
-                "levels."
-            )
-        return None
-    if margin is None:
-        if duels.num_ties:
-            raise ValueError(
-                f"{duels.num_ties:,} of the duels are ties, which need a margin within which a "
-                "duel is one; give margin=0.3, say, to start learning it from."
-            )
-        if levels is not None:
-            raise ValueError(
-                "A tie is among the levels of the grades, which needs a margin; give margin=0.3, "
-                "say, or levels without one."
-            )
+    if margin is None or (levels is not None and len(levels) % 2 == 0):
         return None
     value = _positive(margin, "margin must be a positive number or None")
     return gpflow.Parameter(
@@ -133,37 +114,11 @@ def cuts_of(
     )
 
 
-def check_tie_model(tie_model: Any, duels: Duels, labels: Any, by_group: bool) -> None:
-    """Refuse a model of ties that there is not, or that has no meaning for these duels.
-
-    :param labels: of the blocks of the approximation, if it has any.
-    :param by_group: whether each group is to have cuts of its own.
-    :raises ValueError: see above.
-    """
+def check_tie_model(tie_model: Any) -> None:
+    """:raises ValueError: a model of ties that there is not."""
     if tie_model not in (BOX, MARGIN_ONLY):
         raise ValueError(
             f"There is no model of ties {shortened(tie_model)}; choose {BOX} or {MARGIN_ONLY}."
-        )
-    if tie_model == BOX:
-        return
-    if duels.levels is not None and len(duels.levels) > 3:
-        raise ValueError(
-            f'tie_model="{MARGIN_ONLY}" is of win, tie and loss, but the duels have grades of '
-            f"{len(duels.levels)} levels; leave it out, or the grades."
-        )
-    if not duels.num_ties:
-        raise ValueError(
-            f'tie_model="{MARGIN_ONLY}" is about ties, and the duels have none; leave it out.'
-        )
-    if by_group:
-        raise ValueError(
-            f'tie_model="{MARGIN_ONLY}" has one margin, found after the utilities; leave '
-            "cuts_by_group out."
-        )
-    if labels is not None:
-        raise ValueError(
-            f'tie_model="{MARGIN_ONLY}" leaves the ties out of the blocks, which PITC has labels '
-            "for; give PITC a number of blocks, or another approximation."
         )
 
 
@@ -214,35 +169,17 @@ class GroupRatios(gpflow.Parameter):
 
 
 def ratio_parameter(duels: KnownDuels) -> GroupRatios:
-    """The ratios of the groups of some duels, all 1, with the prior log r ~ N(0, 1).
-
-    :raises ValueError: duels without groups.
-    """
-    if duels.group_names is None:
-        raise ValueError(
-            "noise_by_group needs duels with groups; give Duels(…, groups=labels), or leave it out."
-        )
-    return _of_groups(len(duels.group_names), RATIO_LOG_SD)
+    """The ratios of the groups of some duels, all 1, with the prior log r ~ N(0, 1)."""
+    return _of_groups(len(duels.group_names or ()), RATIO_LOG_SD)
 
 
-def scale_parameter(duels: KnownDuels, by_group: bool, noise_by_group: bool) -> GroupRatios | None:
+def scale_parameter(duels: KnownDuels, by_group: bool) -> GroupRatios | None:
     """By what each group multiplies the cuts, all 1, with the prior log ~ N(0, 0.25); or None.
 
     Warns of groups all of whose duels have one grade, of which the prior decides.
-
-    :raises ValueError: no noise by group; neither ties nor grades.
     """
     if not by_group:
         return None
-    if not noise_by_group:
-        raise ValueError(
-            "cuts_by_group needs noise_by_group=True, as both are of the groups; give it, or leave "
-            "cuts_by_group out."
-        )
-    if not duels.num_ties and duels.levels is None:
-        raise ValueError(
-            "cuts_by_group needs ties or grades, and the duels have neither; leave it out."
-        )
     _warn_of_one_grade(duels)
     return _of_groups(len(duels.group_names or ()), CUT_LOG_SD)
 
@@ -382,17 +319,7 @@ def check_blocks(model: Predicts, given: Any) -> None:
 
     :raises ValueError: a model without blocks that were given, or whose duels were streamed.
     """
-    approximation = model.approximation
-    if approximation.labels is None:
-        raise ValueError(
-            f"The model, of {approximation!r}, has no blocks that were given, but the duels have "
-            f"{shortened(given)}; leave them out (blocks=, --blocks)."
-        )
-    if not model.duels.held:
-        raise ValueError(
-            "A model of streamed duels keeps what the inducing values know, not its blocks; leave "
-            f"out those of the duels, {shortened(given)} (blocks=, --blocks)."
-        )
+    model.allow(block=f"the blocks {shortened(given)} (--blocks)", streamed=not model.duels.held)
 
 
 def warn_without_blocks(model: Predicts) -> None:
@@ -442,10 +369,7 @@ def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) ->
     :raises ValueError: labels of another length; a model without noise by group.
     """
     if not by_group:
-        raise ValueError(
-            "groups were given, but this model has one noise for all; make it with "
-            "noise_by_group=True, or leave them out."
-        )
+        raise together.refused(groups=True, one_noise=True)
     names = duels.group_names or ()
     return _numbers(groups, pairs, names, "groups", "group", "noise is averaged over the prior")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.covariances import LowRankOverSets
+from sparse_prefgp.covariances import LowRankOverSets, LowRankWithPairs
 from sparse_prefgp.covariances.pair_effect import (
     Pairs,
     looks_of_pairs,
@@ -73,8 +73,12 @@ def pair_posterior(
         return None
     graph = problem.graph
     pairs, variance = Pairs.of_graph(graph), tf.convert_to_tensor(effect.variance)
-    signs = [variance * signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
-    covariance = cast(LowRankOverSets, prior.covariance)
-    kept = covariance.conditioned(precision, shift)
-    mean, explained, crossed = covariance.shared_with(signs, kept)
+    covariance = prior.covariance
+    if isinstance(covariance, LowRankWithPairs):
+        mean, explained, crossed = covariance.effects_of_pairs(precision, shift)
+    else:
+        assert isinstance(covariance, LowRankOverSets)
+        signs = [variance * signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
+        kept = covariance.conditioned(precision, shift)
+        mean, explained, crossed = covariance.shared_with(signs, kept)
     return PairPosterior(pairs, graph.layout.number, variance, mean, variance - explained, crossed)

@@ -29,6 +29,7 @@ from sparse_prefgp.models.outcomes import (
 )
 from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.tastes import person_numbers
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.shapes import check_shapes
 from sparse_prefgp.support.words import shortened
@@ -97,6 +98,9 @@ class DuelPredictions:
 
         @property
         def engine(self) -> Any: ...
+
+        @property
+        def approximation(self) -> Any: ...
 
         @property
         def has_item_effect(self) -> bool: ...
@@ -297,27 +301,28 @@ class DuelPredictions:
 
         return self._log_outcome(mean, variance, at(lower), at(upper), groups)
 
-    def require_box(self, what: str) -> None:
-        """Refuse what takes a tie for telling of the utilities.
+    def allow(self, **asked: Any) -> None:
+        """Refuse what does not go together with this model, see `together.check`.
 
-        :raises ValueError: a model whose ties tell only the margin.
+        :param asked: things asked of it, by name.
+        :raises ValueError: the model has no form of one of them.
         """
-        if self.tie_model == MARGIN_ONLY:
-            raise ValueError(
-                f"{what} takes a tie for saying that two utilities are close, but this model has "
-                f'tie_model="{MARGIN_ONLY}"; make one with tie_model="{BOX}".'
-            )
-
-    def require_no_pair_effects(self, what: str) -> None:
-        """Refuse what knows of utilities and noise alone.
-
-        :raises ValueError: a kernel with a `PairEffect`.
-        """
-        if pair_effect(self.kernel) is not None:
-            raise ValueError(
-                f"{what} takes duels of one pair for independent given utilities, which they are "
-                "not with effects of pairs (PairEffect); ask it of a model without them."
-            )
+        dated = self.row_layout.dated
+        things = {
+            "in_time": dated,
+            "still": not dated,
+            "tastes": self.taste is not None,
+            "one_utility": self.taste is None,
+            "logistic": not self.engine.link_function.has_normal_noise
+            and f"the engine {self.engine!r}",
+            "pair_effects": pair_effect(self.kernel) is not None,
+            "margin_only": self.tie_model == MARGIN_ONLY,
+            "blocks": self.approximation.has_blocks,
+            "no_grades": self.duels.levels is None,
+            "no_labels": self.approximation.labels is None,
+            "labels": self.approximation.labels is not None,
+        }
+        together.check(**{**things, **asked})
 
     def new_ratios(self) -> NoiseRatios:
         """By what noise and cuts of a duel to come are multiplied where its group is not known.
@@ -419,12 +424,7 @@ class DuelPredictions:
         """
         if people is None:
             return None
-        names = self.people
-        if not names:
-            raise ValueError(
-                "people were given, but the model has one utility for all; make one with tastes "
-                "(PreferenceGP(…, taste=kernel), fit --person), or leave them out."
-            )
+        self.allow(people=True)
         return person_numbers(people, pairs, self.described_people)
 
     def scale_is_free(self) -> bool:
@@ -539,11 +539,7 @@ class DuelPredictions:
         rows = np.asarray(rows, float)
         if at is None:
             return rows
-        if not self.row_layout.dated:
-            raise ValueError(
-                "Dates were given (at=), but the utilities of the model do not move in time; leave "
-                "them out, or make a model with ItemInTime."
-            )
+        self.allow(date=True)
         if rows.shape[1] == self.row_layout.features:
             rows = np.column_stack([rows, np.full(len(rows), -1.0)])
         given, n = np.asarray(at), len(rows)

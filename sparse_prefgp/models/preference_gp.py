@@ -25,7 +25,13 @@ from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
-from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
+from sparse_prefgp.covariances.item_effect import (
+    ItemEffect,
+    check_number,
+    held_effects,
+    item_effects,
+    numbered_kernel,
+)
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -56,14 +62,11 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
-    check_effects,
-    check_pair_effects,
+    check_engine,
     check_parts,
-    check_sets,
     check_size_of_people,
-    check_taste,
-    check_time,
     check_time_memory,
+    check_together,
     inducing_points,
     noise_parameter,
     warn_of_cancelling,
@@ -244,17 +247,29 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             kernel = ItemEffect()
         check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
         warn_of_cancelling(kernel)
-        labels = None if approximation is None else approximation.labels
-        check_tie_model(tie_model, duels, labels, cuts_by_group)
+        check_tie_model(tie_model)
+        asked: dict[str, Any] = {
+            "taste": taste,
+            "people": duels.people_names,
+            "about": duels.events.about_sets,
+            "margin": margin,
+            "margin_only": tie_model == MARGIN_ONLY,
+            "grades": duels.levels is not None and len(duels.levels) > 3,
+            "noise_by_group": noise_by_group,
+            "one_noise": not noise_by_group,
+            "own_cuts": cuts_by_group,
+            "covariate_variance": covariate_variance is not None,
+            "people_variance": people_variance is not None,
+            "no_tastes_by_features": taste is None or duels.people_features is None,
+        }
+        check_together(kernel, approximation, engine or ParallelEP(), duels, **asked)
         self.covariate_variance = covariate_parameter(covariate_variance, duels)
         self.leaning = Leaning.of(lean_by, duels.covariate_names, duels.label_names)
         self.lean_variances = lean_parameters(self.leaning, duels)
         pairs = pair_effect(kernel)
-        check_taste(taste, kernel, duels.people_names)
         numbered = any(map(item_effects, [kernel, *([taste] if taste else [])]))
         numbered = numbered or pairs is not None
-        term = check_time(kernel, duels, approximation, engine or ParallelEP(), taste)
-        noise = noise_parameter(noise_variance)
+        term, noise = time_term(kernel), noise_parameter(noise_variance)
         self._dated = None
         if term is not None and duels.times is not None:
             term.settle(duels.times, float(np.sqrt(2.0 * noise.numpy())))
@@ -270,6 +285,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
+            check_together(kernel, approximation, engine or ParallelEP(), duels, **asked)
         self.kernel, self.taste = kernel, taste
         self.people_variance = people_parameter(people_variance, duels, taste is not None)
         self.mean_function = mean_function
@@ -280,14 +296,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             gpflow.set_trainable(self.margin, False)  # no gradient tells of it
         self.cut_steps = step_parameters(cut_steps, duels)
         self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
-        self.cut_scale = scale_parameter(duels, cuts_by_group, noise_by_group)
-        self._check_link(engine or ParallelEP())
-        check_sets(full, engine or ParallelEP(), self.margin)
+        self.cut_scale = scale_parameter(duels, cuts_by_group)
+        self._check_engine(engine or ParallelEP(), full)
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
-        check_effects(kernel, approximation, full)
-        if pairs is not None:
-            check_pair_effects(full, approximation)
+        if approximation.needs_inducing and not approximation.has_blocks:
+            check_number(numbered_kernel(kernel, full.layout.features), full, approximation.name)
         if approximation.needs_inducing and inducing_variable is None:
             inducing_variable = _first_inputs(duels, kernel)
         self.inducing_variable = inducing_points(
@@ -341,25 +355,23 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        self._check_link(engine)
-        check_sets(self.graph, engine, self.margin)
+        self._check_engine(engine, self.graph)
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
             graph = _used(self.all_duels, self.approximation, engine, self.taste is not None)
             self._given = replace(self._given, graph=graph)
             self._sites_memory = SitesMemory(graph.num_sites)
         self._engine, self._known = engine, None
 
-    def _check_link(self, engine: Engine) -> None:
-        if self.tie_model == MARGIN_ONLY and not engine.link_function.has_normal_noise:
-            raise ValueError(
-                f'tie_model="{MARGIN_ONLY}" needs normal noise, but {engine!r} has logistic noise '
-                "of its own; use a probit engine, such as Laplace()."
-            )
-        if self.noise_ratio is not None and not engine.link_function.has_normal_noise:
-            raise ValueError(
-                f"noise_by_group needs normal noise, but {engine!r} has logistic noise of its own; "
-                "use a probit engine, such as Laplace()."
-            )
+    def _check_engine(self, engine: Engine, graph: DuelGraph) -> None:
+        noises = graph.noises
+        check_engine(
+            engine,
+            in_time=self._dated is not None,
+            sets=noises is not None,
+            best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
+            margin_only=self.tie_model == MARGIN_ONLY,
+            noise_by_group=self.noise_ratio is not None,
+        )
 
     @property
     def has_item_effect(self) -> bool:
@@ -413,7 +425,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param slices: as `ItemInTime` takes them.
         :raises ValueError: utilities that do not move in time; what `PreferenceGP` raises.
         """
-        self._require_time("slices")
+        self.allow(slices=True)
         made = on_other_duels(self, self.duels, self.engine, slices=check_slices(slices))
         keep_ratios(self, made)
         if self.graph.event_of_duel is not None and made.graph.event_of_duel is not None:
@@ -425,7 +437,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("posterior in time")
+        self.allow(trajectories=True)
         found = self._inferred().solution.posterior
         assert isinstance(found, TimePosterior)
         return found.with_date(self.date)
@@ -439,7 +451,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param date: as `Duels(times=)` has them.
         :raises ValueError: utilities that do not move in time; a date that is none.
         """
-        self._require_time("other date")
+        self.allow(date=True)
         found = copy.copy(self)
         found._date = day_of(date)
         return found
@@ -452,7 +464,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param within: years.
         :raises ValueError: utilities that do not move in time; a date that is none, or of nobody.
         """
-        self._require_time("items that are active at a date")
+        self.allow(trajectories=True)
         known, date = self._dated, self.date
         assert known is not None
         if not within >= 0.0:
@@ -475,7 +487,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("first date")
+        self.allow(trajectories=True)
         assert self._dated is not None
         return float(np.nanmin(self._dated.from_when))
 
@@ -486,7 +498,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("dates at which rows begin")
+        self.allow(trajectories=True)
         assert self._dated is not None
         return self._dated.starts
 
@@ -505,7 +517,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: utilities that do not move in time.
         """
-        self._require_time("speed of them")
+        self.allow(trajectories=True)
         term = time_term(self.kernel)
         assert term is not None
         h = term.kernel.observed
@@ -525,7 +537,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: utilities that do not move in time; items in contexts; dates that are
             none, or of nobody.
         """
-        self._require_time("trajectories")
+        self.allow(trajectories=True)
         rows = self.duels.item_rows
         if rows is not None and rows.columns:
             raise ValueError(
@@ -552,12 +564,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: utilities that do not move in time, earlier duels, duels without dates,
             other features, ties that tell only the margin.
         """
-        self._require_time("filter")
-        if self.tie_model == MARGIN_ONLY:
-            raise ValueError(
-                f"A filter takes ties as saying that two utilities are close, but the model has "
-                f'tie_model="{MARGIN_ONLY}"; leave the ties out of its duels.'
-            )
+        self.allow(filter=True)
         if slices is not None:
             slices = check_slices(slices)
         everything, edges, old = self.duels, slices, 0
@@ -619,23 +626,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 "log predictive of the filter, or infer(restart=True) first."
             )
         return super().log_evidence()
-
-    def refuse_time(self, what: str, remedy: str) -> None:
-        """Refuse what has no form for utilities that move in time.
-
-        :raises ValueError: a kernel with `ItemInTime`.
-        """
-        if self._dated is not None:
-            raise ValueError(
-                f"{what} has no form for utilities that move in time (ItemInTime); {remedy}."
-            )
-
-    def _require_time(self, what: str) -> None:
-        if self._dated is None:
-            raise ValueError(
-                f"The utilities of this model do not move in time, so it has no {what}; add "
-                "ItemInTime(spg.markov.Wiener()) to its kernel."
-            )
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
@@ -736,13 +726,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return self._lower_bounds(self._inferred().solution)
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
-        self.require_probit("The lower bound")
-        self.refuse_time("A lower bound", "use log_evidence()")
-        if self.taste is not None:
-            raise ValueError(
-                "A lower bound is of one utility for all, but the model has tastes of people; use "
-                "log_evidence() of VFE(), which is a bound but for the engine's own error."
-            )
+        self.allow(lower_bounds=True)
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
@@ -889,11 +873,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
         :raises ValueError: the engine has logit factors.
         """
-        self.require_probit("Sampling the exact posterior")
-        self.refuse_time("Sampling the exact posterior", "use posterior_in_time()")
-        self.require_box("Sampling the exact posterior")
-        if self.graph.noises is not None:
-            self.require_no_pair_effects("Sampling next to answers about sets")
+        self.allow(sampling=True)
         problem = self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
         return problem if problem.taste is None else by_person(problem)
 
@@ -944,7 +924,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
             `sample_posterior` raises.
         """
-        self.require_no_pair_effects("The check")
+        self.allow(check_against_sampling=True)
         return check_against_sampling(
             self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws, people=people
         )

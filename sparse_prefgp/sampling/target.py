@@ -19,6 +19,7 @@ from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.sampling.proposals import Order, TruncatedNormal
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 SAMPLED_UP_TO = 2000
@@ -195,12 +196,9 @@ def check_whole(graph: DuelGraph) -> None:
 
     :raises ValueError: weights that are not whole numbers.
     """
-    broken = np.flatnonzero(graph.counts != np.floor(graph.counts))
-    if broken.size:
-        raise ValueError(
-            f"Sampling draws whole duels, but duels weigh {graph.counts[broken[0]]:g} for example; "
-            "give weights that are whole numbers, or leave them out."
-        )
+    broken = graph.counts[graph.counts != np.floor(graph.counts)]
+    weight = broken.size and f"the weight {broken[0]:g}, no whole number,"
+    together.check(sampling=True, broken_weights=weight)
 
 
 def num_single_slots(graph: DuelGraph, instead: str) -> int:

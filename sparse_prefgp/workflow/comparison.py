@@ -29,9 +29,11 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
 from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
@@ -58,6 +60,18 @@ RULE = (
     "list"
 )
 
+CANDIDATES = (
+    Column("candidate", "candidate", left=True),
+    Column("nlp", "nlp nats ± se", with_error),
+    Column("behind", "behind ± se", with_error),
+)
+COST = (Column("log_evidence_per_duel", "evidence", "z.4f"), Column("seconds", "s", ".0f"))
+CERTAINTY = (
+    Column("calibration_error", "calibration error", score_text),
+    Column("right_1", "right of all", score_text),
+    Column("right_0.5", "of the surest half", score_text),
+    Column("right_0.1", "of the surest tenth", score_text),
+)
 OK, FAILED, BEHIND, NOT_REACHED = "ok", "failed", "behind", "not reached"
 
 
@@ -200,15 +214,39 @@ class Comparison:
     def _key(self) -> str:
         return self.rival.replace(" ", "_")
 
+    def table(self) -> Table:
+        """The candidates, best first, and the reference."""
+        return candidates_table(self.to_dict(), self.unit)
+
     def __str__(self) -> str:
-        lines = [f"{'candidate':<32} {'nlp nats':>9} {'± se':>7} {'behind':>8} {'± se':>7} status"]
-        for score in self.scores:
-            lines.append(
-                f"{score.candidate!s:<32} {score.nlp:9.4f} {score.nlp_se:7.4f} "
-                f"{score.difference:8.4f} {score.difference_se:7.4f} {score.status}"
-            )
-        lines.append(f"{self.rival:<32} {self.linear_probit[0]:9.4f} {self.linear_probit[1]:7.4f}")
-        return "\n".join([*lines, self.reason, *self.notes])
+        return "\n".join([str(self.table()), self.reason, *self.notes])
+
+
+def candidates_table(figures: Mapping[str, Any], unit: str, certainty: bool = False) -> Table:
+    """Candidates and the reference.
+
+    :param figures: as `Comparison.to_dict` has them.
+    :param unit: what one of those that were scored is called.
+    :param certainty: how far each could be trusted, in place of evidence and time.
+    """
+    rows = []
+    for one in figures["candidates"]:
+        chosen = one["candidate"] == figures["chosen"]
+        right = {f"right_{share}": value for share, value in (one.get("abstention") or {}).items()}
+        rows.append({**one, **right, "status": "chosen" if chosen else one["status"]})
+    for key in ("linear_probit", "conditional_logit"):
+        if key in figures:
+            rows.append({"candidate": key.replace("_", " "), **figures[key]})
+    for row in rows:
+        row["nlp"] = (row["nlp_nats"], row["nlp_se"])
+        if "difference" in row:
+            row["behind"] = (row["difference"], row["difference_se"])
+    more = CERTAINTY if certainty else COST
+    title = f"Held-out {unit}s, best first"
+    if certainty:
+        title = f"What was compared, on {unit}s held out from the training part"
+    columns = (*CANDIDATES, *more, Column("status", "", left=True))
+    return Table("candidates", title, columns, rows, close=True)
 
 
 @dataclass(frozen=True)
@@ -228,11 +266,7 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
 
     :raises ValueError: items without features.
     """
-    if not duels.has_features:
-        raise ValueError(
-            "The items have no features, so there is nothing to compare: each has an effect of its "
-            "own, by exact inference; fit that without auto and without select."
-        )
+    together.check(comparison=True, items_without_features=not duels.has_features)
 
 
 @takes_seed
@@ -317,11 +351,8 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     seen: dict[Hashable, Candidate] = {}
     for candidate in listed:
         number, choice = candidate.inducing, candidate.approximation_choice
-        if choice.column is not None:
-            raise ValueError(
-                f"The candidate {candidate} takes its blocks from a column, which is not kept for "
-                "the parts of a comparison; give their number, such as pitc:20."
-            )
+        column = choice.column is not None and f"the candidate {candidate}"
+        together.check(comparison=True, block_column=column)
         if number is not None and number > distinct:
             raise ValueError(
                 f"The candidate {candidate} has more inducing inputs than the {distinct:,} "

@@ -13,6 +13,7 @@ import numpy as np
 from sparse_prefgp import data, io
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
+from sparse_prefgp.support import together
 from sparse_prefgp.support.options import Panel, check_fields, names, option
 from sparse_prefgp.support.words import one_of
 from sparse_prefgp.workflow.settings import FitSettings
@@ -336,16 +337,7 @@ class Sources:
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> io.StreamedDuels:
-        if self.ties is not None:
-            raise ValueError(
-                "A table of ties was given, but ties of streamed files are rows with 1 in a column "
-                "tie; write them there."
-            )
-        if self.time is not None:
-            raise ValueError(
-                f"Dates were given (--time {self.time}), but utilities in time need all duels in "
-                "memory; leave it out, or leave out stream and give one table."
-            )
+        together.check(chunks=True, ties_table=self.ties is not None, time=self.time is not None)
         if isinstance(self.duels, io.StreamedDuels):
             self._refuse_columns()
             return self.duels
@@ -401,11 +393,8 @@ class Sources:
         for name in names:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple | list) and not value):
-                kind = type(self.duels).__name__
-                raise ValueError(
-                    f"{name} was given along with a {kind}, which has its own; leave it out, or "
-                    "give tables."
-                )
+                kind = f"a {type(self.duels).__name__}, which has its own"
+                raise together.refused(duels_object=kind, column=name)
 
 
 def _items_frame(items: Any) -> Any:

@@ -21,9 +21,11 @@ from sparse_prefgp.models import streaming
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
+from sparse_prefgp.tell.page import as_html
+from sparse_prefgp.tell.report import Picture
 from sparse_prefgp.workflow.failures import reason_of
-from sparse_prefgp.workflow.fit_report import render_report
-from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture, write_pictures
+from sparse_prefgp.workflow.fit_telling import COEFFICIENTS, RANKING, fit_report
+from sparse_prefgp.workflow.pictures import PICTURE_NAMES, write_pictures
 
 if TYPE_CHECKING:
     from sparse_prefgp.workflow.workflow import FitOutput
@@ -36,8 +38,7 @@ class OtherModel(ValueError):
 
 
 PROGRAM = "sparse-prefgp"
-METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
-COEFFICIENTS = "coefficients.csv"
+METRICS, MODEL = "metrics.json", "model"
 PEOPLE = "people.csv"
 PICTURES, REPORT = "pictures", "report.html"
 CHECKPOINTS = "checkpoint"
@@ -221,15 +222,15 @@ def write_fit(
         if html:
 
             def render() -> str:
-                return render_report(
+                report = fit_report(
                     everything,
-                    pictures or [],
                     ranking,
-                    new / PICTURES,
+                    pictures or [],
                     command=command_line(),
                     notes=everything["notes"],
                     data_rows=output.data,
                 )
+                return as_html(report)
 
             text = attempts.made(REPORT, render)
             if text is not None:

@@ -22,6 +22,7 @@ from sparse_prefgp.data.splits import (
     units_of,
 )
 from sparse_prefgp.data.table import DuelTable, table_of
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 
 # Copies of equal duels are folded one by one up to here.
@@ -105,16 +106,7 @@ def plan_folds(
     :raises ValueError: more folds than there are units; a fold without duels; a column that is not
         there or has no value; an array of another length; ties.
     """
-    if duels.num_ties:
-        raise ValueError(
-            f"{duels.num_ties:,} of the duels are ties, but a comparison scores which side won; "
-            "leave them out, and use them in the fit."
-        )
-    if duels.levels is not None:
-        raise ValueError(
-            "The duels have grades, but a comparison scores which side won; leave the grades out, "
-            "and use them in the fit."
-        )
+    together.check(comparison=True, ties=duels.num_ties > 0, grades=duels.levels is not None)
     if isinstance(by, str) and split_columns(by) and isinstance(duels, Duels):
         raise ValueError(
             f"by is {by!r}, but Duels have no columns; give the values themselves, one for "

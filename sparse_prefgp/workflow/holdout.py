@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from sparse_prefgp import analysis, approximations, covariances, engines, learning, models
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Codes, Events
@@ -35,12 +34,13 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.models import streaming
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.kernel_names import FeatureGroup, KernelChoice, feature_groups
-from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
+from sparse_prefgp.workflow.settings import FitSettings
 
 gpflow = late("gpflow")
 
@@ -354,11 +354,7 @@ class StreamHoldout:
         :param split: as for `prepare`.
         :raises ValueError: what `prepare` and `stream_duels` raise; items without features.
         """
-        if not table.has_features:
-            raise ValueError(
-                "The items have no features, which a fit in chunks needs; leave out stream, for "
-                "an effect of each item."
-            )
+        together.check(chunks=True, items_without_features=not table.has_features)
         plain = prepare(table, settings, split)
         rows = plain.split.test_rows
         train = stream_duels(plain.train)
@@ -376,12 +372,11 @@ class StreamHoldout:
 
         :raises ValueError: all rows would be held out; an option that a stream has no columns for.
         """
-        for name, given in (
-            (f"split {settings.split}", settings.split != "duels"),
-            (f"max-train {settings.max_train}", settings.max_train is not None),
-        ):
-            if given:
-                raise ValueError(in_chunks_never(name))
+        together.check(
+            chunks=True,
+            split=settings.split != "duels" and f"--split {settings.split}",
+            max_train=settings.max_train is not None and f"--max-train {settings.max_train}",
+        )
         names = duels.scan.covariate_names
         settings.kernel_choice.check_columns(duels.transform, names)
         _check_groups(settings, names, duels.judges is not None, duels.scan.labels)
@@ -582,8 +577,7 @@ def predict_held_out(
 def _rivals(train: Duels, rng: np.random.Generator, people: Any = None) -> dict[str, Any]:
     if train.events.has_sets:
         return {**analysis.answers.rivals_of(train, rng, people)}
-    scoring = analysis.scoring
-    return {scoring.LINEAR_PROBIT: LinearProbit.of(train, rng), scoring.COIN: Coin()}
+    return {**analysis.baselines.rivals_of_duels(train, rng)}
 
 
 def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:
@@ -624,8 +618,14 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     events = table.events
     _check_groups(settings, events.covariate_names, table.groups is not None, events.labels)
     settings = settings.of(table)
-    _check_people(settings, table.events.person)
-    _check_time(settings, table.events)
+    together.check(
+        tastes=settings.tastes,
+        duels_of_nobody=events.person is None,
+        in_time=settings.kernel_choice.in_time and f"the kernel {settings.kernel_choice}",
+        duels_without_dates=events.time is None,
+        dated_fit=settings.kernel_choice.in_time,
+        margin_only=settings.tie_model != "box",
+    )
     _warn_of_idle_context(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     column = settings.approximation_choice.column
@@ -700,50 +700,8 @@ def _check_groups(
     :param judged: whether it is known who judged.
     :param labels: columns of them.
     """
-    if settings.noise_by_group and not judged:
-        raise ValueError(
-            "Noise by group was asked for, but the duels have no groups; name the column that says "
-            "who judged (--noise-by, groups=)."
-        )
+    together.check(noise_by_group=settings.noise_by_group, duels_without_judges=not judged)
     Leaning.of(settings.leans, names, labels)
-
-
-def _check_people(settings: FitSettings, person: Codes | None) -> None:
-    """Refuse tastes of nobody.
-
-    :raises ValueError: nobody knows whose preference each duel is.
-    """
-    if settings.tastes and person is None:
-        raise ValueError(
-            "Tastes of people were asked for, but nobody knows whose preference each duel is; name "
-            "the column that says so (--person, person=)."
-        )
-
-
-def _check_time(settings: FitSettings, events: Events) -> None:
-    """Refuse utilities in time of duels without dates, and what they have no form for.
-
-    :raises ValueError: see above; answers about sets; tastes; ties that tell only the margin.
-    """
-    if not settings.kernel_choice.in_time:
-        return
-    kernel = settings.kernel_choice
-    if events.time is None:
-        raise ValueError(
-            f"The kernel {kernel} moves in time, but nobody knows when the duels were; name the "
-            "column of their dates (--time, time=)."
-        )
-    if settings.tastes:
-        raise ValueError(
-            f"The kernel {kernel} moves in time, and tastes of people were asked for, which do not "
-            "go together; leave out the dates (--time) or the people (--person)."
-        )
-    if settings.tie_model != "box":
-        raise ValueError(
-            f"tie_model={settings.tie_model!r} (--tie-model) keeps ties from the utilities, but a "
-            "filter in time takes them as saying that two items are close; leave it out, or the "
-            "dates (--time)."
-        )
 
 
 def _check_order(settings: FitSettings, events: Events, split: Split) -> None:

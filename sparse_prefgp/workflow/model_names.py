@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 from sparse_prefgp import approximations, engines
+from sparse_prefgp.support import together
 from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE_KERNELS,
     STATIONARY_KERNELS,
@@ -219,11 +220,10 @@ class Candidate:
                 f"The number of inducing inputs is {self.inducing}; give a whole number of at "
                 "least 1."
             )
-        if self.inducing is not None and not approximation.needs_inducing:
-            raise ValueError(
-                f"The approximation {approximation} has no inducing inputs, but {self.inducing} "
-                "were asked for; leave their number out."
-            )
+        together.check(
+            no_inducing=not approximation.needs_inducing and f"the approximation {approximation}",
+            inducing_variable=self.inducing is not None and f"{self.inducing} inducing inputs",
+        )
         object.__setattr__(self, "kernel", "+".join(sorted(kernel.parts, key=_order)))
         object.__setattr__(self, "approximation", str(approximation))
 

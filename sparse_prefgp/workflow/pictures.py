@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparse_prefgp import analysis, learning, models, plotting
 from sparse_prefgp.analysis.metrics import CHOICES, DUELS, MODEL
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
+from sparse_prefgp.tell.report import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,14 +39,6 @@ PICTURE_NAMES = (
 )
 
 
-class Picture(NamedTuple):
-    """A picture in a file, and the words that go with it."""
-
-    file: str
-    title: str
-    caption: str
-
-
 def write_pictures(
     folder: Path,
     model: models.PreferenceGP,
@@ -66,7 +59,7 @@ def write_pictures(
     :param held_out: predictions of held-out duels, for the calibration.
     :param level: what share the intervals of a ranking hold that is a frame only.
     :param candidates: those of a choice by itself, as `Comparison.to_dict` has them.
-    :return: File name, title and one sentence on each, in the order to show them. There is always
+    :return: Each with its file, in the order to show them. There is always
         `utilities.png`, where utilities move in time `trajectories.png`, and with features that
         move the utility `relevance.png`; then, where they apply,
         `reliability.png`, `candidates_reliability.png` and `candidates_abstention.png`,
@@ -81,8 +74,9 @@ def write_pictures(
 
     def add(name: str, draw: Callable[[], Axes], title: str, caption: str) -> None:
         assert name in PICTURE_NAMES
-        save(draw().figure, folder / f"{name}.png")
-        written.append(Picture(f"{name}.png", title, caption))
+        file = folder / f"{name}.png"
+        save(draw().figure, file)
+        written.append(Picture(name, title, caption, file))
 
     forecasts = {} if held_out is None else held_out.forecasts
     if CHOICES in forecasts:

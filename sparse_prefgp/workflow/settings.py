@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp import data
+from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_mode, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import (
@@ -33,7 +34,6 @@ from sparse_prefgp.workflow.model_names import (
     DEFAULT_KERNEL,
     ITEM_IN_TIME,
     PLAIN_APPROXIMATIONS,
-    SUMMED,
     ApproximationChoice,
     Candidate,
     EngineChoice,
@@ -182,7 +182,7 @@ class FitSettings:
     refit: bool = option(
         "After scoring, fit once more, to all duels, and keep that model.",
         default=False,
-        excludes="stream",
+        in_memory=True,
         panel=Panel.FITTING,
     )
     """Fit again on all duels after scoring."""
@@ -193,7 +193,7 @@ class FitSettings:
         default=1,
         least=1,
         most=10_000,
-        excludes="stream",
+        in_memory=True,
         panel=Panel.FITTING,
     )
     """Of `optimise`; a refit has one start, the fitted model."""
@@ -213,7 +213,7 @@ class FitSettings:
         "box (a tie says that two items are close) or margin-only (ties tell only how often duels "
         "are tied, and nothing of who is better).",
         default="box",
-        excludes="stream",
+        in_memory=True,
         panel=Panel.MODEL,
     )
     """What a tie tells: `box` or `margin-only`."""
@@ -229,26 +229,26 @@ class FitSettings:
         panel=Panel.MODEL,
     )
     """One margin, and the same cuts of grades, for all groups."""
-    tastes: bool = option(None, default=False, flag="person", excludes="stream")
+    tastes: bool = option(None, default=False, flag="person", in_memory=True)
     """Learn a taste of each person besides what all prefer."""
     taste: str | None = option(
         "Kernel of each person's own taste, in the words of --kernel; by default the stationary "
         "part of --kernel, or the linear one, and an effect of each item.",
         default=None,
         needs="tastes",
-        excludes="stream",
+        in_memory=True,
         panel=Panel.MODEL,
     )
     """Kernel of a taste by name; None is the stationary part of `kernel`, or the linear one, and
     `item`.
     """
-    dated: bool = option(None, default=False, flag="time", excludes="stream")
+    dated: bool = option(None, default=False, flag="time", in_memory=True)
     """Let the utilities of items move in time, unless the kernel says otherwise."""
     engine: str = option(
         "How inference is done: ep, laplace, laplace-logit (logistic noise), variational or "
         "power-ep:P. What auto compares is fitted by ep.",
         default=DEFAULT_ENGINE,
-        excludes="stream",
+        in_memory=True,
         panel=Panel.MODEL,
     )
     """Engine of inference, by name; with `laplace-logit` the noise variance is ignored."""
@@ -344,57 +344,45 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         self._check_kinds()
-        self._check_memory()
+        together.check(chunks=self.stream, **self._needing_memory())
         check_fields(self)
-        given = data.splits.says_itself(self.split)
         engine = EngineChoice.parse(self.engine)
-        if given and self.test_fraction not in (0.0, DEFAULT_SHARE):
-            raise ValueError(
-                f"The split {self.split!r} says itself what is held out, but a test fraction of "
-                f"{self.test_fraction} was asked for; leave one of them out."
-            )
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
         check_mode(self.mode)
-        if engine.name == "laplace-logit" and self.noise_variance != 0.5:
-            raise ValueError(
-                f"The noise variance {self.noise_variance} is ignored by the engine {engine}, "
-                "whose noise is logistic; leave it out, or use the engine laplace."
-            )
         if self.tie_model not in ("box", "margin-only"):
             raise ValueError(
                 f"There is no model of ties {self.tie_model!r}; choose box or margin-only."
             )
-        if self.tie_model != "box" and self.fixed_margin:
-            raise ValueError(
-                f"tie_model={self.tie_model!r} (--tie-model) finds the margin after the utilities, "
-                "but it was to be held (--fixed-margin); leave one of them out."
-            )
-        if engine.name == "laplace-logit" and self.noise_by_group:
-            raise ValueError(
-                f"Noise by group was asked for, but the engine {engine} has logistic noise, the "
-                "same for all; leave it out, or use the engine laplace."
-            )
         usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
-        if self.dated and self.is_automatic:
-            raise ValueError(
-                "Dates were given (--time), but auto compares kernels of which none moves in time; "
-                "leave auto out, or the dates."
-            )
         kernel = KernelChoice.parse(_named(self.kernel) or usual)
         alone = kernel.only_items
         default = "exact" if alone or kernel.finite_in_time else DEFAULT_APPROXIMATION
         approximation = ApproximationChoice.parse(_named(self.approximation) or default)
-        if alone and (approximation.needs_inducing or self.inducing is not None):
-            raise ValueError(
-                f"The kernel {kernel} leaves nothing for inducing inputs; use --approximation "
-                "exact, which has none, or a sum such as --kernel linear+item."
-            )
-        if self.inducing is not None and not approximation.needs_inducing:
-            asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"
-            raise ValueError(
-                f"The approximation {approximation} has no inducing inputs, but {asked} asked for; "
-                "leave their number out, or choose another approximation such as vfe."
-            )
+        called, inducing = f"the approximation {approximation}", approximation.needs_inducing
+        subset = self.gradients_kind == SUBSET and f"the gradients {self.gradients}"
+        together.check(
+            stated_split=data.splits.says_itself(self.split) and f"the split {self.split!r}",
+            test_fraction=self.test_fraction not in (0.0, DEFAULT_SHARE)
+            and f"the test fraction {self.test_fraction}",
+            logistic=engine.name == "laplace-logit" and f"the engine {engine}",
+            noise_variance=self.noise_variance != 0.5,
+            noise_by_group=self.noise_by_group,
+            margin_only=self.tie_model != "box",
+            fixed_margin=self.fixed_margin,
+            in_time=self.dated and self.is_automatic,
+            auto=self.is_automatic,
+            effects_of_items_alone=alone and f"the kernel {kernel}",
+            inducing=inducing and called,
+            no_inducing=not inducing and called,
+            inducing_variable=self.inducing is not None and f"--inducing {self.inducing}",
+            chunks=self.stream,
+            auto_inducing=share is not None,
+            blocks=approximation.name == "pitc" and called,
+            whole=not approximation.summed_over_duels and called,
+            gradients_of_a_subset=self.stream and subset,
+            sites=self.sites is not None,
+            scheduler=self.scheduler is not None,
+        )
         object.__setattr__(self, "inducing_share", share)
         object.__setattr__(self, "approximation_choice", approximation)
         object.__setattr__(self, "kernel_choice", kernel)
@@ -483,36 +471,20 @@ class FitSettings:
             if "int" in kinds and isinstance(value, float):
                 object.__setattr__(self, one.name, int(value))
 
-    def _check_memory(self) -> None:
-        """Refuse what needs all duels at once in a fit that may be in chunks unasked."""
-        if not self.stream:
-            return
+    def _needing_memory(self) -> dict[str, str]:
+        """Options that were given and need all duels at once, and what they are called."""
+        asked = {}
         for one in fields(self):
-            about = option_of(one)
-            if about.excludes != "stream":
-                continue
-            value, name = getattr(self, one.name), about.flag or one.name.replace("_", "-")
-            if not is_default(one, value):
-                raise ValueError(in_chunks_never(name if value is True else f"{name} {value}"))
+            about, value = option_of(one), getattr(self, one.name, None)
+            if about.in_memory and not is_default(one, value):
+                name = about.flag or one.name.replace("_", "-")
+                shown = "" if value is True else f" {value}"
+                asked[name.replace("-", "_")] = f"the option --{name}{shown}"
+        return asked
 
     def _check_stream(self) -> None:
         if not self.stream:
             return
-        if self.inducing_share is not None:
-            raise ValueError(in_chunks_never(f"inducing {self.inducing}"))
-        if self.is_automatic:
-            raise ValueError(in_chunks_never(AUTO))
-        approximation = self.approximation_choice
-        if approximation.name == "pitc":
-            raise ValueError(
-                f"fit does not read the blocks of {approximation} from a stream; read the duels "
-                "whole, or in Python give StreamedGP(duels, kernel, approximation=PITC(labels))."
-            )
-        if not approximation.summed_over_duels:
-            raise ValueError(
-                f"The approximation {approximation} needs all duels at once, which a stream never "
-                f"has; choose from {', '.join(SUMMED)}."
-            )
         if self.gradients_kind == CHUNKS and self.gradients != CHUNKS:
             raise ValueError(
                 f"The gradients {self.gradients!r} tell a number of rows, but chunks are of all "
@@ -524,11 +496,6 @@ class FitSettings:
             raise ValueError(
                 f"The gradients {self.gradients!r} are unknown; choose chunks, subset or "
                 "subset:ROWS."
-            )
-        if self.gradients_kind == SUBSET and self.noise_by_group:
-            raise ValueError(
-                f"The gradients {self.gradients} are those of a subset, which may lack some who "
-                "judge; leave them out, or the noise by group (--noise-by)."
             )
 
 
@@ -608,12 +575,11 @@ class CompareSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        given = isinstance(self.by, str) and data.splits.says_itself(self.by)
-        if given and self.folds != DEFAULT_FOLDS:
-            raise ValueError(
-                f"The split {self.by!r} says itself what is held out, in one fold, but "
-                f"{self.folds} folds were asked for; leave one of them out."
-            )
+        stated = isinstance(self.by, str) and data.splits.says_itself(self.by)
+        together.check(
+            stated_split=stated and f"the split {self.by!r}",
+            folds=self.folds != DEFAULT_FOLDS and f"{self.folds} folds",
+        )
 
     def of(self, candidate: Candidate) -> FitSettings:
         """Those of its fits."""
@@ -674,14 +640,6 @@ def settings_from(
 def is_auto(name: str | None) -> bool:
     """Whether a name is left to be chosen."""
     return name is not None and name.strip().lower() == AUTO
-
-
-def in_chunks_never(name: str) -> str:
-    """One sentence on an option that a fit in chunks cannot have."""
-    return (
-        f"The option {name} needs all duels in memory, which a fit in chunks never has; leave it "
-        "out, or leave out stream (and give one table in place of a folder)."
-    )
 
 
 def _named(name: str | None) -> str | None:

@@ -24,10 +24,6 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
         which another fit is writing; sites with a scheduler.
     """
     files = settings.sites_files
-    if files and settings.scheduler is not None:
-        raise ValueError(
-            "With a scheduler the sites stay in the memory of the workers; leave sites out."
-        )
     for path in files:
         if path.suffix != ".npy":
             raise ValueError(

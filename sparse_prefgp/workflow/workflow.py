@@ -15,16 +15,13 @@ import numpy as np
 
 from sparse_prefgp import analysis, learning, models
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
-from sparse_prefgp.analysis.verdicts import (
-    PREDICTOR_NAMES,
-    no_better_than_a_coin,
-    rows_in,
-    verdicts,
-)
+from sparse_prefgp.analysis.verdicts import no_better_than_a_coin
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.learning.notes import fit_notes, learned_from, notes_of
+from sparse_prefgp.support import together
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.words import some_of
+from sparse_prefgp.tell.report import Report, Section
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
 from sparse_prefgp.workflow.fit_metrics import (
     data_figures,
@@ -33,6 +30,7 @@ from sparse_prefgp.workflow.fit_metrics import (
     time_figures,
 )
 from sparse_prefgp.workflow.fit_sources import Sources
+from sparse_prefgp.workflow.fit_telling import answer_sections, fit_report
 from sparse_prefgp.workflow.folder import (
     FIT_STAGE,
     REFIT_STAGE,
@@ -68,7 +66,6 @@ from sparse_prefgp.workflow.reporting import (
 from sparse_prefgp.workflow.settings import (
     DEFAULT_SPLIT,
     FitSettings,
-    in_chunks_never,
     settings_from,
 )
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
@@ -167,35 +164,19 @@ class FitOutput:
         if self.streamed:
             self.model.close()
 
-    def __str__(self) -> str:
-        unit = self.figures.get("fit", {}).get("unit", "duel")
-        which = f"the fit to all {unit}s: " if "refit_fit" in self.figures else ""
-        lines: list[str] = []
-        if self.held_out is not None and self.held_out.of_sets:
-            for name, scores in self.scores.items():
-                lines += analysis.answers.lines_of(name, scores)
-        elif self.held_out is not None:
-            lines += self._lines_of_duels()
-        lines += [f"{which}{self.report.summary()}", learned_from(self.figures), *self.notes]
-        return "\n".join(filter(None, lines))
+    def report_of(self, ranking: analysis.ranking.Ranking | None = None) -> Report:
+        """All that there is to say, as `report.html` has it, without pictures.
 
-    def _lines_of_duels(self) -> list[str]:
-        """How well those that were held out are predicted; a lower score in nats is better."""
-        scores, found = self.scores, []
-        outcomes = self.figures.get("held_out_outcomes") or {}
-        one_won = " that one side won" if outcomes else ""
-        for name, label in rows_in(scores):
-            values = scores[name]
-            found.append(
-                f"{label}: {values['nlp_nats']:.4f} nats per duel, {values['accuracy']:.1%} right, "
-                f"of {values['duels']:,} held-out duels{one_won}"
-            )
-        for name, values in outcomes.items():
-            found.append(
-                f"{PREDICTOR_NAMES.get(name, name)}: {values['nlp_nats']:.4f} nats per win, tie or "
-                f"loss, {values['accuracy']:.1%} right, of {values['duels']:,} held-out duels"
-            )
-        return [*found, *verdicts(scores)]
+        :param ranking: what `rank` returned.
+        """
+        return fit_report(self.figures, ranking, notes=self.notes, data_rows=self.data)
+
+    def __str__(self) -> str:
+        unit = self.figures["fit"]["unit"]
+        which = f"the fit to all {unit}s: " if "refit_fit" in self.figures else ""
+        how = [f"{which}{self.report.summary()}", *filter(None, [learned_from(self.figures)])]
+        sections = [*answer_sections(self.figures, self.notes), Section(sentences=how)]
+        return "\n\n".join(map(str, sections))
 
 
 def fit(
@@ -488,8 +469,7 @@ def settings_of(
 def _check_page(html: bool, place: Path | None, settings: FitSettings) -> None:
     if html and place is None:
         raise ValueError("A report was asked for without a folder; give out, to write it to.")
-    if html and settings.stream:
-        raise ValueError(in_chunks_never("report"))
+    together.check(chunks=settings.stream, report=html)
 
 
 @contextmanager

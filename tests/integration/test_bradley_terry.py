@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from scipy import optimize, special
 
+from tests.together import apart, sentence
+
 pytest.importorskip("typer")
 
 from typer.testing import CliRunner
@@ -189,7 +191,7 @@ def test_every_command(folder: Path, tmp_path: Path) -> None:
     assert told["held_out"]["model"]["nlp_nats"] < coin - 0.05
     assert not (fitted / "pictures" / "relevance.png").exists()
     page = (fitted / "report.html").read_text(encoding="utf-8")
-    assert "those of the coin by" in page and "linear probit by" not in page
+    assert "than Bradley–Terry" in page and "linear probit by" not in page
     ranking = pd.read_csv(fitted / "ranking.csv")
     assert len(ranking) == N - 1 and not ranking["outside_range"].any()
     pairs, later = tmp_path / "pairs.csv", tmp_path / "later.csv"
@@ -273,7 +275,7 @@ def test_item_alone_is_exact_with_features_too() -> None:
     assert str(settings.approximation_choice) == "exact"
     assert str(FitSettings().approximation_choice) == "vfe"
     assert str(FitSettings().kernel_choice) == "linear+matern52"
-    with pytest.raises(ValueError, match="leaves nothing for inducing inputs"):
+    with pytest.raises(ValueError, match=apart("effects_of_items_alone", "inducing")):
         FitSettings(kernel="item", approximation="fitc")
 
 
@@ -295,12 +297,12 @@ def test_effects_of_pairs_need_no_features(folder: Path, tmp_path: Path, kernel:
         (("--split", "items"), ("'items' holds out items", "no features")),
         (("--kernel", "linear"), ("kernel linear looks at features", "none")),
         (("--kernel", "linear+item"), ("kernel linear+item looks at features",)),
-        (("--approximation", "vfe"), ("kernel item leaves nothing", "exact")),
-        (("--inducing", 5), ("kernel item leaves nothing",)),
-        (("--kernel", "auto"), ("nothing to compare",)),
-        (("--approximation", "auto"), ("nothing to compare",)),
+        (("--approximation", "vfe"), (sentence("effects_of_items_alone", "inducing"), "exact")),
+        (("--inducing", 5), (sentence("effects_of_items_alone", "inducing_variable"),)),
+        (("--kernel", "auto"), (sentence("comparison", "items_without_features"),)),
+        (("--approximation", "auto"), (sentence("comparison", "items_without_features"),)),
         (("--context", "day"), ("'day'", "tell no items apart", "item+linear")),
-        (("--stream",), ("no features", "leave out stream")),
+        (("--stream",), (sentence("chunks", "items_without_features"),)),
         (("--features", "height"), ("'height'",)),
     ],
 )
@@ -320,7 +322,7 @@ def test_what_makes_no_sense_in_python(folder: Path) -> None:
         spg.PreferenceGP(duels, gpflow.kernels.Matern52() + spg.ItemEffect())
     with pytest.raises(ValueError, match="no kernel was given"):
         spg.PreferenceGP(spg.Duels(np.eye(3), [0], [1]))
-    with pytest.raises(ValueError, match="nothing to compare"):
+    with pytest.raises(ValueError, match=apart("comparison", "items_without_features")):
         spg.compare(["linear"], duels)
     model = spg.PreferenceGP(duels)
     with pytest.raises(ValueError, match="no features to bound"):

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.together import sentence
+
 pytest.importorskip("typer")
 pytest.importorskip("pandas")
 
@@ -245,7 +247,10 @@ def refused(result: Any, *words: str) -> None:
         (("--approximation", "subset"), ("subset", "whole number")),
         (("--approximation", "subset:5000"), ("subset:5000", "72")),
         (("--approximation", "vfe:3"), ("takes no number",)),
-        (("--approximation", "exact", "--inducing", "4"), ("exact", "no inducing inputs")),
+        (
+            ("--approximation", "exact", "--inducing", "4"),
+            ("exact", sentence("no_inducing", "inducing_variable")),
+        ),
         (("--kernel", "matern5"), ("'matern5'", "did you mean matern52")),
         (("--kernel", "linear+"), ("a kernel is missing", "character 8")),
         (("--kernel", "se+se"), ("se twice",)),

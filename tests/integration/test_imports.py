@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 # From the bottom up: a room may import from those before it, and from itself.
 ROOMS = (
     "support",
+    "tell",
     "data",
     "io",
     "factors",

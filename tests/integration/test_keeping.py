@@ -48,7 +48,7 @@ def metrics(out: Path) -> dict[str, Any]:
 
 RANK = "sparse_prefgp.analysis.ranking.rank"
 DRAW = "sparse_prefgp.workflow.folder.write_pictures"
-RENDER = "sparse_prefgp.workflow.folder.render_report"
+RENDER = "sparse_prefgp.workflow.folder.as_html"
 
 
 @pytest.mark.slow

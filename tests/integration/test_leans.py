@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.together import sentence
+
 pytest.importorskip("pandas")
 pytest.importorskip("typer")
 
@@ -210,7 +212,10 @@ def test_read_in_chunks(folder: Path) -> None:
     assert again["noise_ratios"]["groups"] == again["leans"][0]["groups"] == 3
     words = ("fit", "--items", folder / "items.csv", "--duels", parts, "--covariate", "shown_first")
     for more, text in (
-        (("--noise-by", "judge", "--gradients", "subset", "--stream"), "may lack some who judge"),
+        (
+            ("--noise-by", "judge", "--gradients", "subset", "--stream"),
+            sentence("gradients_of_a_subset", "noise_by_group"),
+        ),
         (("--lean-by", "nobody"), "has no column 'nobody'"),
     ):
         result = CliRunner().invoke(app, [str(x) for x in (*words, *more, "--out", folder / "no")])

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from tests.together import sentence
+
 pytest.importorskip("typer")
 pytest.importorskip("pandas")
 
@@ -444,10 +446,11 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,test\ni0,i1,0\ni1,i2,0\n"),
     ),
     "held out by a column, and a share": Case(
-        FIT + " --split given:test --test-fraction 0.5", ("says itself", "0.5")
+        FIT + " --split given:test --test-fraction 0.5",
+        (sentence("stated_split", "test_fraction"), "0.5"),
     ),
     "held out by a column, and folds": Case(
-        SELECT + " --split given:test --folds 3", ("says itself", "3 folds")
+        SELECT + " --split given:test --folds 3", (sentence("stated_split", "folds"), "3 folds")
     ),
     "only ids, items held out": Case(FIT + " --split items", ("no features",), only_ids),
     "only ids, groups of items held out": Case(
@@ -460,8 +463,12 @@ CASES: dict[str, Case] = {
     ),
     "no items, a kernel on features": Case(ALONE + " --kernel se", ("se looks at features",)),
     "no items, inducing inputs": Case(ALONE + " --approximation vfe", ("exact",)),
-    "no items, a number of inducing inputs": Case(ALONE + " --inducing 3", ("leaves nothing",)),
-    "no items, kernels to compare": Case(ALONE + " --kernel auto", ("nothing to compare",)),
+    "no items, a number of inducing inputs": Case(
+        ALONE + " --inducing 3", (sentence("effects_of_items_alone", "inducing_variable"),)
+    ),
+    "no items, kernels to compare": Case(
+        ALONE + " --kernel auto", (sentence("comparison", "items_without_features"),)
+    ),
     "no items, a context": Case(
         ALONE + " --context surface",
         ("'surface'", "tell no items apart", "item+linear"),
@@ -470,14 +477,18 @@ CASES: dict[str, Case] = {
     "no items, a feature": Case(
         ALONE + " --features height", ("'height'", "only ids are known", "--items items.csv")
     ),
-    "no items, in chunks": Case(ALONE + " --stream", ("no features", "leave out stream")),
+    "no items, in chunks": Case(
+        ALONE + " --stream", ("without features", sentence("chunks", "items_without_features"))
+    ),
     "no items, a winner missing": Case(
         ALONE, ("missing winner",), write("duels.csv", "winner,loser\ni0,i1\n,i2\n")
     ),
     "no items, an item with itself": Case(
         ALONE, ("with itself",), write("duels.csv", "winner,loser\ni0,i1\ni2,i2\n")
     ),
-    "select without features": Case(SELECT, ("nothing to compare",), only_ids),
+    "select without features": Case(
+        SELECT, (sentence("comparison", "items_without_features"),), only_ids
+    ),
     "an id as the only feature": Case(
         FIT,
         ("player_id", "--kernel linear+matern52+item"),
@@ -535,7 +546,7 @@ CASES: dict[str, Case] = {
     ),
     "tie model of nobody": Case(FIT + " --tie-model coin", ("'coin'", "box or margin-only")),
     "ties that tell only the margin without any": Case(
-        FIT + " --tie-model margin-only", ("about ties", "the duels have none")
+        FIT + " --tie-model margin-only", (sentence("margin_only", "duels_without_ties"),)
     ),
     "grade of no column": Case(FIT + " --grade how", ("duels.csv has no column 'how'",)),
     "grade among no levels": Case(
@@ -555,14 +566,15 @@ CASES: dict[str, Case] = {
     ),
     "levels not symmetric": Case(FIT + " --grade how --grades=-1,0,1,2", ("not symmetric",)),
     "a margin held, and found afterwards": Case(
-        FIT + " --tie-model margin-only --fixed-margin", ("margin-only", "--fixed-margin")
+        FIT + " --tie-model margin-only --fixed-margin",
+        (sentence("margin_only", "fixed_margin"), "--fixed-margin"),
     ),
     "grades and ties": Case(
         FIT + " --grade how",
         ("'tie'", "'how'", "leave one of them out"),
         write("duels.csv", "winner,loser,how,tie\ni1,i2,1,0\n"),
     ),
-    "grades of a model without": Case(EVALUATE + " --grade how", ("has learned from none",)),
+    "grades of a model without": Case(EVALUATE + " --grade how", (sentence("grade", "no_grades"),)),
     "item column of no table": Case(FIT + " --item player", ("'player'", "items.csv", "--item")),
     "item column with a gap": Case(
         FIT + " --item player",
@@ -573,13 +585,14 @@ CASES: dict[str, Case] = {
         ),
     ),
     "ranked at a context of a model without": Case(
-        RANK + " --at surface=clay", ("knows no contexts", "surface=clay", "--at")
+        RANK + " --at surface=clay", (sentence("context", "no_contexts"), "surface=clay", "--at")
     ),
     "asked in a context of a model without": Case(
         SUGGEST + " --at surface=clay", ("surface=clay", "--at")
     ),
     "explained in a context of a model without": Case(
-        EXPLAIN + " --first i0 --second i1 --at surface=clay", ("knows no contexts", "--at")
+        EXPLAIN + " --first i0 --second i1 --at surface=clay",
+        (sentence("context", "no_contexts"), "--at"),
     ),
     "weight of no column": Case(FIT + " --weight worth", ("duels.csv has no column 'worth'",)),
     "weight below zero": Case(
@@ -632,7 +645,8 @@ CASES: dict[str, Case] = {
         PARTS + " --noise-by judge", ("no column 'judge', where judges",), parts(side=[1.0, 1.0])
     ),
     "noise by judge from a subset": Case(
-        PARTS + " --noise-by judge --gradients subset", ("subset", "may lack some who judge")
+        PARTS + " --noise-by judge --gradients subset",
+        ("subset", sentence("gradients_of_a_subset", "noise_by_group")),
     ),
     "lean of nobody": Case(
         FIT + " --covariate side --lean-by judge",
@@ -656,7 +670,7 @@ CASES: dict[str, Case] = {
     ),
     "select with ties": Case(
         SELECT,
-        ("2 of the duels are ties", "leave them out"),
+        (sentence("comparison", "ties"),),
         write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\ni3,i4,0\n"),
     ),
     # Choices and rankings.
@@ -758,18 +772,18 @@ CASES: dict[str, Case] = {
     "none of these that is an item": Case(CHOICES + " --none i1", ("'i1'", "has as an item")),
     "weights of choices below 1": Case(
         CHOICES + " --weight worth --kernel linear",
-        ("counts as 0.5", "whole numbers"),
+        (sentence("sets", "shares_of_answers"), "whole numbers"),
         write("choices.csv", "worth," + THREE.replace("\n", "\n0.5,")),
     ),
     "logistic noise of choices": Case(
         CHOICES + " --engine laplace-logit --kernel linear",
-        ("logistic noise", "share normal noise"),
+        ("logistic noise", sentence("sets", "logistic")),
         write("choices.csv", THREE),
     ),
     "laplace of best and worst at once": Case(
         "fit --out {}/new --items {}/items.csv --best-worst {}/choices.csv --at-once "
         "--engine laplace --kernel linear",
-        ("noise of each row's own", "ParallelEP()"),
+        (sentence("best_and_worst_at_once", "own_noise")),
         write("choices.csv", FOUR),
     ),
     "margin of choices": Case(
@@ -806,7 +820,9 @@ CASES: dict[str, Case] = {
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
     "kernel of pairs in a product": Case(FIT + " --kernel se*pair", ("inside a product",)),
-    "kernel of pairs in a stream": Case(PARTS + " --kernel se+pair", ("no PairEffect",), parts()),
+    "kernel of pairs in a stream": Case(
+        PARTS + " --kernel se+pair", (sentence("streamed", "pair_effects"),), parts()
+    ),
     "kernel with a bracket open": Case(
         FIT + " --kernel linear+(se", ("'linear+(se'", "character 8", "not closed")
     ),
@@ -838,7 +854,8 @@ CASES: dict[str, Case] = {
         FIT + " --kernel projected(matern52,many)", ("'many'", "number of directions")
     ),
     "kernel in time without dates": Case(
-        FIT + " --kernel item-in-time(wiener)", ("nobody knows when", "--time")
+        FIT + " --kernel item-in-time(wiener)",
+        (sentence("in_time", "duels_without_dates"), "--time"),
     ),
     "dates that are not there": Case(FIT + " --time when", ("no column 'when'",)),
     "dates in another form": Case(
@@ -852,21 +869,25 @@ CASES: dict[str, Case] = {
         ("'2020-01-31T10:00Z' with a time zone in row 3", "without one in row 2"),
         dated("2020-01-30 2020-01-31T10:00Z"),
     ),
-    "scores ahead of what does not move": Case(EVALUATE + " --ahead", ("do not move in time",)),
-    "dates of what does not move": Case(EVALUATE + " --time day", ("do not move in time",)),
-    "a filter of what does not move": Case(UPDATE + " --filter", ("do not move in time",)),
+    "scores ahead of what does not move": Case(
+        EVALUATE + " --ahead", (sentence("still", "ahead"),)
+    ),
+    "dates of what does not move": Case(EVALUATE + " --time day", (sentence("still", "dates"),)),
+    "a filter of what does not move": Case(
+        UPDATE + " --filter", (sentence("still", "in_one_pass"),)
+    ),
     "a prediction at a date of what does not move": Case(
         PREDICT + " --at date=2020-01-31", ("is no date of utilities that move",)
     ),
     "trajectories of what does not move": Case(
-        "trajectories --model {}/fitted --item i1", ("do not move in time",)
+        "trajectories --model {}/fitted --item i1", (sentence("still", "trajectories"),)
     ),
     "trajectories drawn to another kind of file": Case(
         "trajectories --model {}/fitted --picture {}/who.txt", (".png",)
     ),
-    "dates of a stream": Case(PARTS + " --time day", ("option time needs all duels",), parts()),
+    "dates of a stream": Case(PARTS + " --time day", (sentence("chunks", "time"),), parts()),
     "dates with tastes": Case(
-        FIT + " --time day --person winner", ("leave out the dates",), dated("2020-01-30")
+        FIT + " --time day --person winner", (sentence("in_time", "tastes"),), dated("2020-01-30")
     ),
     "a random split in time": Case(
         FIT + " --time day --split group:day",
@@ -922,7 +943,8 @@ CASES: dict[str, Case] = {
     ),
     "inducing inputs by no share": Case(FIT + " --inducing auto:", ("'auto:'", "auto:0.1")),
     "a number to be found for nothing": Case(
-        FIT + " --approximation exact --inducing auto", ("exact has no inducing inputs",)
+        FIT + " --approximation exact --inducing auto",
+        (sentence("no_inducing", "inducing_variable"),),
     ),
     "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "leave the mode out")),
     "mode of earlier versions": Case(FIT + " --mode alternated", ("leave the mode out",)),
@@ -1024,11 +1046,14 @@ CASES: dict[str, Case] = {
     "evaluate nobody": Case(EVALUATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
     "evaluate in blocks of no blocks": Case(
         EVALUATE + " --blocks judge",
-        ("no blocks that were given", "'judge'", "--blocks"),
+        (sentence("block", "no_labels"), "'judge'", "--blocks"),
         write("new.csv", "winner,loser,judge\ni0,i1,ann\n"),
     ),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
-    "suggest magic": Case(SUGGEST + " --score hallucination --pairs {}/pairs.csv", ("itself",)),
+    "suggest magic": Case(
+        SUGGEST + " --score hallucination --pairs {}/pairs.csv",
+        (sentence("hallucination", "pairs"),),
+    ),
     "suggest too many": Case(SUGGEST + " --batch 67", ("batch is 67", "only 66 pairs")),
     "suggest sets larger than all": Case(SUGGEST + " --set-size 99", ("set_size is 99", "differ")),
     "suggest sets of the likely best": Case(
@@ -1057,14 +1082,14 @@ CASES: dict[str, Case] = {
     "explain nobody": Case(EXPLAIN + " --first i0 --second i99", ("'i99'",)),
     "predict for judges of one noise": Case(
         PREDICT + " --noise-by judge",
-        ("one noise for all",),
+        (sentence("groups", "one_noise"),),
         write("pairs.csv", "first,second,judge\ni0,i1,ann\n"),
     ),
     "evaluate only ties": Case(
         EVALUATE, ("All duels are ties",), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
     ),
     "update with ties without a margin": Case(
-        UPDATE, ("need a margin",), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
+        UPDATE, (sentence("ties", "no_margin"),), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
     ),
     "rank by the median": Case(RANK + " --order median", ("'median'", "mean or lower")),
     "rank items with a million duels": Case(
@@ -1240,19 +1265,21 @@ CASES: dict[str, Case] = {
     ),
     "no column of people": Case(FIT + " --person whose", ("duels.csv has no column 'whose'",)),
     "people in chunks": Case(
-        PARTS + " --person judge", ("person needs all duels in memory",), parts(judge=["a", "b"])
+        PARTS + " --person judge", (sentence("chunks", "person"),), parts(judge=["a", "b"])
     ),
     "too much of a person": Case(
         FIT + " --person who --kernel se --approximation vfe",
         ("The person 'ann'", "distinct duels between", "GiB each", "5,000 are the most"),
         lambda f: (many_items(f, 12_000), of_people(*["ann"] * 999, "bo")(f)),
     ),
-    "a person for one utility": Case(PREDICT + " --person ann", ("one utility for all",)),
+    "a person for one utility": Case(
+        PREDICT + " --person ann", (sentence("one_utility", "people"),)
+    ),
     "somebody new for one utility": Case(
-        "meet --model {}/fitted --duels {}/new.csv", ("one utility for all",)
+        "meet --model {}/fitted --duels {}/new.csv", (sentence("one_utility", "people"),)
     ),
     "new duels of people": Case(
-        UPDATE + " --person who", ("duels of the model are nobody's", "'who'", "fit --person")
+        UPDATE + " --person who", (sentence("person_column", "duels_of_nobody"), "'who'")
     ),
     "new people of nobody's duels": Case(
         UPDATE + " --people {}/people.csv",

@@ -172,7 +172,7 @@ def test_wheel_has_the_package_and_nothing_else(distributions: tuple[Path, Path]
         for path in (ROOT / "sparse_prefgp").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"sparse_prefgp/py.typed", "sparse_prefgp/workflow/templates/fit_report.html"} <= ours
+    assert {"sparse_prefgp/py.typed", "sparse_prefgp/tell/templates/page.html"} <= ours
     about = {name for name in names if name.startswith(f"sparse_prefgp-{version}.dist-info/")}
     assert names - about == {*ours, "sparse_prefgp_command.py"}
     assert {name.partition("/")[2] for name in about} == {

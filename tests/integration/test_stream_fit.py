@@ -16,6 +16,7 @@ from sparse_prefgp.cli.app import app
 from sparse_prefgp.workflow.folder import CHECKPOINTS
 from tests.cases import assert_same_scores
 from tests.killing import kill_after, run_whole
+from tests.together import sentence
 from tests.tolerances import SAME_OPTIMUM
 
 N, T = 60, 1500
@@ -131,8 +132,8 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         ([], "Give one of duels"),
         (["--items", "{}/items.csv"], "Give one of duels"),
         (["--items", "{}/items.csv", "--duels", "{}/none.csv"], "does not exist"),
-        (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "are rows with 1 in a column tie"),
-        (["--duels", "{}/ids", "--report"], "give one table in place of a folder"),
+        (["--duels", "{}/wide.parquet", "--ties", "t.csv"], sentence("chunks", "ties_table")),
+        (["--duels", "{}/ids", "--report"], sentence("chunks", "report")),
         (["--duels", "{}/wide.parquet", "--weight", "no"], "has no column 'no'"),
         (
             ["--duels", "{}/wide.parquet", "--noise-by", "who"],
@@ -144,11 +145,14 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--sites", "s.txt"], "is not a .npy file"),
         (
             ["--duels", "{}/wide.parquet", "--split", "items"],
-            "The option split items needs all duels",
+            sentence("chunks", "split"),
         ),
-        (["--duels", "{}/wide.parquet", "--engine", "laplace"], "--engine and --stream were both"),
-        (["--duels", "{}/wide.parquet", "--approximation", "exact"], "needs all duels at once"),
-        (["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"], "choose from vfe"),
+        (["--duels", "{}/wide.parquet", "--engine", "laplace"], sentence("chunks", "engine")),
+        (["--duels", "{}/wide.parquet", "--approximation", "exact"], sentence("chunks", "whole")),
+        (
+            ["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"],
+            sentence("chunks", "whole"),
+        ),
         (["--duels", "{}/wide.parquet", "--gradients", "some"], "are unknown; choose chunks"),
         (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
         (["--duels", "{}/wide.parquet", "--polish", "3"], "--polish was given without --gradients"),

@@ -1,52 +1,41 @@
-"""The report as one HTML file that needs nothing else: no network, no script, no other file."""
+"""The report of a study: its sections."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparse_prefgp.lab.report.reading import Results
-from sparse_prefgp.lab.report.tables import ReportTable
 from sparse_prefgp.lab.report.vocabulary import GROUPS
-from sparse_prefgp.workflow.pages import embedded, page_template
+from sparse_prefgp.support.words import counted
+from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
+from sparse_prefgp.tell.tables import Table, facts_table
 
 FAILURES_SHOWN = 40
 DIGITS_OF_FINGERPRINT = 12
 
 
 class SavedFigure(NamedTuple):
-    """A figure in a file, with its words."""
+    """A figure of a family of metrics."""
 
-    file: Path
-    """A PNG."""
     group: str
-    title: str
-    caption: str
+    picture: Picture
 
 
-class Section(NamedTuple):
-    """A family of metrics: its figures and its tables."""
-
-    title: str
-    figures: list[dict[str, str]]
-    tables: list[ReportTable]
-
-
-def render_page(
+def page_of(
     results: Results,
     *,
     title: str,
     summary: Sequence[str],
     notes: Sequence[str],
-    first: Sequence[ReportTable],
-    tables: Mapping[str, Sequence[ReportTable]],
-    last: Sequence[ReportTable],
+    first: Sequence[Table],
+    tables: Mapping[str, Sequence[Table]],
+    last: Sequence[Table],
     figures: Sequence[SavedFigure],
-) -> str:
-    """The text of the page, everything escaped and embedded.
+) -> Report:
+    """All that a study says.
 
     :param results: what is reported.
     :param title: of the page.
@@ -56,34 +45,35 @@ def render_page(
     :param tables: those of each family of metrics.
     :param last: tables for the end: exponents and all pairs.
     :param figures: in the order to show them.
-    :raises ModuleNotFoundError: jinja2 is not installed.
-    :raises OSError: a figure cannot be read.
     """
-    template = page_template("ablation_report.html")
     groups = list(dict.fromkeys([*GROUPS, *tables, *(figure.group for figure in figures)]))
+    reasons = failure_rows(results)[:FAILURES_SHOWN]
+    failed = [f"{counted(len(results.failures), 'run')} failed."] if reasons else []
+    why = [f"Failed: {reason} ({runs})" for reason, runs in reasons]
     sections = [
-        Section(
-            GROUPS.get(group, group),
-            [embedded(f.file, f.title, f.caption) for f in figures if f.group == group],
-            [table for table in tables.get(group, ()) if not table.is_empty],
-        )
-        for group in groups
+        Section(sentences=summary),
+        Section("Before you rely on this", failed, [*why, *notes]),
+        Section(tables=_with_rows(first)),
+        *(
+            Section(
+                GROUPS.get(group, group),
+                tables=_with_rows(tables.get(group, ())),
+                pictures=[figure.picture for figure in figures if figure.group == group],
+            )
+            for group in groups
+        ),
+        Section("Exponents and pairs", tables=_with_rows(last)),
     ]
-    return template.render(
-        title=title,
-        subtitle=_subtitle(results),
-        summary=summary,
-        notes=notes,
-        failures=failure_rows(results)[:FAILURES_SHOWN],
-        failed=len(results.failures),
-        first=[table for table in first if not table.is_empty],
-        sections=[section for section in sections if section.figures or section.tables],
-        last=[table for table in last if not table.is_empty],
-        studies=[
-            (study.title, _study_rows(results, study.name), _configuration(study.configuration))
-            for study in results.studies
-        ],
-    )
+    for study in results.studies:
+        rows = facts_table("", _study_rows(results, study.name))
+        sections.append(Section(f"What was run: {study.title}", tables=[rows]))
+        whole = _configuration(study.configuration)
+        sections.append(Section("The whole configuration", code=whole, folded=True))
+    return Report(title, _subtitle(results), sections_of(sections))
+
+
+def _with_rows(tables: Sequence[Table]) -> list[Table]:
+    return [table for table in tables if not table.is_empty]
 
 
 def failure_rows(results: Results) -> list[tuple[str, str]]:

@@ -1,10 +1,9 @@
-"""Tables of a report, each in LaTeX (booktabs) and in Markdown."""
+"""Tables of a report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sparse_prefgp.lab.layout import HIGHER, LOWER, NEITHER
 from sparse_prefgp.lab.report.methods import Arrangement, Key, Method
@@ -21,123 +20,40 @@ from sparse_prefgp.lab.report.statistics import (
     points_of,
 )
 from sparse_prefgp.lab.report.vocabulary import ReportedMetric
+from sparse_prefgp.tell.tables import RAISED, Cell, Column, Table, digits
 
-LARGE, SMALL = 1e6, 1e-3  # outside, numbers are written with a power of ten
-MOST_DECIMALS = 5
-ROUNDED = 1e-12  # an error that is smaller by so much is none
 MEANING = "Mean ± standard error over paired seeds"
 BOLD = "bold: the best and what is within one paired standard error of it"
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "–": "--",
-    "×": r"$\times$",
-    "\u00a0": "~",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-}
-_LATEX |= {
-    raised: f"$^{{{plain}}}$" for raised, plain in zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True)
-}
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+Rows = Sequence[tuple[str, Sequence[Cell]]]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A number with its error, or a text."""
+def named_table(
+    name: str,
+    title: str,
+    caption: str,
+    headings: Sequence[str],
+    parts: Iterable[tuple[str, Rows]],
+) -> Table:
+    """A table of named rows, as a report has them.
 
-    mean: float = math.nan
-    error: float = math.nan
-    best: bool = False
-    """In bold."""
-    alone: bool = False
-    """A mean over fewer seeds."""
-    text: str = ""
-
-    @property
-    def plain(self) -> str:
-        """As it is read on a screen; a dash where there is no number."""
-        return self.text or self._written(" ± ", "−", "{} × 10{}") + ("*" if self.alone else "")
-
-    @property
-    def markdown(self) -> str:
-        text = self.plain.replace("|", "\\|").replace("*", "\\*")
-        return f"**{text}**" if self.best else text
-
-    @property
-    def latex(self) -> str:
-        if self.text:
-            return latex_text(self.text)
-        if not math.isfinite(self.mean):
-            return "--"
-        body = self._written(r" \pm ", "-", r"{} \times 10^{{{}}}")
-        mark = r"^{*}" if self.alone else ""
-        return f"$\\mathbf{{{body}}}{mark}$" if self.best else f"${body}{mark}$"
-
-    def _written(self, plus_minus: str, minus: str, power: str) -> str:
-        if not math.isfinite(self.mean):
-            return "–"
-        mean, error, exponent = digits(self.mean, self.error)
-        body = mean.replace("-", minus) + (f"{plus_minus}{error}" if error else "")
-        if exponent is None:
-            return body
-        raised = str(exponent) if "^" in power else str(exponent).translate(_RAISED)
-        return power.format(f"({body})" if error else body, raised)
+    :param headings: the first is that of the names.
+    :param parts: with their headings.
+    """
+    columns = [Column(str(i), heading, left=not i) for i, heading in enumerate(headings)]
+    blocks = [
+        (
+            where,
+            [
+                {"0": label, **{str(i): cell for i, cell in enumerate(cells, 1)}}
+                for label, cells in rows
+            ],
+        )
+        for where, rows in parts
+    ]
+    return Table(name, title, columns, caption=caption, parts=blocks)
 
 
-@dataclass(frozen=True)
-class ReportTable:
-    """A table for people."""
-
-    name: str
-    """Of its files."""
-    title: str
-    caption: str
-    columns: tuple[str, ...]
-    """Headings, the first of the names."""
-    blocks: tuple[tuple[str, tuple[tuple[str, tuple[Cell, ...]], ...]], ...]
-    """Heading of a part of the table, empty for none, and its rows of a name and cells."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(rows for _, rows in self.blocks)
-
-
-def digits(mean: float, error: float) -> tuple[str, str, int | None]:
-    """A mean and its error, two digits of the error; "" without one; a power of ten or None."""
-    exponent = None
-    if error < ROUNDED * abs(mean):
-        error = 0.0
-    size = max(abs(mean), error if error > 0.0 else 0.0)
-    if size and not SMALL <= size < LARGE:
-        exponent = math.floor(math.log10(size))
-        mean, error = mean / 10.0**exponent, error / 10.0**exponent
-    known = math.isfinite(error)
-    if known and error > 0.0:
-        decimals = 1 - math.floor(math.log10(error))
-    elif mean:
-        decimals = 3 - math.floor(math.log10(abs(mean)))
-    else:
-        decimals = 0
-    decimals = min(max(decimals, 0), MOST_DECIMALS)
-    shown = (f"{error:.{decimals}f}" if error > 0.0 else "0") if known else ""
-    return f"{mean:z.{decimals}f}", shown, exponent
-
-
-def metric_table(arrangement: Arrangement, metric: ReportedMetric) -> ReportTable:
+def metric_table(arrangement: Arrangement, metric: ReportedMetric) -> Table:
     """A metric: rows are methods, columns m, parts the data sets; those without m come last."""
     points = {point.key: point for point in points_of(arrangement, metric)}
     ms: list[int | None] = [*sorted({key.m for key in points if key.m is not None})]
@@ -160,16 +76,16 @@ def metric_table(arrangement: Arrangement, metric: ReportedMetric) -> ReportTabl
             cells = tuple(_cell(points.get(key), metric, key in best) for key in keys_of_row)
             rows.append((method.label, cells))
         blocks.append((panel.label, tuple(rows)))
-    return ReportTable(
+    return named_table(
         metric.name,
         _sentence_case(metric.axis),
         f"{MEANING}{_direction(metric)}{_bold(metric)}{_legend(points.values())}.",
         columns,
-        _named_blocks(blocks),
+        blocks,
     )
 
 
-def summary_table(arrangement: Arrangement, metrics: Sequence[ReportedMetric]) -> ReportTable:
+def summary_table(arrangement: Arrangement, metrics: Sequence[ReportedMetric]) -> Table:
     """Some metrics of every method, at the largest m that methods share."""
     points = {
         metric: {point.key: point for point in points_of(arrangement, metric)} for metric in metrics
@@ -193,18 +109,18 @@ def summary_table(arrangement: Arrangement, metrics: Sequence[ReportedMetric]) -
             ]
             rows.append((method.label, (Cell(text="–" if m is None else f"{m:,}"), *cells)))
         blocks.append((panel.label, tuple(rows)))
-    return ReportTable(
+    return named_table(
         "summary",
         "At the largest m that all methods with inducing inputs have",
         f"{MEANING}; {BOLD}, a coin apart{_legend(used)}.",
         ("method", "m", *(f"{metric.axis}{_arrow(metric)}" for metric in metrics)),
-        _named_blocks(blocks),
+        blocks,
     )
 
 
 def difference_table(
     rows: Sequence[Difference], first: Method, second: Method, name: str = "comparison"
-) -> ReportTable:
+) -> Table:
     """A paired comparison of two methods, a part for each metric."""
     blocks = []
     for metric in dict.fromkeys(row.metric for row in rows):
@@ -224,21 +140,21 @@ def difference_table(
             if row.metric == metric
         ]
         blocks.append((f"{metric.axis}{_direction(metric)}", tuple(own)))
-    return ReportTable(
+    return named_table(
         name,
         f"{first.label} less {second.label}",
         "Mean difference ± standard error over the seeds that both have, with its "
         f"{100 * LEVEL:.0f} % t interval; wins and losses are of {first.label}. Splits drawn from "
         "the same duels overlap, which makes intervals somewhat too narrow.",
         ("data", "m", "difference", "interval", "pairs", "won:lost", "seeds without partner"),
-        tuple(blocks),
+        blocks,
     )
 
 
-def pairs_table(arrangement: Arrangement, metric: ReportedMetric) -> ReportTable:
+def pairs_table(arrangement: Arrangement, metric: ReportedMetric) -> Table:
     """Every two methods by one metric, at the largest m they share: row less column."""
     methods = [method for method in arrangement.methods if arrangement.has(metric, method)]
-    blocks: dict[str, list[tuple[str, tuple[Cell, ...]]]] = {}
+    blocks: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
     for first in methods:
         found = [
             {row.where: row for row in at_largest_m(_compared(arrangement, metric, first, second))}
@@ -249,18 +165,18 @@ def pairs_table(arrangement: Arrangement, metric: ReportedMetric) -> ReportTable
             if any(rows):
                 cells = tuple(Cell() if row is None else _difference_cell(row) for row in rows)
                 blocks.setdefault(panel.label, []).append((first.label, cells))
-    return ReportTable(
+    return named_table(
         "pairs",
         f"Every two methods: {metric.axis}",
         f"Row less column at the largest m that both have, mean ± standard error of the paired "
         f"differences{_direction(metric)}; bold: the {100 * LEVEL:.0f} % t interval lies on the "
         "side of the row.",
         ("method", *(f"less {method.label}" for method in methods)),
-        _named_blocks([(where, tuple(own)) for where, own in blocks.items()]),
+        blocks.items(),
     )
 
 
-def exponent_table(exponents: Sequence[Exponent]) -> ReportTable:
+def exponent_table(exponents: Sequence[Exponent]) -> Table:
     """Fitted exponents of cost."""
     blocks = []
     for metric in dict.fromkeys(exponent.metric for exponent in exponents):
@@ -280,59 +196,14 @@ def exponent_table(exponents: Sequence[Exponent]) -> ReportTable:
             if exponent.metric == metric
         ]
         blocks.append((metric.axis, tuple(rows)))
-    return ReportTable(
+    return named_table(
         "exponents",
         "Fitted exponents of cost",
         "Slopes of least squares on log-log axes ± standard error. Where a fixed cost weighs, the "
         "exponent is below that of large sizes.",
         ("method", "data", "in", "at", "exponent", "range", "points"),
-        tuple(blocks),
+        blocks,
     )
-
-
-def to_markdown(table: ReportTable) -> str:
-    """Title, caption and table; parts have a row of their own."""
-    heads = [heading.replace("|", "\\|") for heading in table.columns]
-    lines = [
-        f"**{table.title}.** {table.caption}",
-        "",
-        f"| {' | '.join(heads)} |",
-        f"|---|{'---:|' * (len(heads) - 1)}",
-    ]
-    for heading, rows in table.blocks:
-        if heading:
-            lines.append(f"| *{_markdown_text(heading)}* |{' |' * (len(heads) - 1)}")
-        for name, cells in rows:
-            lines.append(f"| {_markdown_text(name)} | {' | '.join(c.markdown for c in cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def to_latex(table: ReportTable, comment: str = "") -> str:
-    """A `table` environment to \\input; it needs the package booktabs."""
-    width = len(table.columns)
-    lines = [f"% {line}" for line in comment.splitlines()]
-    lines += [
-        r"\begin{table}",
-        r"\centering",
-        f"\\caption{{{latex_text(table.title)}. {latex_text(table.caption)}}}",
-        f"\\label{{tab:{table.name.replace('_', '-')}}}",
-        f"\\begin{{tabular}}{{l{'r' * (width - 1)}}}",
-        r"\toprule",
-        " & ".join(map(latex_text, table.columns)) + r" \\",
-    ]
-    for heading, rows in table.blocks:
-        lines.append(r"\midrule")
-        if heading:
-            lines.append(f"\\multicolumn{{{width}}}{{l}}{{\\emph{{{latex_text(heading)}}}}} \\\\")
-        for name, cells in rows:
-            lines.append(" & ".join([latex_text(name), *(c.latex for c in cells)]) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
-
-
-def latex_text(text: str) -> str:
-    """Text in which no character has a meaning of LaTeX's own."""
-    return "".join(_LATEX.get(character, character) for character in text)
 
 
 def _best(
@@ -389,7 +260,7 @@ def _interval(row: Difference, metric: ReportedMetric) -> str:
     )
     if exponent is None:
         return f"{low_text} to {high_text}"
-    return f"({low_text} to {high_text}) × 10{str(exponent).translate(_RAISED)}"
+    return f"({low_text} to {high_text}) × 10{str(exponent).translate(RAISED)}"
 
 
 def _ms(ms: tuple[int | None, int | None]) -> str:
@@ -414,17 +285,5 @@ def _legend(points: Iterable[CurvePoint]) -> str:
     return "; *: over fewer seeds than the others" if alone else ""
 
 
-def _named_blocks(
-    blocks: Sequence[tuple[str, tuple[tuple[str, tuple[Cell, ...]], ...]]],
-) -> tuple[tuple[str, tuple[tuple[str, tuple[Cell, ...]], ...]], ...]:
-    return tuple((heading, rows) for heading, rows in blocks if rows)
-
-
 def _sentence_case(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _markdown_text(text: str) -> str:
-    for character in "\\`*_[]<>|":
-        text = text.replace(character, f"\\{character}")
-    return text

@@ -18,7 +18,7 @@ from sparse_prefgp.lab.report.page import (
     SavedFigure,
     circumstances,
     failure_rows,
-    render_page,
+    page_of,
 )
 from sparse_prefgp.lab.report.reading import Results, read_results
 from sparse_prefgp.lab.report.statistics import (
@@ -33,14 +33,11 @@ from sparse_prefgp.lab.report.statistics import (
     points_of,
 )
 from sparse_prefgp.lab.report.tables import (
-    ReportTable,
     difference_table,
     exponent_table,
     metric_table,
     pairs_table,
     summary_table,
-    to_latex,
-    to_markdown,
 )
 from sparse_prefgp.lab.report.vocabulary import (
     AGAINST_TIME,
@@ -52,6 +49,10 @@ from sparse_prefgp.lab.report.vocabulary import (
 )
 from sparse_prefgp.plotting.canvas import save
 from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.tell.markup import as_latex, as_markdown
+from sparse_prefgp.tell.page import as_html
+from sparse_prefgp.tell.report import Picture
+from sparse_prefgp.tell.tables import Table
 from sparse_prefgp.workflow.folder import PROGRAM
 
 REPORT, PAGE, FIGURES, TABLES = "report", "report.html", "figures", "tables"
@@ -71,7 +72,7 @@ class StudyReport:
     """What it reports."""
     arrangement: Arrangement
     """What it reports."""
-    brief: ReportTable
+    brief: Table
     """Some metrics for the terminal."""
     differences: tuple[Difference, ...] = ()
     """Of the comparison that was asked for."""
@@ -205,10 +206,10 @@ def _write(
 ) -> StudyReport:
     summary = summary_table(arrangement, _among(metrics, SUMMARY))
     shown = _among(metrics, BRIEF)
-    brief = replace(
-        summary_table(arrangement, shown),
-        columns=("method", "m", *(metric.name.replace("_", " ") for metric in shown)),
-    )
+    names = ("method", "m", *(metric.name.replace("_", " ") for metric in shown))
+    brief = summary_table(arrangement, shown)
+    headed = [c._replace(heading=name) for c, name in zip(brief.columns, names, strict=True)]
+    brief = replace(brief, columns=headed)
     exponents = [exponent for metric in metrics for exponent in exponents_of(arrangement, metric)]
     differences: list[Difference] = []
     if pair is not None:
@@ -246,10 +247,10 @@ def _write(
                 continue
             progress(table.name)
             path = new / TABLES / table.name
-            _with_ending(path, ".tex").write_text(to_latex(table, comment), encoding="utf-8")
-            _with_ending(path, ".md").write_text(to_markdown(table), encoding="utf-8")
+            _with_ending(path, ".tex").write_text(as_latex(table, comment), encoding="utf-8")
+            _with_ending(path, ".md").write_text(as_markdown(table), encoding="utf-8")
         figures = _draw(new / FIGURES, arrangement, metrics, progress)
-        page = render_page(
+        page = page_of(
             results,
             title=_page_title(results),
             summary=_answers(arrangement, headline),
@@ -259,7 +260,7 @@ def _write(
             last=[*last, *comparison],
             figures=figures,
         )
-        (new / PAGE).write_text(page, encoding="utf-8")
+        (new / PAGE).write_text(as_html(page), encoding="utf-8")
         report = StudyReport(
             target,
             tuple(sorted({*_files(new), FIGURES_JSON})),
@@ -290,7 +291,9 @@ def _draw(
         save(drawn.figure, path)
         drawn.figure.set_layout_engine("none")  # the PDF has the layout that the PNG was given
         _save_pdf(drawn, path.with_suffix(".pdf"))
-        shown.append(SavedFigure(path, drawn.group, drawn.title, drawn.caption))
+        shown.append(
+            SavedFigure(drawn.group, Picture(drawn.name, drawn.title, drawn.caption, path))
+        )
     return shown
 
 
@@ -334,8 +337,8 @@ def _answers(arrangement: Arrangement, headline: ReportedMetric | None) -> list[
     return sentences
 
 
-def _by_group(tables: dict[ReportedMetric, ReportTable]) -> dict[str, list[ReportTable]]:
-    groups: dict[str, list[ReportTable]] = {}
+def _by_group(tables: dict[ReportedMetric, Table]) -> dict[str, list[Table]]:
+    groups: dict[str, list[Table]] = {}
     for metric, table in tables.items():
         groups.setdefault(metric.group, []).append(table)
     return groups

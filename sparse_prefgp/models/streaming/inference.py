@@ -20,6 +20,7 @@ from sparse_prefgp.models.streaming.cluster import Cluster
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
 from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
+from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import is_number, whole_number
 from sparse_prefgp.support.words import shortened
 
@@ -62,17 +63,14 @@ class PartsOptions:
             raise ValueError(
                 f"scheduler is {scheduler!r}; give 'local' or the address of a Dask scheduler."
             )
-        if scheduler is not None and sites is not None:
-            raise ValueError(
-                "With a scheduler the sites stay in the memory of the workers; leave sites out."
-            )
         if timeout is not None and not (is_number(timeout) and timeout > 0.0):
             raise ValueError(f"timeout is {shortened(timeout)}; give positive seconds.")
-        if timeout is not None and scheduler is None:
-            raise ValueError(
-                f"timeout is {shortened(timeout)}, but without a scheduler there is nothing to "
-                "wait for; give one, or leave timeout out."
-            )
+        together.check(
+            sites=sites is not None,
+            scheduler=scheduler is not None,
+            no_scheduler=scheduler is None,
+            timeout=timeout is not None,
+        )
         size = None if chunk is None else whole_number("chunk", chunk, 1)
         return cls(sites, size, scheduler, timeout)
 

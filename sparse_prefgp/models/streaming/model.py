@@ -18,11 +18,8 @@ from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, Summed
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
 from sparse_prefgp.approximations.inducing import whitened
 from sparse_prefgp.covariances.coefficients import widened
-from sparse_prefgp.covariances.item_effect import item_effects
-from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
-from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
 from sparse_prefgp.data.leaning import Leaning
@@ -32,9 +29,8 @@ from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.io.streams.scan import READ_ROWS
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
-    check_about_sets,
     check_parts,
-    check_taste,
+    check_together,
     inducing_points,
     noise_parameter,
     warn_of_cancelling,
@@ -71,6 +67,7 @@ from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
@@ -260,31 +257,34 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         engine = PartitionedEP(parts=1) if engine is None else engine
         seen = SeenDuels.of(duels)
         check_parts(kernel, mean_function, approximation, engine, seen)
-        if time_term(kernel) is not None:
-            raise ValueError(
-                "ItemInTime has no form for streamed duels; read them into memory (read_duels) and "
-                "make a PreferenceGP, or leave the term out."
-            )
-        summed = _check_approximation(approximation)
-        _check_engine(engine)
+        partitioned = isinstance(engine, PartitionedEP)
+        check_together(
+            kernel,
+            approximation,
+            engine,
+            seen,
+            taste=taste,
+            people=duels.scan.people,
+            about=duels.scan.sets,
+            margin=margin,
+            streamed=True,
+            whole=not approximation.summed_over_duels and repr(approximation),
+            single_precision=getattr(approximation, "single_precision", False),
+            other_engines=not partitioned and f"the engine {engine!r}",
+            powers_of_sites=partitioned and engine.site_power != 1.0,
+            noise_by_group=noise_by_group,
+            one_noise=not noise_by_group,
+            own_cuts=cuts_by_group,
+            covariate_variance=covariate_variance is not None,
+        )
+        assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
         place = PartsOptions.of(sites, chunk, scheduler, timeout)
-        check_about_sets(duels.scan.sets, margin)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
             joined({BLOCKS: duels.blocks})  # refuses what is too large before anything is read
         if taste is not None:
-            duels = _by_people(duels, taste, kernel, approximation)
-        if pair_effect(kernel) is not None:
-            raise ValueError(
-                "Streamed duels take no PairEffect, for the duels of a pair may lie in any chunk; "
-                "leave it out, or read the duels into memory."
-            )
-        if item_effects(kernel):
-            raise ValueError(
-                "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "
-                "duels; leave it out, or read the duels into memory."
-            )
+            duels = _by_people(duels, approximation)
         warn_of_cancelling(kernel)
         self.kernel, self.taste = kernel, taste
         self.mean_function, self.centre = mean_function, duels.centre
@@ -302,7 +302,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
                     "memory."
                 )
         self.noise_ratio = ratio_parameter(seen) if noise_by_group else None
-        self.cut_scale = scale_parameter(seen, cuts_by_group, noise_by_group)
+        self.cut_scale = scale_parameter(seen, cuts_by_group)
         if seen.group_names is not None:
             duels = duels.judged_by(seen.group_names)
         duels = replace(duels, own_labels=self.leaning.names(seen.label_names))
@@ -314,8 +314,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         assert points is not None  # every approximation that is a sum has some
         self.inducing_variable = points
         # Neither of these is a parameter, nor does tf.Module look for any in them.
-        self._given = _Given(duels, seen, summed, engine)
-        self._work: StreamInference | None = StreamInference(duels, summed, engine, place)
+        self._given = _Given(duels, seen, approximation, engine)
+        self._work: StreamInference | None = StreamInference(duels, approximation, engine, place)
 
     @classmethod
     def without_duels(
@@ -620,28 +620,15 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         return Inferred(fingerprint, summed, result)
 
 
-def _by_people(
-    duels: StreamedDuels,
-    taste: gpflow.kernels.Kernel,
-    kernel: gpflow.kernels.Kernel,
-    approximation: Approximation,
-) -> StreamedDuels:
+def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDuels:
     """The stream with a block for each person; the rows are read once for that.
 
     :raises ValueError: a stream of nobody, or whose rows are not sorted by person; blocks already;
         effects of items in the taste; a person with more than 5,000 rows, unless items are fewer.
     """
-    check_taste(taste, kernel, duels.scan.people)
-    if item_effects(taste):
-        raise ValueError(
-            "Streamed duels take no ItemEffect in a taste either, as rows of chunks do not name "
-            "their items; leave it out, or read the duels into memory."
-        )
-    if duels.blocks is not None:
-        raise ValueError(
-            f"{approximation!r} has blocks of its own, but tastes of streamed duels make one of "
-            "each person; take VFE(), or read the duels into memory."
-        )
+    together.check(
+        tastes_of_streamed_duels=True, blocks=duels.blocks is not None and repr(approximation)
+    )
     names, numbers = duels.scan.people or (), np.empty(duels.num_rows, np.int64)
     for chunk in duels.chunks(READ_ROWS):
         assert chunk.events.person is not None
@@ -660,40 +647,6 @@ def _by_people(
 def _whole(stream: StreamedDuels) -> Chunk:
     (chunk,) = stream.chunks(stream.num_sites)
     return chunk
-
-
-def _check_engine(engine: Any) -> None:
-    if not isinstance(engine, PartitionedEP):
-        raise ValueError(
-            f"Streamed duels need PartitionedEP(...), not {engine!r}; with parts=1 and one local "
-            "sweep it does what ParallelEP does."
-        )
-    if engine.site_power != 1.0:
-        raise ValueError(
-            f"Streamed duels are inferred by EP itself, not with site_power={engine.site_power}; "
-            "leave it out, or read the duels into memory."
-        )
-
-
-def _check_approximation(approximation: Approximation) -> SummedApproximation:
-    """Only what is a sum over duels can be summed in parts."""
-    if not approximation.summed_over_duels:
-        if approximation.penalises_residual:
-            raise ValueError(
-                f"{approximation!r} needs the residuals of all duels at once, which streamed duels "
-                'never are; use TightVFE("diagonal") or VFE().'
-            )
-        raise ValueError(
-            f"{approximation!r} needs all duels at once, which streamed duels never are; use "
-            "VFE(), FITC() or another approximation with inducing inputs."
-        )
-    assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
-    if approximation.single_precision:
-        raise ValueError(
-            f"Streamed duels are summed in float64; leave single_precision out of "
-            f"{approximation!r}."
-        )
-    return approximation
 
 
 def _first_inputs(duels: StreamedDuels, kernel: gpflow.kernels.Kernel) -> FloatArray:

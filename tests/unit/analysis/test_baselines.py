@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit, _probit_derivatives
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.baselines import BradleyTerry, Coin, LinearProbit, _probit_derivatives
 from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import split_duels
@@ -144,8 +145,40 @@ def test_the_width_is_chosen_on_some_of_many_duels(monkeypatch) -> None:
     x = rng.normal(size=(3000, 4))
     x *= np.sign(x @ [1.0, 0.5, 0.0, -1.0] + rng.normal(size=3000))[:, None]
     whole = LinearProbit.fit(x)
-    monkeypatch.setattr("sparse_prefgp.analysis.baselines.MOST_WORK", 16_000)
+    monkeypatch.setattr("sparse_prefgp.analysis.linear_losses.MOST_WORK", 16_000)
     some = LinearProbit.fit(x)
     assert [width for width, _ in some.cross_validation] == [w for w, _ in whole.cross_validation]
     assert some.cross_validation != whole.cross_validation
     np.testing.assert_allclose(some.weights, whole.weights, rtol=0.05, atol=0.02)
+
+
+def test_strengths_of_bradley_and_terry_are_the_maximum() -> None:
+    rng = np.random.default_rng(4)
+    winner = rng.integers(0, 7, 90)
+    loser = (winner + rng.integers(1, 7, 90)) % 7
+    home = rng.choice([-2.0, 0.0, 2.0], (90, 1))
+    duels = spg.Duels(
+        np.zeros((9, 0)), winner, loser, counts=rng.integers(1, 4, 90), covariates=home
+    )
+    found = BradleyTerry.of(duels)
+    counts = duels.events.totals
+
+    def minus_log(values: np.ndarray) -> float:
+        total = 0.0
+        said = duels.events.covariate_differences[:, 0] / np.sqrt(
+            np.mean(duels.events.covariate_differences[:, 0] ** 2)
+        )
+        for (a, b), count, x in zip(duels.events.pairs, counts, said, strict=True):
+            total += count * np.log1p(np.exp(-(values[a] - values[b] + x * values[9])))
+        for value in values:
+            total += 0.5 * np.log1p(np.exp(-value)) + 0.5 * np.log1p(np.exp(value))
+        return total
+
+    spread = np.sqrt(np.mean(duels.events.covariate_differences[:, 0] ** 2))
+    best = np.append(found.strengths, found.covariate_weights * spread)
+    assert found.strengths[7] == found.strengths[8] == 0.0  # of whom nothing is known
+    for step in np.eye(10) * 1e-3:
+        assert minus_log(best) <= min(minus_log(best + step), minus_log(best - step))
+    log_p = found.predict_log_proba([[0, 1], [1, 0], [0, 99]], np.zeros((3, 1)))
+    assert np.exp(log_p[:2]).sum() == pytest.approx(1.0, abs=1e-12)
+    assert np.exp(log_p[2]) == pytest.approx(1.0 / (1.0 + np.exp(-best[0])), abs=1e-12)

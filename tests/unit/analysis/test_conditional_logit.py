@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.conditional_logit import EqualShares, stages_of
+from sparse_prefgp.analysis.conditional_logit import EqualShares, features_of_people, stages_of
 from sparse_prefgp.data.events import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
@@ -368,3 +369,38 @@ def test_people_of_duels() -> None:
     )
     np.testing.assert_allclose(found.coefficients, expected.coefficients, rtol=1e-9)
     np.testing.assert_allclose(found.cross_validation, expected.cross_validation, rtol=1e-9)
+
+
+def test_products_with_columns_of_people_are_columns() -> None:
+    rng = np.random.default_rng(3)
+    items, sets = rng.normal(size=(30, 2)), 80
+    places = np.stack([rng.permutation(30)[:3] for _ in range(sets)])
+    people = rng.integers(0, 8, sets)
+    age = rng.normal(size=8)
+    utility = items[places] @ [1.0, -0.5] + items[places][..., 0] * age[people][:, None]
+    order = np.argsort(-(utility + rng.gumbel(size=utility.shape)), 1)
+    places = np.take_along_axis(places, order, 1)
+    events = Events(
+        places.reshape(-1),
+        np.arange(sets + 1) * 3,
+        np.full(sets, CHOICE, np.int8),
+        np.ones(sets, np.int64),
+        person=Codes.of(people.tolist()),
+    )
+    known = {k: [age[k]] for k in range(8)}
+    duels = spg.Duels.from_events(items, events, people_features=known)
+    found = spg.conditional_logit(duels, ridge=0.0)
+    x = items[places].reshape(-1, 2)
+    whose = np.repeat(age[people], 3)[:, None]
+    by_hand = spg.conditional_logit(
+        np.column_stack([x, x * whose]),
+        np.repeat(np.arange(sets), 3),
+        np.tile([1, 0, 0], sets),
+        ridge=0.0,
+    )
+    assert found.names[2:] == ("column 0 × feature 0", "column 1 × feature 0")
+    np.testing.assert_allclose(found.coefficients, by_hand.coefficients, rtol=FIXED_POINT)
+    total = found.log_probabilities(duels) @ duels.events.totals
+    assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
+    strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
+    assert not np.any(features_of_people(duels.people_features, strangers))

@@ -14,6 +14,7 @@ from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.prediction import predict
 from sparse_prefgp.analysis.updating import update
 from sparse_prefgp.data.slices import date_text
+from tests.together import apart
 
 N = 8
 
@@ -117,11 +118,11 @@ def test_suggestions_are_of_items_that_are_about(model: spg.PreferenceGP) -> Non
         (lambda m: update(m, NEW.assign(date="soon"), ITEMS), "'soon' in row 0"),
         (lambda m: predict(m, OLD, at="date=never"), "'never' .* no date"),
         (lambda m: predict(m, OLD, at="surface=clay"), "is no date of utilities"),
-        (lambda m: spg.explain(m, "t0", "t1", at="surface=clay"), "knows no contexts"),
+        (lambda m: spg.explain(m, "t0", "t1", at="surface=clay"), apart("context", "no_contexts")),
         (lambda m: spg.explain(m, "t0", "t1", at="date=soon"), "'soon' .* no date"),
         (
             lambda m: spg.suggest(m, score="hallucination", rng=np.random.default_rng(0)),
-            "hallucination believer has no form for utilities that move in time; take another",
+            apart("hallucination", "in_time"),
         ),
     ],
 )
@@ -134,9 +135,9 @@ def test_dates_of_a_model_that_stays_as_it_is() -> None:
     duels = spg.read_duels(ITEMS, OLD, time="date")
     still = spg.PreferenceGP(duels, gpflow.kernels.Linear())
     for ask, words in (
-        (lambda: evaluate(still, NEW, time="date"), "do not move in time"),
-        (lambda: evaluate(still, NEW, ahead=True), "do not move in time"),
-        (lambda: update(still, NEW, in_one_pass=True), "do not move in time"),
+        (lambda: evaluate(still, NEW, time="date"), apart("still", "dates")),
+        (lambda: evaluate(still, NEW, ahead=True), apart("still", "ahead")),
+        (lambda: update(still, NEW, in_one_pass=True), apart("still", "in_one_pass")),
         (lambda: predict(still, OLD, at="2011-01-01"), "no date of utilities"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -19,6 +19,7 @@ from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
 from tests.cases import assert_same_scores
 from tests.reference.slow_approximations import SlowPosterior, slow_posterior, squared_exponential
+from tests.together import refused
 from tests.tolerances import FIXED_POINT, IDENTITY
 from tests.unit.approximations.test_pitc import build, contradictory, given
 
@@ -128,7 +129,7 @@ def test_models_without_given_blocks_say_so(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="alone, since k-means, which made the blocks"):
         assert spg.evaluate(found, TABLE)["duels_in_blocks"] == 0
     for approximation in (spg.PITC(3), spg.FITC()):
-        with pytest.raises(ValueError, match=r"no blocks that were given, .* 'session'; leave"):
+        with refused("block", "no_labels"):
             spg.evaluate(build(duels, approximation), TABLE, blocks="session")
     assert spg.evaluate(build(duels, spg.FITC()), TABLE)["duels_in_blocks"] is None
 
@@ -146,7 +147,7 @@ def test_models_without_given_blocks_say_so(tmp_path: Path) -> None:
     new = spg.Duels(duels.items, WON, LOST)
     with pytest.warns(UserWarning, match="a model of streamed duels does not keep what its blocks"):
         spg.evaluate(streamed, new)
-    with pytest.raises(ValueError, match="not its blocks; leave out those of the duels"):
+    with refused("streamed", "block"):
         spg.evaluate(streamed, new, blocks=SESSION)
 
 
@@ -179,7 +180,7 @@ def test_missing_blocks_and_duels_in_chunks_are_refused(
         spg.evaluate(model, TABLE.assign(session=["al", None, *SESSION[2:]]), blocks="session")
     (tmp_path / "new").mkdir()
     TABLE.to_parquet(tmp_path / "new" / "0.parquet", index=False)
-    with pytest.raises(ValueError, match="in chunks without blocks; leave out 'session'"):
+    with refused("streamed", "block"):
         spg.evaluate(model, tmp_path / "new", blocks="session")
 
 

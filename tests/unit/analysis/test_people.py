@@ -14,7 +14,8 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.people import _curvature, people, seen_by, taste_share
 from sparse_prefgp.learning.tastes import begin_tastes
-from sparse_prefgp.workflow.fit_report import people_lines
+from sparse_prefgp.workflow.fit_telling import people_sentences
+from tests.together import refused
 from tests.tolerances import IDENTITY
 
 N, PEOPLE, EACH = 8, 5, 9
@@ -156,7 +157,7 @@ def test_answers_for_a_person(
     with pytest.raises(ValueError, match="person 'Zoe' is unknown to the model"):
         spg.rank(model, person="Zoe")
     plain = spg.PreferenceGP(model.duels, gpflow.kernels.SquaredExponential())
-    with pytest.raises(ValueError, match="one utility for all"):
+    with refused("one_utility", "people"):
         seen_by(plain, "p3")
 
 
@@ -207,11 +208,11 @@ def test_words_on_people() -> None:
     far = [{"person": "Ann", "agreement": -0.3}, {"person": "Bo", "agreement": None}]
     each = {"min": 2, "mean": 3.0, "max": 1500}
     told = {"share": share, "duels_each": each, "number": 1200, "furthest": far}
-    lines = people_lines({**told, "variances": {"Matern52": 1.5, "ItemEffect": 0.25}})
+    lines = people_sentences({**told, "variances": {"Matern52": 1.5, "ItemEffect": 0.25}})
     assert lines == [
         "Of what is preferred, 42 % is personal (90 % interval 31 to 55 %); 1,200 people, 2 to "
         "1,500 duels each.",
         "Variances of tastes: Matern52 1.5, ItemEffect 0.25.",
         "Furthest from what all prefer: Ann (agreement -0.30), Bo.",
     ]
-    assert people_lines(None) == []
+    assert people_sentences(None) == []

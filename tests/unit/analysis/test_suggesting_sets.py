@@ -25,6 +25,7 @@ from sparse_prefgp.factors.choices import (
 )
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from tests.reference import slow_suggestion as slow
+from tests.together import sentence
 from tests.tolerances import GRADIENT, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
 
 NOISE = 0.5
@@ -256,8 +257,8 @@ def test_streams_say_that_sets_are_not_looked_up(model: spg.PreferenceGP) -> Non
         ({"set_size": 1}, "set_size is 1"),
         ({"set_size": 10}, "only 9 items that differ"),
         ({"batch": 85}, "only 84 sets"),
-        ({"score": "eubo"}, "the score 'eubo' (--score) is for pairs alone"),
-        ({"pairs": pd.DataFrame({"first": [0], "second": [1]})}, "pairs (--pairs) is for pairs"),
+        ({"score": "eubo"}, sentence("set_size", "other_score")),
+        ({"pairs": pd.DataFrame({"first": [0], "second": [1]})}, sentence("set_size", "pairs")),
         ({"candidates": np.zeros((4, 2))}, "cannot tell the candidates apart"),
     ],
 )

@@ -16,6 +16,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.updating import continued_sites, update
 from sparse_prefgp.io import read_table
+from tests.together import refused
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER
 
 RNG = np.random.default_rng(2)
@@ -418,7 +419,7 @@ def test_people_need_their_column_and_features() -> None:
     found = new.duels.people_features
     np.testing.assert_allclose(found.of(["ann", "bo"]), old.duels.people_features.of(["ann", "bo"]))
     np.testing.assert_allclose(found.of(["cy"]), [[2.0, 1.0, 0.0]])
-    with pytest.raises(ValueError, match="nobody's, but the column 'who' was to say"):
+    with refused("person_column", "duels_of_nobody"):
         update(build(spg.Exact()), more, NEW_ITEMS, person="who")
     capital = MORE.head(1).assign(who="Ann")
     with pytest.warns(UserWarning, match="people 'ann' and 'Ann' differ in case alone"):

@@ -11,6 +11,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.updating import continued_sites, update
+from tests.together import apart
 from tests.tolerances import EVIDENCE, FIXED_POINT, SOLVER
 
 RNG = np.random.default_rng(5)
@@ -155,10 +156,14 @@ def test_what_is_refused() -> None:
     for words, one, more in (
         (r"Give one of duels \(--duels FILE, duels=\), choices .*none was given", model, {}),
         ("duels and rankings were given", model, {"duels": FIRST, "rankings": FIRST}),
-        ("grade was given with answers", model, {"rankings": FIRST, "grade": "w"}),
-        ("counts as 1.5", model, {"rankings": FIRST.assign(w=0.5), "weights": "w"}),
-        ("make a model of all of them", blocks, {"rankings": FIRST}),
-        ("no margin moves|margin", with_ties, {"rankings": FIRST}),
+        (apart("answers", "grade"), model, {"rankings": FIRST, "grade": "w"}),
+        (
+            apart("sets", "shares_of_answers"),
+            model,
+            {"rankings": FIRST.assign(w=0.5), "weights": "w"},
+        ),
+        (apart("answers", "labels"), blocks, {"rankings": FIRST}),
+        (apart("sets", "margins_or_ties"), with_ties, {"rankings": FIRST}),
     ):
         with pytest.raises(ValueError, match=words):
             update(one, **more)

@@ -11,8 +11,10 @@ from sparse_prefgp.analysis.verdicts import (
     legend,
     named,
     no_better_than_a_coin,
+    rivals_in,
+    score_parts,
+    score_table,
     verdicts,
-    verdicts_on_sets,
 )
 
 
@@ -84,12 +86,20 @@ def test_verdicts_name_each_rival():
     assert verdicts(scores)[-1].endswith("per duel. (± is a standard error over people.)")
 
 
-def test_verdicts_on_sets():
-    scores = {name: {"nlp_nats": nats} for name, nats in (("model", 1.0), ("equal_shares", 1.1))}
+def test_verdicts_on_choices():
+    scores = {
+        name: {"nlp_nats": nats, "hit_rate": right, "choices": 7}
+        for name, nats, right in (("model", 1.0, 0.5), ("equal_shares", 1.1, 0.25))
+    }
     line = "The model is better than equal shares by 0.1000 nats per choice."
-    assert verdicts_on_sets(scores, "choice") == [line]
-    scores["conditional_logit"] = {"nlp_nats": 0.9}
-    assert verdicts_on_sets(scores, "choice") == [
+    assert verdicts(scores, "choice") == [line]
+    assert called_right(scores, "choice") == (
+        "Of 7 choices, the model named what was chosen in 50.0 %, equal shares 25.0 %."
+    )
+    scores["conditional_logit"] = scores["equal_shares"]
+    assert verdicts(scores, "choice") == [line] and "conditional" not in legend(scores)
+    scores["conditional_logit"] = {"nlp_nats": 0.9, "choices": 7}
+    assert verdicts(scores, "choice") == [
         line,
         "The model is worse than the conditional logit by 0.1000 nats per choice.",
     ]
@@ -122,3 +132,35 @@ def test_a_difference_that_rounds_to_nothing_is_none(gain: float) -> None:
 
 def test_predictors_have_names() -> None:
     assert [named(name) for name in ("linear_probit", "elo")] == ["the linear probit", "Elo"]
+
+
+def test_a_rival_that_knows_nothing_is_not_shown():
+    coin = {"accuracy": 0.5, "nlp_nats": 0.6931, "duels": 9}
+    model = {"accuracy": 0.8, "nlp_nats": 0.5, "duels": 9}
+    scores = {"model": model, "linear_probit": {**coin, "nlp_nats": 0.6}, "coin": coin}
+    assert rivals_in(scores) == ["coin", "linear_probit"]
+    blind = {**scores, "linear_probit": coin}
+    assert rivals_in(blind) == ["coin"] and rivals_in({**blind, "elo": model}) == ["coin", "elo"]
+    shown = score_table("duels", "Duels", blind)
+    assert [row["predictor"] for row in shown.rows] == ["model", "coin"]
+
+
+def test_scores_are_told_in_order():
+    duels = {"accuracy": 0.5, "nlp_nats": 0.6931, "nlp_bits": 1.0, "brier": 0.25, "duels": 9}
+    choices = {"nlp_nats": 1.1, "nlp_se": 0.1, "hit_rate": 0.4, "brier": 0.5, "choices": 9}
+    scores = {name: duels for name in ("model", "coin")}
+    first, table, outcomes, last = score_parts(
+        {"held_out": scores, "held_out_outcomes": {"model": duels}, "held_out_grades": {}}
+    )
+    assert first.startswith("Of 9 held-out duels that one side won, the model") and "coin" in last
+    assert table.title == "Held-out duels that one side won" and "nlp bits" in table.headings
+    assert outcomes.title == "Held-out duels: win, tie or loss"
+    assert "nlp bits" not in outcomes.headings
+    both = {"held_out": {kind: {"model": choices} for kind in ("choices", "rankings")}}
+    titles = [part.title for part in score_parts(both, "") if not isinstance(part, str)]
+    assert titles == ["Choices", "Rankings"]
+    people = {"held_out": scores, "held_out_people": {"known_people": {"choices": scores}}}
+    assert score_parts(people)[-1].title == "Of these, people with choices in training"
+    endless = {name: {**duels, "nlp_nats": math.inf} for name in scores}
+    parts = score_parts({"held_out": endless})
+    assert "not finite" in str(parts[1]) and len(parts) == 2

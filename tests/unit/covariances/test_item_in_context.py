@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.covariances import item_in_context
 from sparse_prefgp.covariances.kernels import pair_difference_variance, variance_of
 from tests.reference.slow_approximations import slow_posterior
+from tests.together import apart, refused
 from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-12)
@@ -269,7 +270,7 @@ def test_contributions_sum_to_the_difference_across_contexts(duels: spg.Duels, k
 
 
 def test_streams_take_none(duels: spg.Duels) -> None:
-    with pytest.raises(ValueError, match="take no ItemEffect"):
+    with refused("streamed", "item_effects"):
         spg.StreamedGP(spg.stream_duels(duels), on_features() + of_levels(), inducing_variable=[])
 
 
@@ -280,7 +281,7 @@ def test_streams_take_none(duels: spg.Duels) -> None:
         (lambda: on_features() * of_levels(), {}, "add it to the others"),
         (lambda: spg.ItemTimes(spg.ItemEffect()), {}, "effects of items already"),
         (lambda: spg.ItemTimes(3.0), {}, "takes a GPflow kernel"),
-        (of_levels, {"approximation": spg.VFE()}, "ItemEffect alone"),
+        (of_levels, {"approximation": spg.VFE()}, apart("effects_of_items_alone", "inducing")),
         (lambda: spg.ItemTimes(spg.SameLevel(active_dims=[9])), {}, "cannot be evaluated"),
     ],
 )

@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data.graph import DuelGraph
 from tests.cases import DUEL_CASES, ROWS, case_model, random_duels, run_problem
 from tests.reference.slow_engines import dense_problem, slow_power_ep
+from tests.together import refused
 from tests.tolerances import EVIDENCE, FIXED_POINT, GRADIENT_SOLVER, IDENTITY, SMALL_POWER, SOLVER
 from tests.unit.engines.test_laplace import NOISE, PLACES, Z, boxed
 from tests.unit.models.test_gradients import Case, random_direction, stationary, steepest
@@ -234,5 +235,5 @@ def test_boxes_without_noise_take_ep_alone(engine: spg.Engine) -> None:
 
 def test_boxes_have_normal_noise() -> None:
     given = box()
-    with pytest.raises(ValueError, match=r"truncates a normal, but .* has logistic noise"):
+    with refused("logistic", "truncated_normals"):
         spg.truncated_normal_ep(*given, engine=spg.Laplace(link="logit"))

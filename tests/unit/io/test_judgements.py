@@ -13,6 +13,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import read_table
+from sparse_prefgp.io.judgements import Roles
 from sparse_prefgp.workflow.folds import plan_folds
 from tests.tolerances import EVIDENCE, IDENTITY
 
@@ -225,3 +226,11 @@ def test_a_context_column_that_is_no_feature_is_left_out_of_the_context() -> Non
     many["town"] = [f"town {i}" for i in range(60)]
     with pytest.raises(ValueError, match="leave it out of the context, or encode"):
         read_table(ITEMS, many, context=["town"])
+
+
+@pytest.mark.parametrize("role", ["groups", "person", "labels"])
+@pytest.mark.parametrize("column", ["winner", "loser", "tie", "chosen", "level", "home"])
+def test_labels_are_not_what_was_answered(role: str, column: str) -> None:
+    named = [column] if role == "labels" else column
+    with pytest.raises(ValueError, match=f"The column '{column}' is "):
+        Roles(grade="level", covariates=("home",), **{role: named})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -42,16 +41,8 @@ from sparse_prefgp.lab.report.statistics import (
     paired_seeds,
     power_law,
 )
-from sparse_prefgp.lab.report.tables import (
-    Cell,
-    ReportTable,
-    digits,
-    latex_text,
-    metric_table,
-    summary_table,
-    to_latex,
-    to_markdown,
-)
+from sparse_prefgp.lab.report.tables import metric_table, summary_table
+from sparse_prefgp.tell import Cell, Table
 from tests.reference.made_studies import made_frame, made_predictions, write_study
 from tests.tolerances import IDENTITY
 
@@ -499,10 +490,9 @@ def test_memory_that_may_be_all_of_graphs_is_told_and_not_ranked(tmp_path):
     assert {row.m for row in rows} == {(128, 128)}
     (note,) = notes_of_comparison(found, metric, first, second)
     assert "FITC and VFE are not compared by memory taken at m = 8, 16, 32, 64: all" in note
+    table = metric_table(found, metric)
     bold = [
-        [cell.best for cell in cells]
-        for _, rows_of_panel in metric_table(found, metric).blocks
-        for _, cells in rows_of_panel
+        [cell.best for cell in cells] for _, rows in table.blocks for _, *cells in table.cells(rows)
     ]
     assert not any(any(row[:4]) for row in bold) and any(row[4] for row in bold)
     # Seconds that are as near are compared.
@@ -577,40 +567,14 @@ def test_runs_without_bins_are_told(frame, tmp_path):
 # Tables.
 
 
-@pytest.mark.parametrize(
-    ("mean", "error", "expected"),
-    [
-        (0.45512, 0.00123, ("0.4551", "0.0012", None)),
-        (0.45512, math.nan, ("0.4551", "", None)),
-        (0.5, 0.0, ("0.5000", "0", None)),
-        (0.0, 0.0, ("0", "0", None)),
-        (1234.5, 67.0, ("1234", "67", None)),
-        (-3.25e-7, 1.1e-8, ("-3.25", "0.11", -7)),
-        (2.5e7, math.nan, ("2.500", "", 7)),
-        (10.0, 1e-16, ("10.00", "0", None)),
-    ],
-)
-def test_digits(mean, error, expected):
-    assert digits(mean, error) == expected
-
-
-def test_cells():
-    cell = Cell(-0.0000251, 0.0000013, best=True, alone=True)
-    assert cell.plain == "(−2.51 ± 0.13) × 10⁻⁵*"
-    assert cell.latex == r"$\mathbf{(-2.51 \pm 0.13) \times 10^{-5}}^{*}$"
-    assert cell.markdown == "**(−2.51 ± 0.13) × 10⁻⁵\\***"
-    assert Cell().plain == "–" and Cell().latex == "--"
-    assert Cell(text="a|b").markdown == "a\\|b"
-
-
-def rows_of(table: ReportTable) -> dict[str, tuple[Cell, ...]]:
+def rows_of(table: Table) -> dict[str, list[Cell]]:
     ((_, rows),) = table.blocks
-    return dict(rows)
+    return {cells[0].plain: cells[1:] for cells in table.cells(rows)}
 
 
 def test_numbers_in_a_table_are_those_of_the_frame(frame, results, arrangement):
     table = metric_table(arrangement, results.metric("peak_memory_bytes"))
-    assert table.columns == (*("method", "m = 8", "m = 16", "m = 32", "m = 64", "m = 128", "no m"),)
+    assert table.headings == [*("method", "m = 8", "m = 16", "m = 32", "m = 64", "m = 128", "no m")]
     assert "(MiB)" in table.title
     rows = rows_of(table)
     megabytes = np.mean([values(frame, "vfe", 16, "peak_memory_bytes")[s] for s in (0, 1, 2, 4)])
@@ -625,33 +589,11 @@ def test_the_summary_is_at_the_largest_shared_m_and_leaves_the_coin_out(results,
     table = summary_table(arrangement, [results.metric("nlp_nats"), results.metric("accuracy")])
     rows = rows_of(table)
     assert [rows[name][0].plain for name in ("VFE", "FITC", "exact")] == ["128", "128", "–"]
-    assert table.columns[2:] == (
+    assert table.headings[2:] == [
         *("negative log predictive (nats)\u00a0↓", "accuracy (share)\u00a0↑"),
-    )
+    ]
     assert not any(cell.best for cell in rows["coin"])
     assert any(cell.best for row in rows.values() for cell in row)
-
-
-def test_latex_is_escaped_and_complete():
-    hostile = r"50% & $x_1$ {#} ~^\ <a|b>"
-    assert re.sub(r"\\[&%$#_{}]|\\text\w+\{\}", "", latex_text(hostile)).strip(" 501xab") == ""
-    rows = ((hostile, (Cell(1.0, 0.5, True), Cell(text="λ_1"))),)
-    text = to_latex(
-        ReportTable("a_b", hostile, "100 %.", ("x", "y", "z"), ((hostile, rows),)), "one\ntwo"
-    )
-    assert text.startswith("% one\n% two\n\\begin{table}")
-    assert text.count("\\toprule") == text.count("\\bottomrule") == 1
-    assert "\\label{tab:a-b}" in text and "100 \\%." in text
-    body = text.partition("\\toprule")[2].partition("\\bottomrule")[0]
-    for line in filter(None, body.splitlines()):
-        unescaped = len(re.findall(r"(?<!\\)&", line))
-        assert unescaped == (0 if "multicolumn" in line or "rule" in line else 2)
-
-
-def test_markdown_has_equal_columns():
-    rows = (("a|b", (Cell(1.0, 0.5), Cell(text="x"))),)
-    lines = to_markdown(ReportTable("n", "T", "C", ("p", "q", "r"), (("set", rows),))).splitlines()
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines[2:]} == {4}
 
 
 # The folder.

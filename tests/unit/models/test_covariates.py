@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.certificates import ep_error
 from sparse_prefgp.covariances import LowRankWithLevels
 from sparse_prefgp.learning.limits import limits_of
+from tests.together import refused
 
 CASE: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "covariates_case.json").read_text()
@@ -328,7 +329,7 @@ def test_mistakes_of_the_data(options: Any, words: str) -> None:
 
 def test_mistakes_of_the_model() -> None:
     bare = spg.Duels(np.array(CASE["X"]), [0], [1])
-    with pytest.raises(ValueError, match="the duels have no covariates"):
+    with refused("covariate_variance", "duels_without_covariates"):
         spg.PreferenceGP(bare, kernel(), covariate_variance=1.0)
     with pytest.raises(ValueError, match="no covariate of the duels; name some"):
         spg.PreferenceGP(bare, kernel(), lean_by="judge:side")

@@ -18,6 +18,7 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from tests.cases import ALL, FORMS, SPARSE, random_duels
+from tests.together import apart
 from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING, SINGLE
 
 DUELS = random_duels(0, items=8, duels=14)
@@ -52,8 +53,14 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
         (lambda: build(noise_variance=[0.1, 0.2]), "one positive finite number"),
         (lambda: build(noise_variance="low"), "must be a number, not 'low'"),
         (lambda: build(noise_variance=None), "noise_variance must be"),
-        (lambda: build(spg.Exact(), inducing_variable=Z), r"Exact\(\) uses no inducing inputs"),
-        (lambda: build(spg.SubsetOfData(3), inducing_variable=Z), r"SubsetOfData\(\) uses no"),
+        (
+            lambda: build(spg.Exact(), inducing_variable=Z),
+            apart("no_inducing", "inducing_variable"),
+        ),
+        (
+            lambda: build(spg.SubsetOfData(3), inducing_variable=Z),
+            apart("no_inducing", "inducing_variable"),
+        ),
         (
             lambda: build(inducing_variable=np.zeros((2, 3))),
             r"\(m, 2\) like the items, not \(2, 3\)",

@@ -17,6 +17,7 @@ from sparse_prefgp.learning.greedy import addition_gains
 from tests.reference.slow_ep import slow_ep
 from tests.reference.slow_sets import slope, slow_sets
 from tests.slopes import check_slopes
+from tests.together import apart
 from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, PARTS, ROUNDING
 
 PATH = Path(__file__).parents[2] / "data" / "events_cases.json"
@@ -366,17 +367,29 @@ def test_what_is_refused() -> None:
     two = se + spg.PairEffect() + spg.PairEffect()
     duels = spg.Duels(X, *DUELS.T)
     for words, ask in (
-        ("answers about sets", lambda: model_of(duels=spg.Duels.from_events(X, choice))),
-        ("has blocks of its own", lambda: model_of(spg.PITC(2))),
+        (apart("sets", "pair_effects"), lambda: model_of(duels=spg.Duels.from_events(X, choice))),
+        (apart("pair_effects", "blocks"), lambda: model_of(spg.PITC(2))),
         ("2 PairEffect terms", lambda: spg.PreferenceGP(duels, two)),
         ("inside a product", lambda: spg.PreferenceGP(duels, se * spg.PairEffect())),
-        ("no PairEffect", lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect())),
-        ("The check takes duels", lambda: model_of().check_against_sampling()),
-        ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
-        ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
-        ("What a duel is worth", lambda: spg.suggest(model_of(), rng=np.random.default_rng(0))),
-        ("A predicted gain", lambda: addition_gains(model_of(spg.VFE()), X)),
-        ("about a set takes duels", lambda: model_of().predict_choice(X[None, :3])),
+        (
+            apart("streamed", "pair_effects"),
+            lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect()),
+        ),
+        (
+            apart("pair_effects", "check_against_sampling"),
+            lambda: model_of().check_against_sampling(),
+        ),
+        (
+            apart("pair_effects", "by_items"),
+            lambda: model_of(spg.Exact(over="items")).log_evidence(),
+        ),
+        (apart("pair_effects", "by_duels"), lambda: model_of(spg.VFE(over="duels")).log_evidence()),
+        (
+            apart("pair_effects", "worth"),
+            lambda: spg.suggest(model_of(), rng=np.random.default_rng(0)),
+        ),
+        (apart("pair_effects", "gain"), lambda: addition_gains(model_of(spg.VFE()), X)),
+        (apart("pair_effects", "choice"), lambda: model_of().predict_choice(X[None, :3])),
     ):
         with pytest.raises(ValueError, match=words):
             ask()
@@ -403,3 +416,46 @@ def test_lower_bounds_are_below_the_truth() -> None:
 def test_the_report_of_the_case() -> None:
     found = spg.evidence_report(model_of(spg.VFE()), samples=2000, rng=np.random.default_rng(0))
     assert "logdet" in str(found) or "lower bound" in str(found)
+
+
+@pytest.mark.parametrize("more", [{}, {"lean_by": "judge:home"}], ids=["covariate", "leans"])
+def test_pairs_next_to_covariates_go_over_items(more: dict[str, Any]) -> None:
+    """Sites of a pair whose covariates differ share its effect: no matrix of rows by rows."""
+    rng = np.random.default_rng(6)
+    first = rng.integers(0, 4, 40)
+    second = (first + rng.integers(1, 4, 40)) % 4
+    home = rng.normal(size=(40, 1))
+    judge = rng.choice(["a", "b", "c"], 40)
+    duels = spg.Duels(
+        np.zeros((4, 0)),
+        first,
+        second,
+        covariates=home,
+        covariate_names=["home"],
+        labels={"judge": judge},
+    )
+    kernel = spg.ItemEffect(0.7) + spg.PairEffect(0.5)
+    engine = spg.ParallelEP(tolerance=1e-12)
+
+    def made(over: str | None) -> spg.PreferenceGP:
+        approximation = spg.Exact(over=over)
+        return spg.PreferenceGP(duels, kernel, approximation=approximation, engine=engine, **more)
+
+    one, other = made(None), made("duels")
+    assert type(one.approximation.prior(one.problem()).covariance).__name__ == "LowRankWithPairs"
+    np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=IDENTITY)
+    items = one.item_inputs()
+    for ask in (
+        lambda model: model.predict_f(items),
+        lambda model: model.predict_difference(items[[0, 1, 2]], items[[3, 0, 2]]),
+        lambda model: (model.coefficients().mean, model.coefficients().covariance),
+    ):
+        for both in zip(ask(one), ask(other), strict=True):
+            np.testing.assert_allclose(*both, atol=1e-9)
+    slopes = []
+    for model in (one, other):
+        with tf.GradientTape() as tape:
+            evidence = model.maximum_log_likelihood_objective()
+        slopes.append(tape.gradient(evidence, model.trainable_variables))
+    for both in zip(*slopes, strict=True):
+        np.testing.assert_allclose(*both, rtol=1e-7, atol=1e-9)

@@ -21,6 +21,7 @@ from sparse_prefgp.models.streaming import algebra
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.threads import in_order
 from tests.cases import SPARSE, assert_same_scores
+from tests.together import apart, refused
 from tests.tolerances import (
     FIXED_POINT,
     GRADIENT,
@@ -440,7 +441,7 @@ def test_new_duels_are_scored_beside_a_coin_alone(case: Case) -> None:
     for name, scores in whole["held_out"].items():
         assert_same_scores(chunks["held_out"][name], scores, rel=1e-9)
     assert_same_scores(spg.evaluate(model, case.stream("ids"))["held_out"]["model"], own)
-    with pytest.raises(ValueError, match="groups were given, but this model has one noise"):
+    with refused("groups", "one_noise"):
         spg.evaluate(model, case.by_ids, groups="who")
 
 
@@ -528,18 +529,18 @@ def test_levels_apart_are_those_among_all() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"approximation": spg.TightVFE("rank")}, "residuals of all duels at once"),
-        ({"approximation": spg.VFE(single_precision=True)}, "summed in float64"),
-        ({"approximation": spg.TightVFE("logdet")}, "residuals of all duels at once"),
-        ({"approximation": spg.PITC(3)}, "needs all duels at once"),
-        ({"approximation": spg.Exact()}, "needs all duels at once"),
-        ({"engine": spg.ParallelEP()}, "need PartitionedEP"),
-        ({"engine": spg.PartitionedEP(site_power=0.5)}, "not with site_power"),
+        ({"approximation": spg.TightVFE("rank")}, apart("streamed", "whole")),
+        ({"approximation": spg.VFE(single_precision=True)}, apart("streamed", "single_precision")),
+        ({"approximation": spg.TightVFE("logdet")}, apart("streamed", "whole")),
+        ({"approximation": spg.PITC(3)}, apart("streamed", "whole")),
+        ({"approximation": spg.Exact()}, apart("streamed", "whole")),
+        ({"engine": spg.ParallelEP()}, apart("streamed", "other_engines")),
+        ({"engine": spg.PartitionedEP(site_power=0.5)}, apart("streamed", "powers_of_sites")),
         ({"chunk": 0}, "chunk is 0; give a whole number"),
         ({"chunk": "a"}, "chunk is 'a'; give a whole number"),
         ({"sites": 3}, "sites is 3; give the path"),
         ({"scheduler": 8786}, "scheduler is 8786; give 'local'"),
-        ({"timeout": 3.0}, "without a scheduler there is nothing to wait for"),
+        ({"timeout": 3.0}, apart("timeout", "no_scheduler")),
         ({"timeout": "soon"}, "timeout is 'soon'; give positive seconds"),
         ({"inducing_variable": np.zeros((3, 5))}, r"must be \(m, 2\)"),
         ({"inducing_variable": np.zeros((3, 2))}, "equal rows"),
@@ -547,10 +548,10 @@ def test_levels_apart_are_those_among_all() -> None:
         ({"kernel": "se"}, "kernel must be a GPflow kernel"),
         (
             {"kernel": gpflow.kernels.SquaredExponential() + spg.ItemEffect()},
-            "take no ItemEffect",
+            apart("streamed", "item_effects"),
         ),
         ({"timeout": -1.0}, "timeout is -1.0; give positive seconds"),
-        ({"sites": "x.npy", "scheduler": "local"}, "leave sites out"),
+        ({"sites": "x.npy", "scheduler": "local"}, apart("sites", "scheduler")),
     ],
 )
 def test_what_cannot_be_streamed_is_told_in_one_sentence(

@@ -28,6 +28,7 @@ from sparse_prefgp.data.events import (
 )
 from tests.reference.slow_sets import rows_of, slow_sets
 from tests.slopes import check_slopes
+from tests.together import apart
 from tests.tolerances import EVIDENCE, IDENTITY, ROUNDING
 
 PATH = Path(__file__).parents[2] / "data" / "events_cases.json"
@@ -410,13 +411,19 @@ def test_steps_settle_at_low_noise() -> None:
 def test_what_sets_cannot_go_with() -> None:
     weights = np.full(7, 0.5)
     for match, more in (
-        ("counts as 0.5", {"events": replace(MIXED, weights=weights)}),
-        ("margin", {"margin": 0.2}),
-        ("ties or grades", {"events": replace(MIXED, kind=_as(MIXED.kind, 5, TIE)), "margin": 0.2}),
-        ("logistic", {"engine": spg.Laplace(link="logit")}),
-        ("best and worst at once", {"engine": spg.Laplace()}),
-        ("best and worst at once", {"engine": spg.Variational()}),
-        ("best and worst at once", {"engine": spg.ParallelEP(site_power=0.5)}),
+        (apart("sets", "shares_of_answers"), {"events": replace(MIXED, weights=weights)}),
+        (apart("sets", "margins_or_ties"), {"margin": 0.2}),
+        (
+            apart("sets", "margins_or_ties"),
+            {
+                "events": replace(MIXED, kind=_as(MIXED.kind, 5, TIE)),
+                "margin": 0.2,
+            },
+        ),
+        (apart("sets", "logistic"), {"engine": spg.Laplace(link="logit")}),
+        (apart("best_and_worst_at_once", "own_noise"), {"engine": spg.Laplace()}),
+        (apart("best_and_worst_at_once", "own_noise"), {"engine": spg.Variational()}),
+        (apart("best_and_worst_at_once", "own_noise"), {"engine": spg.ParallelEP(site_power=0.5)}),
     ):
         with pytest.raises(ValueError, match=match):
             mixed(spg.Exact(), **more)

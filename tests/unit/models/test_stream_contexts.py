@@ -139,7 +139,7 @@ def test_saved_read_again_and_scored(placed: Placed, tmp_path: Path) -> None:
     for duels in (placed.folder, placed.frame):
         assert_same_scores(spg.evaluate(loaded, duels)["held_out"]["model"], whole, rel=1e-7)
     chunks = spg.evaluate(loaded, placed.folder, placed.items)["held_out"]["model"]
-    assert chunks == pytest.approx(whole, rel=1e-7)
+    assert_same_scores(chunks, whole, rel=1e-7)
     pairs = placed.frame.head(7)
     one, other = (spg.predict(m, pairs).probability for m in (loaded, placed.whole()))
     np.testing.assert_allclose(one, other, atol=PARTS)
@@ -165,7 +165,7 @@ def test_contexts_never_seen_are_scored(placed: Placed, tmp_path: Path) -> None:
     new.to_parquet(tmp_path / "new" / "0.parquet", index=False)
     model = placed.whole()
     one, other = (spg.evaluate(model, duels)["held_out"] for duels in (tmp_path / "new", new))
-    assert one["model"] == pytest.approx(other["model"], rel=1e-9)
+    assert_same_scores(one["model"], other["model"], rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_on_the_command_line(placed: Placed, tmp_path: Path) -> None:
         more = ("--out", tmp_path / f"{k}.json", "--quiet")
         call("evaluate", "--model", out, "--duels", duels, *more)
     one, other = (json.loads((tmp_path / f"{k}.json").read_text())["held_out"] for k in (0, 1))
-    assert one["model"] == pytest.approx(other["model"], rel=1e-7)
+    assert_same_scores(one["model"], other["model"], rel=1e-7)
 
 
 def test_features_of_both_sides_have_no_contexts(tmp_path: Path) -> None:

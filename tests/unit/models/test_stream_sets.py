@@ -15,6 +15,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.data.events import CHOICE, TIE, WIN, Codes, Events
 from sparse_prefgp.engines.partitioned import PartitionedEP
+from tests.together import apart
 from tests.tolerances import IDENTITY, PARTS, ROUNDING
 from tests.unit.models.test_sets import (
     CASES,
@@ -145,10 +146,18 @@ def test_what_sets_in_streams_cannot_go_with() -> None:
     kind = MIXED.kind.copy()
     kind[MIXED.kind == WIN] = TIE
     for match, approximation, more in (
-        ("counts as 0.5", spg.VFE(), {"events": replace(MIXED, weights=np.full(7, 0.5))}),
-        ("margin", spg.VFE(), {"margin": 0.2}),
-        ("ties or grades", spg.VFE(), {"margin": 0.2, "events": replace(MIXED, kind=kind)}),
-        ("residuals of all duels", spg.TightVFE("logdet"), {}),
+        (
+            apart("sets", "shares_of_answers"),
+            spg.VFE(),
+            {"events": replace(MIXED, weights=np.full(7, 0.5))},
+        ),
+        (apart("sets", "margins_or_ties"), spg.VFE(), {"margin": 0.2}),
+        (
+            apart("sets", "margins_or_ties"),
+            spg.VFE(),
+            {"margin": 0.2, "events": replace(MIXED, kind=kind)},
+        ),
+        (apart("streamed", "whole"), spg.TightVFE("logdet"), {}),
     ):
         with pytest.raises(ValueError, match=match):
             streamed(approximation, **more)

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from tests.together import refused
 from tests.tolerances import (
     EVIDENCE,
     FIXED_POINT,
@@ -207,14 +208,14 @@ def test_malformed_judgements(change: dict[str, object], message: str) -> None:
 def test_malformed_models() -> None:
     given = data()
     duels = spg.Duels(**given)
-    with pytest.raises(ValueError, match="ties, which need a margin"):
+    with refused("ties", "no_margin"):
         build(duels)
     with pytest.raises(ValueError, match="margin must be a positive number or None, not -1"):
         build(duels, margin=-1)
-    with pytest.raises(ValueError, match="logistic noise of its own"):
+    with refused("logistic", "noise_by_group"):
         build(duels, margin=0.1, noise_by_group=True, engine=spg.Laplace(link="logit"))
     del given["groups"], given["ties"]
-    with pytest.raises(ValueError, match="noise_by_group needs duels with groups"):
+    with refused("noise_by_group", "duels_without_judges"):
         build(spg.Duels(**given), noise_by_group=True)
-    with pytest.raises(ValueError, match="groups were given, but this model has one noise"):
+    with refused("groups", "one_noise"):
         build(spg.Duels(**given)).predict_duel(given["items"][:1], given["items"][1:2], groups="x")

@@ -18,6 +18,7 @@ from sparse_prefgp.models import checks
 from sparse_prefgp.support import machine
 from tests.reference import slow_time
 from tests.slopes import check_slopes
+from tests.together import apart, refused
 from tests.tolerances import EVIDENCE, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-13, max_sweeps=300)
@@ -305,7 +306,7 @@ def test_the_same_model_on_other_slices() -> None:
     assert (coarse.slices, fine.slices) == ("quarter", "day")
     expected = Dense("wiener", dates=M["days"] / DAYS_A_YEAR).ep().log_evidence
     assert fine.log_evidence() == pytest.approx(expected, rel=IDENTITY)
-    with pytest.raises(ValueError, match="do not move in time, so it has no slices"):
+    with refused("still", "slices"):
         spg.PreferenceGP(duels_of(False), linear()).with_slices("day")
     with pytest.raises(ValueError, match="slices is 'decade'; give 'auto', 'year'"):
         coarse.with_slices("decade")
@@ -355,7 +356,7 @@ def _time(**more: Any) -> spg.ItemInTime:
 REFUSED: dict[str, tuple[Any, str]] = {
     "no dates": (
         lambda: spg.PreferenceGP(duels_of(False, times=None), _time()),
-        "the duels have no dates",
+        apart("in_time", "duels_without_dates"),
     ),
     "a missing date": (
         lambda: duels_of(times=np.where(np.arange(40) == 7, np.nan, M["days"])),
@@ -389,22 +390,22 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "an effect next to it": (
         lambda: spg.PreferenceGP(duels_of(False), spg.ItemEffect() + _time()),
-        "ItemEffect is a level of each item",
+        apart("in_time", "levels_of_items"),
     ),
     "effects by a curved kernel": (
         lambda: spg.PreferenceGP(
             duels_of(False),
             spg.ItemTimes(gpflow.kernels.SquaredExponential(active_dims=[1])) + _time(),
         ),
-        "kernel SquaredExponential, whose effects of items have no form next to ItemInTime",
+        apart("in_time", "effects_by_kernel"),
     ),
     "effects of pairs": (
         lambda: spg.PreferenceGP(duels_of(False), spg.PairEffect() + _time()),
-        "Effects of pairs have no form",
+        apart("in_time", "pair_effects"),
     ),
     "one by one": (
         lambda: spg.PreferenceGP(duels_of(False), _time(), engine=spg.SequentialEP()),
-        "updates one site after the other",
+        apart("in_time", "one_by_one"),
     ),
     "in parts": (
         lambda: spg.PreferenceGP(duels_of(False), _time(), engine=spg.PartitionedEP()).infer(),
@@ -414,21 +415,21 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spg.PreferenceGP(
             duels_of(False), linear() + _time(), approximation=spg.PITC([0, 1] * 20)
         ),
-        "PITC has blocks of duels",
+        apart("in_time", "blocks"),
     ),
     "a subset": (
         lambda: spg.PreferenceGP(duels_of(False), _time(), approximation=spg.SubsetOfData(20)),
-        "draws duels at random",
+        apart("in_time", "subset"),
     ),
     "exact over a kernel": (
         lambda: spg.PreferenceGP(
             duels_of(False), gpflow.kernels.Matern52() + _time(), approximation=spg.Exact()
         ).infer(),
-        "terms of finitely many features, which Matern52 is not",
+        apart("in_time", "endless_terms"),
     ),
     "nothing for inducing inputs": (
         lambda: spg.PreferenceGP(duels_of(False), _time(), approximation=spg.VFE()),
-        "leaves nothing for the inducing inputs of VFE",
+        apart("effects_of_items_alone", "inducing"),
     ),
     "before its first duel": (
         lambda: model_of("wiener").predict_f(model_of("wiener").item_inputs([6], at=7400.0)),
@@ -436,11 +437,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a date without time": (
         lambda: spg.PreferenceGP(duels_of(False), linear()).predict_f(ITEMS, at=9000.0),
-        "do not move in time",
+        apart("still", "date"),
     ),
     "an export": (
         lambda: spg.export_saved_model(model_of("wiener"), "nowhere"),
-        "The export has no form",
+        apart("in_time", "export"),
     ),
     "compiled": (
         lambda: tf.function(model_of("wiener").predict_f, autograph=False)(ITEMS),
@@ -448,10 +449,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a stream": (
         lambda: spg.StreamedGP(spg.stream_duels(duels_of(False)), linear() + _time()),
-        "ItemInTime has no form for streamed duels",
+        apart("in_time", "streamed"),
     ),
-    "a bound": (lambda: model_of("wiener").lower_bound(), "A lower bound has no form"),
-    "sampling": (lambda: model_of("wiener").exact_problem(), "Sampling .* has no form"),
+    "a bound": (lambda: model_of("wiener").lower_bound(), apart("in_time", "lower_bounds")),
+    "sampling": (lambda: model_of("wiener").exact_problem(), apart("in_time", "sampling")),
 }
 
 

@@ -12,7 +12,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.ranking import rank
 from sparse_prefgp.analysis.scoring import Forecasts, HeldOut
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.workflow.pictures import Picture, write_pictures
+from sparse_prefgp.workflow.pictures import write_pictures
 from tests.cases import random_duels
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -35,7 +35,7 @@ def flat():
 
 
 def names(pictures):
-    return [picture.file.removesuffix(".png") for picture in pictures]
+    return [picture.name for picture in pictures]
 
 
 def test_everything_that_applies(tmp_path, flat):
@@ -56,11 +56,12 @@ def test_everything_that_applies(tmp_path, flat):
         "inducing_inputs",
     ]
     for picture in pictures:
-        data = (tmp_path / "new" / "pictures" / picture.file).read_bytes()
+        data = picture.source.read_bytes()
         assert data.startswith(PNG) and b"Software" not in data
         assert int.from_bytes(data[16:20], "big") == 1050  # 7 inches at 150 dots each
         assert picture.title and picture.caption.endswith(".")
-    assert {p.name for p in (tmp_path / "new" / "pictures").iterdir()} == {p.file for p in pictures}
+    files = {path.stem for path in (tmp_path / "new" / "pictures").iterdir()}
+    assert files == {picture.name for picture in pictures}
 
 
 def test_nothing_held_out_no_inducing_inputs_one_feature(tmp_path):
@@ -101,7 +102,7 @@ def test_coefficients_of_covariates(tmp_path, leaning):
     model = spg.PreferenceGP(
         duels, gpflow.kernels.Linear(), lean_by="judge:shown_first" if leaning else None
     )
-    captions = {p.file: p.caption for p in write_pictures(tmp_path, model, None)}
+    captions = {f"{p.name}.png": p.caption for p in write_pictures(tmp_path, model, None)}
     assert (tmp_path / "coefficients.png").read_bytes().startswith(PNG)
     assert ("how the labels in judge lean" in captions["coefficients.png"]) == leaning
     assert ("□ stands for" in captions["coefficients.png"]) == leaning
@@ -144,7 +145,7 @@ def test_characters_without_a_font_are_said(tmp_path, flat):
         ),
         gpflow.kernels.SquaredExponential(),
     )
-    captions = {p.file: p.caption for p in write_pictures(tmp_path, model, frame)}
+    captions = {f"{p.name}.png": p.caption for p in write_pictures(tmp_path, model, frame)}
     assert "□ stands for" in captions["utilities.png"]
     assert "□" not in captions["relevance.png"]
 
@@ -163,10 +164,6 @@ def test_same_bytes_in_any_thread(tmp_path, flat):
         thread.join()
     first, second = ({p.name: p.read_bytes() for p in folder.iterdir()} for folder in folders)
     assert first == second and len(first) >= 5
-
-
-def test_a_picture_is_a_plain_tuple():
-    assert Picture("a.png", "A", "About a.") == ("a.png", "A", "About a.")
 
 
 @pytest.mark.slow

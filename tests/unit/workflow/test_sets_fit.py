@@ -16,6 +16,7 @@ from sparse_prefgp.analysis.conditional_logit import conditional_logit
 from sparse_prefgp.io import read_choice_table, read_ranking_table
 from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
+from tests.together import refused
 
 SETS, FIT = 40, {"kernel": "linear", "approximation": "exact", "max_iterations": 4}
 
@@ -61,7 +62,7 @@ def test_a_fit_is_scored_by_choice(written: tuple[Any, Path]) -> None:
     assert fitted.model.duels.events.has_sets and "held-out choices" in str(fitted)
     assert (place / "pictures" / "reliability.png").exists()
     page = (place / "report.html").read_text()
-    assert "All held-out choices" in page and "conditional logit" in page
+    assert "Held-out choices" in page and "conditional logit" in page
 
 
 def test_the_rivals_are_those_of_the_same_choices(written: tuple[Any, Path]) -> None:
@@ -195,7 +196,7 @@ def test_predictions_of_named_alternatives() -> None:
         spg.predict(model, choices=both.assign(probability=1.0))
     with pytest.raises(ValueError, match="none was given"):
         spg.predict(model)
-    with pytest.raises(ValueError, match="grade was given with answers about sets"):
+    with refused("answers", "grade"):
         spg.evaluate(model, choices=wide, grade="x")
     for ask, given in ((spg.predict, "pairs"), (spg.evaluate, "duels"), (spg.update, "duels")):
         with pytest.raises(ValueError, match=r"at_once was given with .* best_worst alone"):
@@ -227,7 +228,7 @@ def test_a_fit_in_chunks_is_scored_as_in_memory() -> None:
 
 def test_contradictions_are_of_duels(written: tuple[Any, Path]) -> None:
     fitted, _ = written
-    with pytest.raises(ValueError, match="counted among duels, but these are choices from sets"):
+    with refused("consistency", "sets"):
         spg.consistency(fitted.model.duels)
 
 
@@ -257,5 +258,5 @@ def test_gains_of_inducing_inputs_are_of_duels() -> None:
     model = spg.PreferenceGP(
         duels, kernel, approximation=spg.VFE(), inducing_variable=duels.items[:3]
     )
-    with pytest.raises(ValueError, match="A predicted gain of inducing inputs takes duels"):
+    with refused("gain", "sets"):
         addition_gains(model, duels.items[3:5])

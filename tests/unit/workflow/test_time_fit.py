@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.workflow.holdout import prepare
 from sparse_prefgp.workflow.settings import FitSettings
 from sparse_prefgp.workflow.workflow import Sources, settings_of
+from tests.together import apart
 
 N, T = 12, 600
 BOTH = ["model", "model_ahead", "linear_probit", "coin", "elo", "elo_ahead"]
@@ -97,12 +98,15 @@ def test_defaults_with_dates() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"dated": False, "kernel": "item-in-time(wiener)"}, "nobody knows when the duels were"),
+        (
+            {"dated": False, "kernel": "item-in-time(wiener)"},
+            apart("in_time", "duels_without_dates"),
+        ),
         ({"split": "group:day"}, "holds out .* duels before the last training one"),
         ({"split": "duels"}, "'duels' holds out .* later results would tell; hold out the last"),
-        ({"tie_model": "margin-only"}, "leave it out, or the dates"),
-        ({"kernel": "auto"}, "of which none moves in time"),
-        ({"tastes": True}, "do not go together"),
+        ({"tie_model": "margin-only"}, apart("dated_fit", "margin_only")),
+        ({"kernel": "auto"}, apart("in_time", "auto")),
+        ({"tastes": True}, apart("in_time", "tastes")),
     ],
 )
 def test_what_has_no_form_in_time(

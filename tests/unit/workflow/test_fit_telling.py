@@ -1,7 +1,8 @@
-"""The report: complete, escaped, and in need of no other file."""
+"""What a fit says: complete, escaped, and on a page that needs no other file."""
 
 import base64
 import copy
+import json
 import re
 from html.parser import HTMLParser
 
@@ -10,86 +11,23 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.ranking import rank
-from sparse_prefgp.analysis.verdicts import rivals_in, rows_in
 from sparse_prefgp.learning.notes import fit_notes, learned_from
-from sparse_prefgp.workflow.fit_report import render_report
-from sparse_prefgp.workflow.pictures import Picture
+from sparse_prefgp.tell import Picture, as_html
+from sparse_prefgp.workflow.fit_telling import facts_of, fit_report
 from tests.cases import random_duels
+from tests.golden_metrics import GOLDEN
 
-SCORES = {
-    "model": {
-        "accuracy": 0.8,
-        "nlp_nats": 0.42,
-        "nlp_bits": 0.61,
-        "brier": 0.14,
-        "calibration_error": 0.03,
-        "duels": 1000,
-    },
-    "linear_probit": {
-        "accuracy": 0.75,
-        "nlp_nats": 0.51,
-        "nlp_bits": 0.73,
-        "brier": 0.17,
-        "calibration_error": 0.02,
-        "duels": 1000,
-    },
-    "coin": {
-        "accuracy": 0.5,
-        "nlp_nats": 0.6931,
-        "nlp_bits": 1.0,
-        "brier": 0.25,
-        "calibration_error": 0.0,
-        "duels": 1000,
-    },
-}
-FIGURES = {
-    "program": "sparse-prefgp",
-    "split": "duels",
-    "split_description": "Duels held out at random: 1,000 of 5,000.",
-    "seed": 3,
-    "data": {
-        "items": 442,
-        "features": ["age", "bmi"],
-        "duels": 5000,
-        "train_duels": 4000,
-        "test_duels": 1000,
-        "dropped_rows": 0,
-        "unused_rows": 0,
-    },
-    "fit": {
-        "approximation": "vfe",
-        "kernel": "linear+se",
-        "kernel_variances": {"linear": 0.0939, "se": 0.2456},
-        "inducing": 128,
-        "noise_variance": 0.5,
-        "duels": 4000,
-        "log_evidence": -1810.256,
-        "log_evidence_per_duel": -0.45256,
-        "converged": True,
-        "inference": "converged: no site would move by more than the tolerance",
-        "jitter": 0.0,
-        "clipped": 0.0,
-        "iterations": 40,
-        "max_iterations": 50,
-        "optimiser_converged": True,
-        "optimiser_message": "CONVERGENCE",
-        "evaluations": 53,
-        "failed_evaluations": 0,
-        "unconverged_evaluations": 0,
-    },
-    "held_out": SCORES,
-    "held_out_unseen_pairs": {"ordered": SCORES, "either_order": SCORES},
-    "versions": {"python": "3.11.7", "gpflow": "2.11.2"},
-}
-RANKING = {
-    "rank": [2, 1],
-    "item_id": ["second", "first"],
-    "utility": [-0.5, 1.25],
-    "sd": [0.1, 0.2],
-    "p_best": [float("nan"), 0.0001],
-    "outside_range": [False, True],
-}
 ATTACK = "<script>alert('x')</script> & \"quotes\" {{ 7 * 7 }}"
+
+
+def golden(kind):
+    """`metrics.json` of a fit that has converged."""
+    found = json.loads((GOLDEN / f"{kind}.json").read_text())
+    found["fit"] |= {"seconds": 1.5, "optimiser_converged": True, "inference_sweeps": 11}
+    return {**found, "notes": [], "versions": {"python": "3.11.7", "gpflow": "2.11.2"}}
+
+
+FIGURES = golden("duels")
 
 
 class Page(HTMLParser):
@@ -128,66 +66,85 @@ def figures(**fit):
 @pytest.fixture
 def render(tmp_path):
     (tmp_path / "a.png").write_bytes(b"some bytes")
-    pictures = [Picture("a.png", "A picture", "What it shows.")]
+    pictures = [Picture("a", "A picture", "What it shows.", tmp_path / "a.png")]
 
-    def call(values=FIGURES, ranking=RANKING, **options):
-        return render_report(values, pictures, ranking, tmp_path, **options)
+    def call(values=FIGURES, ranking=None, **options):
+        return as_html(fit_report(values, ranking, pictures, **options))
 
     return call
+
+
+@pytest.fixture(scope="module")
+def ranking():
+    model = spg.PreferenceGP(random_duels(1), gpflow.kernels.SquaredExponential())
+    return rank(model, top_k=3)
 
 
 def test_all_that_belongs_into_it(render):
     page = Page(render(command=["sparse-prefgp", "fit", "--items", "my items.csv"]))
     for words in (
-        "Of 1,000 held-out duels, the model names the winner in 80.0 %",
-        "better than those of the linear probit by 0.0900 nats per duel",
-        "442 items, 5,000 duels",
-        "Pairs never compared in training",
-        "linear 0.0939, se 0.246",
-        "−1,810.26",
-        "age, bmi",
+        "Of 48 held-out duels, the model named the winner in 79.2 %, the coin 50.0 %",
+        "The model is better than the linear probit by 0.1364",
+        "24 items, 240 duels",
+        "Duels held out at random: 48 of 240.",
+        "pairs never compared in training",
+        "Kernel variance, in units of the noise linear 0.0883, matern52 0.59",
+        "Log evidence −101.91 nats, −0.5308 per duel, after 4 iterations in 1.5 s",
         "What it shows.",
         "sparse-prefgp fit --items 'my items.csv'",
         "gpflow 2.11.2",
-        "seed 3",
+        "seed 0",
     ):
-        assert words in page.text.replace("\u00a0", " ")
+        assert words in page.text
     assert "Before you rely on this" not in page.text
 
 
-def test_utilities_in_time_are_measured_by_elo(render):
-    shifted = {"elo": 0.47, "model_ahead": 0.4, "elo_ahead": 0.39}
-    more = {name: {**SCORES["model"], "nlp_nats": nats} for name, nats in shifted.items()}
-    text = Page(render({**FIGURES, "held_out": {**SCORES, **more}})).text
+def test_a_page_on_choices_speaks_of_choices(render):
+    text = Page(render(golden("choices"))).text
     for words in (
-        "in 80.0 %, Elo in 80.0 %.",
-        "Its probabilities are better than those of Elo by 0.0500 nats per duel.",
-        "The updated probabilities are worse than those of Elo by 0.0100 nats per duel.",
+        "Of 48 held-out choices, the model named what was chosen in",
+        "Scores on held-out choices",
+        "hit rate: how often what was chosen had the largest probability.",
+        "per choice, after",
+        "training choices",
     ):
-        assert words in text.replace("\u00a0", " ")
+        assert words in text
+    assert not re.search(r"\bduels?\b|\bcoin\b|winner", text)
 
 
-def test_a_probit_that_knows_something_is_no_coin(render):
-    assert rivals_in(SCORES) == ["coin", "linear_probit"]
-    blind = {**SCORES, "linear_probit": SCORES["coin"]}
-    assert rivals_in(blind) == ["coin"]
-    assert rivals_in({**blind, "elo": SCORES["model"]}) == ["coin", "elo"]
-    assert rivals_in({**SCORES, "elo": SCORES["model"]}) == ["coin", "linear_probit", "elo"]
-    assert ("linear_probit", "linear probit") in rows_in(SCORES)
-    assert rows_in(blind) == [("model", "model"), ("coin", "linear probit, coin")]
-    page = Page(render({**FIGURES, "held_out": blind})).text
-    assert "linear probit, coin" in page.replace("\u00a0", " ")
+KINDS = sorted(path.stem for path in GOLDEN.glob("*.json"))
 
 
-def test_coefficients_without_those_of_each_judge(render):
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_fit_is_told(render, kind):
+    values = golden(kind)
+    told = [str(fact) for fact in facts_of(values["fit"]) if fact.told]
+    assert told[0].startswith("Log evidence ") and told[-1].startswith("Inference converged")
+    assert not re.search(r"\bNone\b|\bnan\b", Page(render(values)).text)
+
+
+def test_sentences_on_a_fit():
     row = {"name": "length", "mean": 0.5, "sd": 0.1, "lower": 0.336, "upper": 0.664}
     leans = [{"by": "judge", "covariate": "length", "groups": 2, "variance": 0.16}]
     rows = [row, {**row, "name": "length of Ann"}, {**row, "name": "length of Bob"}]
-    text = Page(render(figures(coefficients=rows, leans=leans))).text
-    assert "length 0.5 (0.336 to 0.664)" in text and "Ann" not in text
-    assert "of 2 labels in judge by length, standard deviation 0.4" in text
-    alone = Page(render(figures(coefficients=[row], leans=[]))).text
-    assert "length 0.5 (0.336 to 0.664)" in alone and "judge" not in alone
+    ratios = {"groups": 3, "min": 0.5, "max": 2.0, "median": 1.0}
+    starts = [{"log_evidence": -3.0}, {"log_evidence": None}]
+    fit = {"coefficients": rows, "leans": leans, "noise_ratios": ratios, "starts": starts}
+    told = [str(fact) for fact in facts_of(figures(**fit, margin=0.2, fixed_margin=True)["fit"])]
+    for words in (
+        "Coefficient of length: 0.5 (90 % interval 0.336 to 0.664)",
+        "2 labels in judge lean by length with the standard deviation 0.4; each is in "
+        "coefficients.csv",
+        "Noise variance of 3 groups: 0.5 to 2 times that of the model, median 1",
+        "Margin within which a duel is a tie: 0.2, as given",
+        "Best of 2 starts: number 1 (log evidence -3.00, not finite)",
+        "Inference converged in 11 sweeps",
+    ):
+        assert words in told
+    assert not any("Ann" in line for line in told)
+    ratios["groups"] = 1
+    one = [str(fact) for fact in facts_of(figures(noise_ratios=ratios)["fit"])]
+    assert "Noise variance of the one group: 1 times that of the model" in one
 
 
 def test_it_needs_no_other_file_and_no_script(render):
@@ -202,17 +159,17 @@ def test_it_needs_no_other_file_and_no_script(render):
     assert text.index(policy[0]) < text.index("<title>") and "style=" not in text
 
 
-def test_everything_is_escaped(render):
+def test_everything_is_escaped(render, ranking):
     values = figures(
         approximation=ATTACK, inference=ATTACK, optimiser_message=ATTACK, converged=False
     )
     values["data"]["features"] = [ATTACK]
     values["split_description"] = ATTACK
     values["versions"] = {ATTACK: ATTACK}
-    ranking = {**RANKING, "item_id": [ATTACK, "x"]}
+    frame = ranking.frame.assign(item_id=ATTACK)
     text = render(
         values,
-        ranking,
+        spg.results.Ranking(**{**vars(ranking), "frame": frame}),
         command=ATTACK,
         notes=[ATTACK],
         data_rows=[(ATTACK, ATTACK)],
@@ -220,43 +177,37 @@ def test_everything_is_escaped(render):
     )
     page = Page(text)
     assert "script" not in page.tags
-    assert "<script" not in text and "49" not in text
+    assert "<script" not in text
     assert page.text.count(ATTACK) >= 11
 
 
 def test_best_scores_are_bold_but_never_the_coins(render):
-    table = render().split("All held-out duels")[1].split("</table>")[0]
-    bold = re.findall(r'best">([0-9.]+)<', table)
-    assert bold == ["0.8000", "0.4200", "0.6100", "0.1400", "0.0200"]
+    table = render().split("Held-out duels")[1].split("</table>")[0]
+    bold = re.findall(r'best[a-z ]*">([0-9.]+)<', table)
+    assert bold == ["0.7917", "0.4741", "0.6840", "0.1566", "0.1170"]
 
 
-def test_ranking_in_order_with_marks(render):
-    text = Page(render()).text.replace("\u00a0", " ")
-    assert "1 first 1.250 0.200 < 0.1 % yes 2 second −0.500 0.100 – no" in text
-    assert "outside the range" in text
-    inside = Page(render(ranking={**RANKING, "outside_range": [False, False]})).text
-    assert "outside the range" not in inside
-    assert "The first 2 items" in text and "items of" not in text
-    many = {"rank": range(1, 31), "item_id": range(30), "utility": [0.0] * 30, "sd": [1.0] * 30}
-    assert "The first 20 items of 30" in Page(render(ranking=many)).text
+def test_all_items_are_there_and_most_are_folded(render, ranking):
+    text = render(ranking=ranking)
+    assert "All items" in text and "<details>" not in text
+    more = spg.results.Ranking(
+        **{**vars(ranking), "frame": ranking.frame.loc[[*ranking.frame.index] * 9].head(30)}
+    )
+    text = render(ranking=more)
+    shown, _, folded = text.partition("<details>")
+    assert "The first 20 of 30 items" in shown and "Those from 21 to 30" in folded
+    assert folded.partition("</details>")[0].count("<tr>") == 11
+    assert "top 3" in Page(text).text and all(n in Page(text).text for n in more.notes())
+    assert "Before you rely on this" not in Page(text).text  # they explain, they do not warn
 
 
-def test_nothing_held_out_and_few_figures(render):
-    text = Page(render({"fit": {"approximation": "exact", "kernel": "se"}})).text
+def test_nothing_held_out(render):
+    values = {key: value for key, value in FIGURES.items() if not key.startswith("held_out")}
+    text = Page(render(values)).text
     assert "No duels were held out" in text and "Scores" not in text
 
 
-def test_a_worse_model_is_said_to_be_worse(render):
-    values = copy.deepcopy(FIGURES)
-    values["held_out"]["model"]["nlp_nats"] = 0.6
-    assert "worse than those of the linear probit by 0.0900 nats" in Page(render(values)).text
-
-
-def test_infinite_scores_are_shown(render):
-    values = copy.deepcopy(FIGURES)
-    values["held_out"]["model"]["nlp_nats"] = float("inf")
-    text = Page(render(values)).text
-    assert "not finite" in text and "names the winner" in text
+ALL_WELL = {"jitter": 0.0, "evaluations": 53, "max_iterations": 50, "iterations": 40}
 
 
 @pytest.mark.parametrize(
@@ -270,7 +221,6 @@ def test_infinite_scores_are_shown(render):
             "A harmless jitter of 1.0e-13 was added to the diagonal of a covariance.",
         ),
         ({"jitter": 1e-5}, "jitter of 1.0e-05 was added to the diagonal of a covariance, which"),
-        ({"jitter": 1e-13, "noise_variance": None}, "; compare it with the variance of the kernel"),
         (
             {"jitter": 1e-13, "kernel_variances": {"se": 1e-9}},
             "may move the figures; leave out items or inducing inputs that nearly coincide.",
@@ -292,11 +242,13 @@ def test_infinite_scores_are_shown(render):
     ],
 )
 def test_notes_say_what_gives_reason_to_doubt(render, fit, words):
-    (note,) = fit_notes(figures(**fit))
+    values = figures(**{**ALL_WELL, **fit})
+    (note,) = fit_notes(values)
     assert words in note and note.endswith(".")
-    text = Page(render(figures(**fit), notes=["Duels are not independent."])).text
-    assert "Before you rely on this" in text
-    assert note in text and "Duels are not independent." in text
+    text = Page(render(values)).text
+    assert note in text
+    assert ("Before you rely on this" in text) is ("harmless" not in words)
+    assert "Duels are not independent." in Page(render(notes=["Duels are not independent."])).text
 
 
 def test_notes_of_two_fits_say_whose_they_are_and_stand_once():
@@ -347,17 +299,3 @@ def test_one_candidate_of_several_sizes_is_the_chosen_one(render):
     text = Page(render(made)).text
     rows = [re.search(rf"{name} 0\.4000 .*? (ok|chosen)", text).group(1) for name in names]
     assert rows == ["ok", "chosen", "ok"]
-
-
-def test_a_picture_that_is_missing(tmp_path):
-    with pytest.raises(OSError, match=re.escape("gone.png")):
-        render_report(FIGURES, [("gone.png", "Gone", "Gone.")], RANKING, tmp_path)
-
-
-def test_what_rank_returned_brings_its_own_notes(render):
-    model = spg.PreferenceGP(random_duels(1), gpflow.kernels.SquaredExponential())
-    ranking = rank(model, top_k=3)
-    text = Page(render(ranking=ranking)).text
-    assert "chance of the top 3" in text
-    assert all(note in text for note in ranking.notes())
-    assert "Before you rely on this" not in text  # they explain, they do not warn

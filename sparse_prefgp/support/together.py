@@ -1,0 +1,293 @@
+"""What cannot go together, said once: models, fits and commands are checked by this table, and
+`docs/what-goes-together.md` is made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# Options of a fit that need all duels in memory.
+IN_MEMORY: tuple[str, ...] = (
+    "refit",
+    "starts",
+    "tie_model",
+    "person",
+    "taste",
+    "time",
+    "engine",
+    "split",
+)
+IN_MEMORY += ("max_train", "report")
+OPTIONS = (*IN_MEMORY, "fixed_margin", "noise_variance", "test_fraction", "scheduler", "sites")
+# What things are called, but for those whose name says it, and how they are asked for.
+CALLED = {
+    **{name: f"the option --{name.replace('_', '-')}" for name in OPTIONS},
+    "answers": "a table of answers about sets",
+    "sets": "answers about sets",
+    "still": "utilities that do not move in time",
+    "levels_of_items": "effects of items in no context (ItemEffect)",
+    "effects_by_kernel": "effects of items by a kernel without features (ItemTimes)",
+    "broken_weights": "weights that are not whole numbers",
+    "choice": "the probability of an answer",
+    "worth": "what a question is worth",
+    "gain": "the gain of inducing inputs",
+    "contexts": "items in contexts",
+    "no_labels": "a model without blocks that were given",
+    "no_grades": "a model without grades",
+    "one_noise": "one noise for all",
+    "one_utility": "one utility for all",
+    "in_time": "utilities that move in time (ItemInTime, --time)",
+    "item_effects": "effects of items (ItemEffect, ItemTimes)",
+    "pair_effects": "effects of pairs (PairEffect)",
+    "tastes": "tastes of people (taste=, --person)",
+    "noise_by_group": "noise by group (noise_by_group=, --noise-by)",
+    "own_cuts": "cuts of each group (cuts_by_group=)",
+    "margin": "a margin (margin=)",
+    "margin_only": 'ties that tell the margin alone (tie_model="margin-only", --tie-model)',
+    "covariate_variance": "a variance of coefficients (covariate_variance=)",
+    "people_variance": "a variance of coefficients of people (people_variance=)",
+    "streamed": "streamed duels (StreamedGP)",
+    "inducing": "an approximation by inducing inputs",
+    "inducing_variable": "inducing inputs (inducing_variable=, --inducing)",
+    "blocks": "blocks of duels (PITC)",
+    "labels": "a label for the block of each duel (PITC)",
+    "subset": "a random subset of the duels (SubsetOfData)",
+    "whole": "an approximation of all duels at once",
+    "by_items": 'the form over items (over="items")',
+    "by_duels": 'the form over duels (over="duels")',
+    "one_by_one": "one site after the other (SequentialEP)",
+    "own_noise": "an engine that needs noise of each row's own",
+    "logistic": 'logistic noise (Laplace(link="logit"), --engine laplace-logit)',
+    "chunks": "a fit in chunks (--stream, or a folder)",
+    "dated_fit": "a fit with dates (--time)",
+    "auto": "a choice of kernel or approximation (auto)",
+    "auto_inducing": "the option inducing auto",
+    "stated_split": "a split that says itself what is held out (given:COLUMN)",
+    "block_column": "blocks by a column (pitc:COLUMN)",
+    "export": "the export as a SavedModel",
+    "trajectories": "trajectories and histories",
+    "date": "a date (at=, --at)",
+    "dates": "a column of dates (time=, --time)",
+    "ahead": "scores day by day (ahead=, --ahead)",
+    "in_one_pass": "taking duels up in one pass (in_one_pass=, --filter)",
+    "hallucination": "the score 'hallucination'",
+    "pairs": "a list of pairs (--pairs)",
+    "context": "a context (--at)",
+    "set_size": "sets of more than two items (--set-size)",
+    "groups": "a column of judges (groups=, --noise-by)",
+    "person_column": "a column of people (person=, --person)",
+    "block": "blocks of new duels (blocks=, --blocks)",
+    "grade": "a column of grades (grade=, --grade)",
+    "duels_object": "duels that say all themselves",
+}
+
+LEAVE = "leave one of them out"
+TAKE_OUT = (
+    "that needs all duels in memory; leave it out, or leave out stream (and give one table in "
+    "place of a folder)"
+)
+ORDERED = "a filter takes all duels in their order; take VFE(), FITC() or Exact()"
+PROBIT = "that needs normal noise; use a probit engine, such as ParallelEP() or Laplace()"
+FINITE = "take ItemTimes of SameLevel or Linear (item*column, item*linear(column))"
+NOTHING = (
+    "there is nothing that inducing inputs could explain; add a kernel on the features, such as "
+    "--kernel linear+item, or use Exact() (--approximation exact)"
+)
+UNNAMED = "rows of chunks do not say which item they are of; read the duels into memory"
+TABLES = "leave it out, or give tables"
+
+# Each thing, what it does not go together with, and why or what to do instead.
+TABLE: dict[str, dict[str, str]] = {
+    "answers": {
+        **dict.fromkeys(("block", "grade", "dates", "ahead"), f"these are of duels; {LEAVE}"),
+        **dict.fromkeys(("labels", "dated_duels"), "make a model of all of them"),
+    },
+    "in_time": {
+        "streamed": "a filter needs all duels; read them into memory",
+        "duels_without_dates": "name their dates (times=, --time)",
+        "levels_of_items": "both are a level of each item; for a level next to form take "
+        "ItemInTime(spg.markov.Constant() + spg.markov.Matern12())",
+        "effects_by_kernel": FINITE,
+        "blocks": ORDERED,
+        "subset": ORDERED,
+        "one_by_one": "a filter updates all at once; take ParallelEP()",
+        "endless_terms": "take VFE() or FITC(), or a Linear kernel",
+        **dict.fromkeys(("tastes", "pair_effects", "sets"), LEAVE),
+        "auto": f"no kernel that is compared moves; {LEAVE}",
+        "export": "use save()",
+        "lower_bounds": "use log_evidence()",
+        "sampling": "use posterior_in_time()",
+    },
+    "tastes": {
+        "duels_of_nobody": "name the person of each (people=, --person)",
+        "pair_effects": LEAVE,
+        "approximations_of_one_utility": "use Exact(), VFE() or FITC()",
+        "lower_bounds": "use log_evidence() of VFE()",
+    },
+    "sets": {
+        "margins_or_ties": "no margin moves them; give these a model of their own",
+        "shares_of_answers": "give whole numbers of answers, or leave weights out",
+        "logistic": PROBIT,
+        "pair_effects": f"{LEAVE}, or read duels (as_duels=True)",
+        "by_items": LEAVE,
+    },
+    "best_and_worst_at_once": {"own_noise": "use ParallelEP() or SequentialEP(), without power"},
+    "pair_effects": {
+        "blocks": "duels of a pair may lie in several; take FITC(), VFE() or Exact()",
+        "by_items": LEAVE,
+        "by_duels": LEAVE,
+        **dict.fromkeys(
+            ("export", "check_against_sampling", "choice", "worth", "hallucination", "gain"),
+            "that takes duels of a pair for independent given utilities; ask it of a model without",
+        ),
+    },
+    "logistic": {
+        **dict.fromkeys(
+            (
+                "noise_by_group",
+                "margin_only",
+                "export",
+                "lower_bounds",
+                "sampling",
+                "suggestion",
+                "hallucination",
+                "consistency",
+                "choice",
+                "truncated_normals",
+            ),
+            PROBIT,
+        ),
+        "noise_variance": f"that is known of logistic noise; {LEAVE}",
+    },
+    "margin_only": {
+        "grades": f"that is of win, tie and loss; {LEAVE}",
+        "duels_without_ties": LEAVE,
+        "own_cuts": f"there is one margin, found after the utilities; {LEAVE}",
+        "labels": "it leaves out ties; give a number of blocks",
+        "fixed_margin": f"the margin is found after the utilities; {LEAVE}",
+        "dated_fit": f"a filter takes a tie as saying that two items are close; {LEAVE}",
+        **dict.fromkeys(
+            ("sampling", "worth", "filter"),
+            "that takes a tie as saying that two items are close; make a model with "
+            'tie_model="box", or leave the ties out',
+        ),
+    },
+    "ties": {
+        "no_margin": "give margin=0.3, say, to start learning it from",
+        "comparison": f"it scores which side won; {LEAVE}",
+    },
+    "margin": {"levels_without_a_tie": "give an odd number of levels, or no margin"},
+    "noise_by_group": {
+        "duels_without_judges": "name who judged (groups=, --noise-by)",
+        "gradients_of_a_subset": f"a subset may lack some who judge; {LEAVE}",
+    },
+    "own_cuts": dict.fromkeys(("one_noise", "duels_without_ties"), LEAVE),
+    "covariate_variance": {"duels_without_covariates": LEAVE},
+    "people_variance": {"no_tastes_by_features": LEAVE},
+    "effects_of_items_alone": {"inducing": NOTHING, "inducing_variable": NOTHING},
+    "effects_by_kernel": {"inducing": f"use Exact() (--approximation exact), or {FINITE}"},
+    "no_inducing": {
+        "inducing_variable": "take another, such as VFE() (vfe)",
+        "gain": "make the model with VFE()",
+    },
+    "inducing": {"no_inducing_variable": "give inducing_variable, (m, D)"},
+    "streamed": {
+        "item_effects": UNNAMED,
+        "pair_effects": UNNAMED,
+        "whole": 'they are never all there; use VFE(), FITC() or TightVFE("diagonal")',
+        "single_precision": f"they are summed in float64; {LEAVE}",
+        "other_engines": "use PartitionedEP(), for EP",
+        "powers_of_sites": "use PartitionedEP(), for EP",
+        "block": TABLES,
+        "dates": TABLES,
+    },
+    "tastes_of_streamed_duels": {"blocks": "a block is made of each person; take VFE()"},
+    "sites": {"scheduler": f"they stay in the memory of the workers; {LEAVE}"},
+    "timeout": {"no_scheduler": f"there is nothing to wait for; {LEAVE}"},
+    "chunks": {
+        "blocks": "fit reads none from a stream; leave out stream, or take StreamedGP(duels, "
+        "kernel, approximation=PITC(labels))",
+        "whole": "that needs all duels at once; take vfe, fitc, dtc, tight-vfe, hetero-vfe or "
+        "prior-power, or leave out stream",
+        "ties_table": "write ties as rows with 1 in a column tie",
+        "items_without_features": "leave out stream, for an effect of each item",
+        **dict.fromkeys((*IN_MEMORY, "auto", "auto_inducing"), TAKE_OUT),
+    },
+    "stated_split": dict.fromkeys(("test_fraction", "folds"), LEAVE),
+    "comparison": {
+        "items_without_features": "there is one model, an effect of each item; fit that",
+        "grades": f"it scores which side won; {LEAVE}",
+        "block_column": "give the number of blocks, such as pitc:20",
+    },
+    "still": dict.fromkeys(
+        ("filter", "slices", "trajectories", "date", "dates", "ahead", "in_one_pass"),
+        "leave it out, or fit with dates (fit --time), or add ItemInTime(spg.markov.Wiener()) to "
+        "the kernel",
+    ),
+    "one_utility": {
+        "people": "leave it out, or make one with tastes (PreferenceGP(…, taste=kernel), fit "
+        "--person)"
+    },
+    "hallucination": dict.fromkeys(
+        ("sets", "tastes", "in_time", "pairs", "contexts"),
+        "that looks for one best item by duels; take another score, such as 'bald' or 'eubo'",
+    ),
+    "set_size": dict.fromkeys(
+        ("other_score", "pairs", "context", "contexts"),
+        "that is for pairs alone; leave it out, or give set_size=2 (--set-size)",
+    ),
+    "context": dict.fromkeys(("pairs", "no_contexts"), "leave it out (--at)"),
+    "broken_weights": dict.fromkeys(
+        ("subset", "sampling"), "that draws whole duels; leave the weights out"
+    ),
+    "gain": dict.fromkeys(
+        ("sets", "blocks", "projected_inputs"), "place them by k-means, or choose with VFE()"
+    ),
+    "consistency": {"sets": "it counts duels; give a pair of items (--first, --second)"},
+    "contexts": {
+        "answers": "give features to model.predict_choice",
+        "meeting": "fit again with the duels of the person",
+    },
+    "block": {"no_labels": "leave them out"},
+    "grade": {"no_grades": "leave it out"},
+    "labels": {"no_block": "name their column (blocks=, --blocks)"},
+    "judges": {"no_groups": "name their column (groups=, --noise-by)"},
+    "duels_of_people": {"no_person_column": "name their column (person=, --person)"},
+    "groups": {
+        "duels_without_judges": "leave it out, or fit with judges of all duels",
+        "one_noise": "leave them out, or take noise_by_group=True",
+    },
+    "person_column": {"duels_of_nobody": "leave it out, or fit with the people of all"},
+    "duels_object": dict.fromkeys(("items", "groups", "grade", "dates", "column"), TABLES),
+}
+
+
+def check(**there: Any) -> None:
+    """Refuse what does not go together.
+
+    :param there: things by their names in the table, and whether there are any, or what they are
+        called here.
+    :raises ValueError: two of them that do not go together.
+    """
+    for sentence in _sentences(there):
+        raise ValueError(sentence)
+
+
+def refused(**there: Any) -> ValueError:
+    """What `check` raises of two things that do not go together."""
+    return ValueError(next(_sentences(there)))
+
+
+def called(name: str) -> str:
+    """What a thing is called in sentences."""
+    return CALLED.get(name, name.replace("_", " "))
+
+
+def _sentences(there: dict[str, Any]) -> Iterator[str]:
+    names = {k: v if isinstance(v, str) else called(k) for k, v in there.items() if v}
+    for one, others in TABLE.items():
+        for other, instead in others.items():
+            if one in names and other in names:
+                first = f"{names[one][:1].upper()}{names[one][1:]}"
+                yield f"{first} and {names[other]} do not go together: {instead}."

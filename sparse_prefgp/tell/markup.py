@@ -1,0 +1,141 @@
+"""Tables in Markdown and in LaTeX, and reports as plain values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sparse_prefgp.tell.report import Report
+from sparse_prefgp.tell.tables import Cell, Table, typeset
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "−": r"$-$",
+    "–": "--",
+    "×": r"$\times$",
+    "\u00a0": "~",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+}
+_LATEX |= {
+    raised: f"$^{{{plain}}}$" for raised, plain in zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True)
+}
+
+
+def as_markdown(table: Table) -> str:
+    """Title, caption and table; parts have a row of their own."""
+    heads = [heading.replace("|", "\\|") for heading in table.headings or [" "] * len(table.shown)]
+    title = f"**{table.title}.**" if table.caption else f"**{table.title}**"
+    marks = "|".join("---" if column.left else "---:" for column in table.shown)
+    lines = [f"{title} {table.caption}".rstrip(), "", f"| {' | '.join(heads)} |", f"|{marks}|"]
+    for heading, rows in table.blocks:
+        if heading:
+            lines.append(f"| *{_markdown_text(heading)}* |{' |' * (len(heads) - 1)}")
+        for cells in table.cells(rows):
+            texts = [
+                _markdown_text(cell.plain) if column.left else _markdown_number(cell)
+                for column, cell in zip(table.shown, cells, strict=True)
+            ]
+            lines.append(f"| {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_text(text: str) -> str:
+    for character in "\\`*_[]<>|":
+        text = text.replace(character, f"\\{character}")
+    return text
+
+
+def _markdown_number(cell: Cell) -> str:
+    text = typeset(cell.plain).replace("|", "\\|").replace("*", "\\*")
+    return f"**{text}**" if cell.best else text
+
+
+def as_latex(table: Table, comment: str = "") -> str:
+    """A `table` environment to \\input; it needs the package booktabs.
+
+    :param comment: lines for its head.
+    """
+    width = len(table.shown)
+    caption = ". ".join(latex_text(text) for text in (table.title, table.caption) if text)
+    lines = [f"% {line}" for line in comment.splitlines()]
+    lines += [
+        r"\begin{table}",
+        r"\centering",
+        f"\\caption{{{caption}}}",
+        f"\\label{{tab:{table.name.replace('_', '-')}}}",
+        f"\\begin{{tabular}}{{{''.join('l' if c.left else 'r' for c in table.shown)}}}",
+        r"\toprule",
+    ]
+    if table.headings:
+        lines.append(" & ".join(map(latex_text, table.headings)) + r" \\")
+    for i, (heading, rows) in enumerate(table.blocks):
+        lines += [r"\midrule"] if i or table.headings else []
+        if heading:
+            lines.append(f"\\multicolumn{{{width}}}{{l}}{{\\emph{{{latex_text(heading)}}}}} \\\\")
+        for cells in table.cells(rows):
+            texts = [
+                latex_text(cell.plain) if column.left else _latex_number(cell)
+                for column, cell in zip(table.shown, cells, strict=True)
+            ]
+            lines.append(" & ".join(texts) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_number(cell: Cell) -> str:
+    if cell.text is not None:
+        text = latex_text(typeset(cell.text))
+        return f"\\textbf{{{text}}}" if cell.best else text
+    if not math.isfinite(cell.mean):
+        return "--"
+    body = cell.written(r" \pm ", "-", r"{} \times 10^{{{}}}")
+    mark = r"^{*}" if cell.alone else ""
+    return f"$\\mathbf{{{body}}}{mark}$" if cell.best else f"${body}{mark}$"
+
+
+def latex_text(text: str) -> str:
+    """Text in which no character has a meaning of LaTeX's own."""
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Plain values: texts as they are shown, without pictures."""
+    return {
+        "title": report.title,
+        "subtitle": report.subtitle,
+        "sections": [
+            {
+                "title": section.title,
+                "sentences": [*section.sentences],
+                "notes": [*section.notes],
+                "tables": [
+                    {
+                        "name": table.name,
+                        "title": table.title,
+                        "columns": [column.heading for column in table.shown],
+                        "rows": [
+                            [cell.plain for cell in cells]
+                            for _, rows in table.blocks
+                            for cells in table.cells(rows)
+                        ],
+                    }
+                    for table in section.tables
+                ],
+            }
+            for section in report.sections
+        ],
+    }

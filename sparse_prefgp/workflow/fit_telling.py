@@ -1,0 +1,332 @@
+"""What a fit says: sentences, tables and a report of its figures, ranking and pictures."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sparse_prefgp import analysis
+from sparse_prefgp.analysis.verdicts import score_parts
+from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
+from sparse_prefgp.support.words import counted, some_of
+from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
+from sparse_prefgp.tell.tables import Table, facts_table, first_of, typeset
+from sparse_prefgp.workflow.comparison import candidates_table
+
+# Files that sentences name.
+RANKING, COEFFICIENTS = "ranking.csv", "coefficients.csv"
+FEATURES_SHOWN = 30
+# Items that a page shows at once, and those that it has at all.
+TOP, MOST_ITEMS = 20, 10_000
+
+
+class Fact(NamedTuple):
+    """One thing to know of a fit: a row of a table, and a sentence."""
+
+    label: str
+    text: str
+    joint: str = ": "
+    """Between the two in a sentence."""
+    told: bool = True
+    """Whether it is said as the fit ends; what went into it was said before."""
+
+    def __str__(self) -> str:
+        return f"{self.label}{self.joint}{self.text}"
+
+
+def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
+    """What was fitted and how it went.
+
+    :param fit: `fit` or `refit_fit` of `metrics.json`.
+    """
+    settings = (
+        ("approximation", "Approximation", str),
+        ("kernel", "Kernel", str),
+        ("pair_share", "Share of its variance that is of pairs", "{:.1%}".format),
+        ("inducing", "Inducing inputs", "{:,}".format),
+        ("fixed_inducing", "Inducing inputs held fixed", _yes_no),
+        ("noise_variance", "Noise variance per side", _short),
+        ("duels", f"{fit['unit']}s".capitalize(), "{:,}".format),
+        ("max_iterations", "Limit of iterations", "{:,}".format),
+        ("least_gain", f"Least gain of ten iterations, nats per {fit['unit']}", _short),
+    )
+    effort = (("evaluations", "Evaluations"), ("sweeps", "Sweeps of inference in all"))
+    return [
+        *_there(fit, settings),
+        _evidence(fit),
+        *_starts(fit),
+        Fact("The optimiser", fit["optimiser_message"], " ", fit["optimiser_converged"]),
+        Fact("Kernel variance, in units of the noise", _listed(fit["kernel_variances"])),
+        *_about_duels(fit),
+        *_of_groups(fit),
+        _inference(fit),
+        *_there(fit, [(key, label, "{:,}".format) for key, label in effort]),
+    ]
+
+
+def _there(fit: Mapping[str, Any], wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
+    """Facts that are known and need no sentence."""
+    return [
+        Fact(label, shown(fit[key]), told=False)
+        for key, label, shown in wanted
+        if fit.get(key) is not None
+    ]
+
+
+def _evidence(fit: Mapping[str, Any]) -> Fact:
+    how, unit = "", fit["unit"]
+    if fit.get("gradients"):
+        of = "exact gradients from chunks"
+        if fit["subset"] is not None:
+            of = f"gradients from {fit['subset']:,} random rows"
+        how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"
+    if fit["weight"] is not None:
+        unit = f"unit of weight (weights add up to {fit['weight']:,.4g})"
+    text = (
+        f"{fit['log_evidence']:,.2f} nats, {fit['log_evidence_per_duel']:z.4f} per {unit}, after "
+        f"{counted(fit['iterations'], 'iteration')} in {fit['seconds']:.1f} s{how}"
+    )
+    return Fact("Log evidence", text, " ")
+
+
+def _starts(fit: Mapping[str, Any]) -> list[Fact]:
+    values = [start["log_evidence"] for start in fit.get("starts", ())]
+    if len(values) < 2:
+        return []
+    shown = ", ".join("not finite" if v is None else f"{v:,.2f}" for v in values)
+    text = f"number {fit['kept_start'] + 1} (log evidence {shown})"
+    return [Fact(f"Best of {len(values)} starts", text)]
+
+
+def _about_duels(fit: Mapping[str, Any]) -> list[Fact]:
+    """Margin, coefficients and cuts."""
+    facts, leans = [], fit["leans"]
+    if fit["margin"] is not None:
+        known = "as given" if fit["fixed_margin"] else "learned"
+        facts.append(Fact("Margin within which a duel is a tie", f"{fit['margin']:.3g}, {known}"))
+    rows = fit["coefficients"] or []
+    for row in rows[: len(rows) - sum(lean["groups"] for lean in leans)]:
+        ends = f"{row['lower']:.3g} to {row['upper']:.3g}"
+        text = f"{row['mean']:.3g} (90 % interval {ends})"
+        facts.append(Fact(f"Coefficient of {row['name']}", text))
+    for lean in leans:
+        text = (
+            f"lean by {lean['covariate']} with the standard deviation "
+            f"{lean['variance'] ** 0.5:.3g}; each is in {COEFFICIENTS}"
+        )
+        facts.append(Fact(f"{counted(lean['groups'], 'label')} in {lean['by']}", text, " "))
+    if fit["grades"] is not None:
+        steps = ", ".join(map(str, fit["grades"]["steps_by_prior"]))
+        note = f"; by the prior, as nobody used a grade next to it: step {steps}" if steps else ""
+        cuts = ", ".join(f"{cut:.3g}" for cut in fit["cuts"])
+        facts.append(Fact("Cuts of the grades", f"{cuts}{note}"))
+    return facts
+
+
+def _of_groups(fit: Mapping[str, Any]) -> list[Fact]:
+    facts = []
+    for key, what, whose in (
+        ("noise_ratios", "Noise variance", "that"),
+        ("cut_scales", "Margin and cuts", "those"),
+    ):
+        ratios = fit[key]
+        if ratios is None:
+            continue
+        groups, of_model = ratios["groups"], f"times {whose} of the model"
+        text, label = f"{ratios['median']:.2g} {of_model}", f"{what} of the one group"
+        if groups > 1:
+            label = f"{what} of {groups:,} groups"
+            ends = f"{ratios['min']:.2g} to {ratios['max']:.2g}"
+            text = f"{ends} {of_model}, median {ratios['median']:.2g}"
+        facts.append(Fact(label, text))
+    return facts
+
+
+def _inference(fit: Mapping[str, Any]) -> Fact:
+    sweeps, converged = fit.get("inference_sweeps"), fit["converged"]
+    if converged and sweeps is not None:
+        return Fact("Inference", f"converged in {counted(sweeps, 'sweep')}", " ")
+    return Fact("Inference", fit["inference"], " ", converged)
+
+
+def answer_parts(figures: Mapping[str, Any]) -> list[str | Table]:
+    """How well what was held out is predicted, and what is known of people and time: sentences and
+    tables in the order to tell them."""
+    return [
+        *score_parts(figures),
+        *people_sentences(figures.get("people"), _nouns(figures)),
+        *time_sentences(figures.get("in_time")),
+    ]
+
+
+def people_sentences(people: Mapping[str, Any] | None, nouns: str = "duels") -> list[str]:
+    """On the people of a model with tastes, from its figures; none without."""
+    if people is None:
+        return []
+    share, each = people["share"], people["duels_each"]
+    line = f"Of what is preferred, {100 * share['of_squares']:.0f} % is personal"
+    if share["lower"] is not None:
+        line += (
+            f" ({100 * share['level']:g} % interval {100 * share['lower']:.0f} to "
+            f"{100 * share['upper']:.0f} %)"
+        )
+    asked = f"{people['number']:,} people, {each['min']:,} to {each['max']:,} {nouns} each"
+    far = ", ".join(
+        str(one["person"])
+        if one["agreement"] is None
+        else f"{one['person']} (agreement {one['agreement']:.2f})"
+        for one in people["furthest"]
+    )
+    return [
+        f"{line}; {asked}.",
+        f"Variances of tastes: {_listed(people['variances'])}.",
+        f"Furthest from what all prefer: {far}.",
+    ]
+
+
+def time_sentences(in_time: Mapping[str, Any] | None) -> list[str]:
+    """On utilities that move, from their figures; none without."""
+    if in_time is None:
+        return []
+    best = "; ".join(
+        f"{season['date']} " + ", ".join(str(one["item"]) for one in season["best"])
+        for season in in_time["seasons"]
+    )
+    return [
+        f"Utilities move by {in_time['moved_in_a_year']:.2f} standard deviations of the noise of a "
+        f"duel in a year; duels of a {in_time['slices']} are taken together.",
+        f"Best when: {best}.",
+    ]
+
+
+def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> list[Section]:
+    """The answer, what to know before relying on it, and its scores.
+
+    :param notes: warnings besides those that follow from the figures.
+    """
+    nouns, parts = _nouns(figures), answer_parts(figures) if figures.get("held_out") else []
+    sentences = [part for part in parts if isinstance(part, str)]
+    if not sentences:
+        sentences = [f"No {nouns} were held out: nothing says how well new ones are predicted."]
+    tables = [part for part in parts if not isinstance(part, str)]
+    if figures.get("automatic"):
+        tables.append(candidates_table(figures["automatic"], _unit(figures), certainty=True))
+    notes = [*dict.fromkeys([*fit_notes(figures), *notes])]
+    split = figures.get("split_description")
+    scores = Section(f"Scores on held-out {nouns}", [split] if split else [], tables=tables)
+    return sections_of(
+        [
+            Section(sentences=sentences),
+            Section("Before you rely on this", notes=[*filter(is_warning, notes)]),
+            Section(sentences=[note for note in notes if not is_warning(note)]),
+            *([scores] if tables else []),
+        ]
+    )
+
+
+def fit_report(
+    figures: Mapping[str, Any],
+    ranking: analysis.ranking.Ranking | None = None,
+    pictures: Sequence[Picture] = (),
+    *,
+    command: str | Sequence[str] | None = None,
+    notes: Iterable[str] = (),
+    data_rows: Iterable[tuple[str, str]] = (),
+    title: str = "Report of a fit",
+) -> Report:
+    """All that a fit says.
+
+    :param figures: what goes into `metrics.json`.
+    :param ranking: what `rank` returned.
+    :param pictures: what `write_pictures` returned.
+    :param command: how to repeat the fit, as one line or as a list of arguments.
+    :param notes: warnings besides those that follow from the figures, one sentence each.
+    :param data_rows: (label, value) about the data, such as `duels.summary().rows()`.
+    :param title: of the page.
+    """
+    nouns = _nouns(figures)
+    headings = {"fit": "The fit", "refit_fit": f"The fit to all {nouns}, which is kept"}
+    if "refit_fit" in figures:
+        headings["fit"] = f"The fit to the training {nouns}"
+    fits = [
+        Section(heading, tables=[facts_table("", [(f.label, typeset(f.text)) for f in facts])])
+        for heading, facts in (
+            (heading, facts_of(figures[key])) for key, heading in headings.items() if key in figures
+        )
+    ]
+    versions = [("seed", str(figures["seed"])), *figures.get("versions", {}).items()]
+    line = command if command is None or isinstance(command, str) else shlex.join(command)
+    sections = [
+        *answer_sections(figures, notes),
+        *_items(ranking, learned_from(figures), nouns),
+        Section("Pictures", pictures=pictures),
+        Section("The data", tables=[facts_table("", _data(figures, data_rows))]),
+        *fits,
+        Section("To repeat this", code=line or "", tables=[facts_table("", versions)]),
+    ]
+    return Report(title, _subtitle(figures), sections_of(sections))
+
+
+def _unit(figures: Mapping[str, Any]) -> str:
+    return str(figures["fit"]["unit"])
+
+
+def _nouns(figures: Mapping[str, Any]) -> str:
+    """What was asked: `duels`, `choices`, `answers`."""
+    return f"{_unit(figures)}s"
+
+
+def _subtitle(figures: Mapping[str, Any]) -> str:
+    fit, data = figures.get("refit_fit", figures["fit"]), figures["data"]
+    parts = [f"{fit['approximation']}, {fit['kernel']} kernel", "sparse-prefgp"]
+    if data.get("duels") is not None:
+        what = f"{counted(data['items'], 'item')}, {counted(data['duels'], _unit(figures))}"
+        parts.insert(0, what)
+    return " · ".join(parts)
+
+
+def _items(ranking: analysis.ranking.Ranking | None, learned: str, nouns: str) -> list[Section]:
+    """The best items, and the others folded."""
+    if ranking is None:
+        return []
+    table, total = ranking.table(nouns=nouns), len(ranking.frame)
+    last = min(total, MOST_ITEMS)
+    first = table.part(0, TOP, "")
+    sentences = ["Only differences of utilities mean anything.", *ranking.notes()]
+    heading = first_of(min(TOP, total), total, "items")
+    sections = [Section(heading, [" ".join([*sentences, learned]).rstrip()], tables=[first])]
+    if last > TOP:
+        rest = f"Those from {TOP + 1:,} to {last:,}"
+        more = [f"All {total:,} are in {RANKING}."] if total > last else []
+        part = table.part(TOP, last, "")
+        sections.append(Section(rest, more, tables=[part], folded=True))
+    return sections
+
+
+def _data(
+    figures: Mapping[str, Any], data_rows: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    data, nouns = figures["data"], _nouns(figures)
+    wanted = (
+        ("train_duels", f"training {nouns}", "{:,}".format),
+        ("test_duels", f"test {nouns}", "{:,}".format),
+        ("dropped_rows", "rows dropped by the split", "{:,}".format),
+        ("unused_rows", "rows not used", "{:,}".format),
+        ("features", "names of the features", lambda names: some_of(names, FEATURES_SHOWN)),
+        ("reduced", "made of", str),
+    )
+    rows = [(label, shown(data[key])) for key, label, shown in wanted if data.get(key)]
+    return [*data_rows, *rows, ("split", figures.get("split_description", figures["split"]))]
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in values.items())
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
