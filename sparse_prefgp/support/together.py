@@ -8,17 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 # Options of a fit that need all duels in memory.
-IN_MEMORY: tuple[str, ...] = (
-    "refit",
-    "starts",
-    "tie_model",
-    "person",
-    "taste",
-    "time",
-    "engine",
-    "split",
-)
-IN_MEMORY += ("max_train", "report")
+IN_MEMORY: tuple[str, ...] = ("refit", "starts", "tie_model", "person", "taste", "time", "engine")
+IN_MEMORY += ("split", "max_train", "report")
 OPTIONS = (*IN_MEMORY, "fixed_margin", "noise_variance", "test_fraction", "scheduler", "sites")
 # What things are called, but for those whose name says it, and how they are asked for.
 CALLED = {

@@ -20,6 +20,7 @@ from sparse_prefgp.workflow.holdout import (
     prepare,
 )
 from sparse_prefgp.workflow.settings import FitSettings
+from tests.together import apart
 from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-12)
@@ -289,7 +290,7 @@ def test_optimise_learns_the_variance(duels: spg.Duels) -> None:
     [
         (lambda: with_effect() + spg.ItemEffect(), {}, "has 2 ItemEffect terms"),
         (lambda: features_kernel() * spg.ItemEffect(), {}, "add it to the others"),
-        (spg.ItemEffect, {"approximation": spg.VFE()}, "ItemEffect alone"),
+        (spg.ItemEffect, {"approximation": spg.VFE()}, apart("effects_of_items_alone", "inducing")),
     ],
 )
 def test_refusals(duels: spg.Duels, kernel: Any, options: dict[str, Any], message: str) -> None:
