@@ -56,6 +56,8 @@ SCORES = (
     Column("choices", "choices", ","),
     Column("answers", "answers", ","),
 )
+# What tables of each kind of answer do without.
+_LEFT_OUT = {"duels": ["nlp_se"], "choices": ["nlp_bits"], "answers": ["nlp_bits"]}
 PARTS = {
     "known_people": "Of these, people with {kind} in training",
     "new_people": "Of these, new people",
@@ -102,12 +104,15 @@ def score_table(name: str, title: str, scores: Scores, without: Sequence[str] = 
             "predictor": PREDICTOR_NAMES.get(who, who),
             # Whoever claims nothing is always calibrated.
             APART: who in _BY_CHANCE,
-            **{key: value for key, value in values.items() if key not in without},
+            **values,
         }
         for who, values in scores.items()
         if not knows_nothing(scores, who)
     ]
-    return Table(name, title, SCORES, rows, close=True)
+    kinds = [kind for kind in _LEFT_OUT if any(kind in values for values in scores.values())]
+    hidden = {*without, *(key for kind in kinds for key in _LEFT_OUT[kind])}
+    columns = [column for column in SCORES if column.key not in hidden]
+    return Table(name, title, columns, rows, close=True)
 
 
 def score_parts(figures: Mapping[str, Any], what: str = "Held-out ") -> list[str | Table]:
@@ -126,7 +131,7 @@ def score_parts(figures: Mapping[str, Any], what: str = "Held-out ") -> list[str
         outcomes = figures.get("held_out_outcomes")
         won = " that one side won" if outcomes else ""
         parts += _told("duels", f"{_title(what, 'duels')}{won}", scores, what, won)
-    no_bits = ("nlp_bits",)
+    no_bits = ("nlp_bits", "brier")
     for key, of in (("held_out_outcomes", "win, tie or loss"), ("held_out_grades", "grades")):
         if figures.get(key):
             title = f"{_title(what, 'duels')}: {of}"
