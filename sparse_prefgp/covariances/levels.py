@@ -26,6 +26,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     condition,
     terms_of,
 )
+from sparse_prefgp.covariances.pair_effect import Pairs
 from sparse_prefgp.data.graph import Groups
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.linalg import add_to_diagonal
@@ -231,10 +232,9 @@ class LowRankWithPairs(LowRankWithLevels):
         return terms_of(effects.u)
 
     def effects_of_pairs(
-        self, precision: tf.Tensor, shift: tf.Tensor
+        self, pairs: Pairs, variance: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Means (L,), by how much variances are less than before, (L,), and covariances (L, m) with
-        u."""
+        """As of `LowRankOverSets`: levels are these pairs, and the scale is of this variance."""
         effects: JointPosterior = self.conditioned(precision, shift).u
         (scale,) = tf.unstack(self._scale)
         with_u = effects.with_u

@@ -27,6 +27,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     Sums,
 )
 from sparse_prefgp.covariances.low_rank_blocks import SEQUENTIAL_UP_TO
+from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
 from sparse_prefgp.covariances.stars_under_sites import StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
 from sparse_prefgp.data.looks import Form, Looks
@@ -243,6 +244,17 @@ class LowRankOverSets(LowRankOverItems):
         numbers = np.concatenate([form.bucket.numbers for form in self._looks.forms])
         order = np.argsort(numbers)
         return tuple(tf.gather(tf.concat(x, 0), order) for x in (means, explained, crossed))
+
+    def effects_of_pairs(
+        self, pairs: Pairs, variance: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Of the effect of each pair, where looks are the duels of one: its mean (P,), by how much
+        its variance is less than before, (P,), and its covariance (P, m) with u.
+
+        :param variance: of each before, a scalar.
+        """
+        covariances = [variance * signs_of(form, pairs) for form in self._looks.forms]
+        return self.shared_with(covariances, self.conditioned(precision, shift))
 
     # One site after the other.
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.covariances import LowRankOverSets, LowRankWithPairs
-from sparse_prefgp.covariances.pair_effect import (
-    Pairs,
-    looks_of_pairs,
-    pair_effect,
-    signs_of,
-)
+from sparse_prefgp.covariances.pair_effect import Pairs, pair_effect
 
 # Numbers of items are below it.
 _BASE = 1 << 31
@@ -73,12 +68,6 @@ def pair_posterior(
         return None
     graph = problem.graph
     pairs, variance = Pairs.of_graph(graph), tf.convert_to_tensor(effect.variance)
-    covariance = prior.covariance
-    if isinstance(covariance, LowRankWithPairs):
-        mean, explained, crossed = covariance.effects_of_pairs(precision, shift)
-    else:
-        assert isinstance(covariance, LowRankOverSets)
-        signs = [variance * signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
-        kept = covariance.conditioned(precision, shift)
-        mean, explained, crossed = covariance.shared_with(signs, kept)
+    covariance = cast(LowRankOverSets | LowRankWithPairs, prior.covariance)
+    mean, explained, crossed = covariance.effects_of_pairs(pairs, variance, precision, shift)
     return PairPosterior(pairs, graph.layout.number, variance, mean, variance - explained, crossed)
