@@ -494,7 +494,8 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
     ranking = pd.read_csv(out / "ranking.csv")
     assert set(ranking["item_id"]) == {str(name) for name in items["item_id"]}
     page = (out / "report.html").read_text()
-    assert "margin of ties" in page and "win, tie or loss" in page and "3 groups" in page
+    assert "Margin within which a duel is a tie" in page and "win, tie or loss" in page
+    assert "3 groups" in page
 
     # New items in a context, by their features.
     new = pd.DataFrame({"item_id": ["x", "y"], "a": [0.0, 0.5], "b": [0.1, 0.2], "home": [1, 0]})
