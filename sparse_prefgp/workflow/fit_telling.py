@@ -153,9 +153,11 @@ def _inference(fit: Mapping[str, Any]) -> Fact:
 def answer_parts(figures: Mapping[str, Any]) -> list[str | Table]:
     """How well what was held out is predicted, and what is known of people and time: sentences and
     tables in the order to tell them."""
+    nouns = _nouns(figures)
+    nothing = f"No {nouns} were held out: nothing says how well new ones are predicted."
     return [
-        *score_parts(figures),
-        *people_sentences(figures.get("people"), _nouns(figures)),
+        *(score_parts(figures) if figures.get("held_out") else [nothing]),
+        *people_sentences(figures.get("people"), nouns),
         *time_sentences(figures.get("in_time")),
     ]
 
@@ -205,10 +207,8 @@ def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> li
 
     :param notes: warnings besides those that follow from the figures.
     """
-    nouns, parts = _nouns(figures), answer_parts(figures) if figures.get("held_out") else []
+    nouns, parts = _nouns(figures), answer_parts(figures)
     sentences = [part for part in parts if isinstance(part, str)]
-    if not sentences:
-        sentences = [f"No {nouns} were held out: nothing says how well new ones are predicted."]
     tables = [part for part in parts if not isinstance(part, str)]
     if figures.get("automatic"):
         tables.append(candidates_table(figures["automatic"], _unit(figures), certainty=True))
