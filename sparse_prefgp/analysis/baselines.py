@@ -90,12 +90,7 @@ class LinearProbit:
 
         :raises ValueError: all duels are ties.
         """
-        sides, weights, event = decided(duels)
-        if not len(sides):
-            raise ValueError(
-                "All duels are ties, from which a linear probit learns nothing; give some that one "
-                "side won."
-            )
+        sides, weights, event = _some_decided(duels)
         key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
         said = duels.covariates
         if said is not None:
@@ -108,11 +103,8 @@ class LinearProbit:
         won, lost = duels.items[sides[first[order]].T]
         if said is None:
             return cls.fit(won - lost, counts[order], rng=rng)
-        scale = np.sqrt(np.mean(said**2, axis=0))
-        scale[scale == 0.0] = 1.0  # 0 in all that one side won
-        found = cls.fit(
-            np.column_stack([won - lost, said[first[order]] / scale]), counts[order], rng=rng
-        )
+        said, scale = _scaled(said)
+        found = cls.fit(np.column_stack([won - lost, said[first[order]]]), counts[order], rng=rng)
         weights, own = np.split(found.weights, [duels.num_features])
         return replace(
             found,
@@ -179,17 +171,10 @@ class BradleyTerry:
 
         :raises ValueError: all duels are ties.
         """
-        sides, weights, event = decided(duels)
-        if not len(sides):
-            raise ValueError(
-                "All duels are ties, from which Bradley and Terry learn nothing; give some that "
-                "one side won."
-            )
+        sides, weights, event = _some_decided(duels)
         n, (won, lost) = duels.num_items, sides.T
         said = np.zeros((len(won), 0)) if duels.covariates is None else duels.covariates[event]
-        scale = np.sqrt(np.mean(said**2, axis=0))
-        scale[scale == 0.0] = 1.0
-        said = said / scale
+        said, scale = _scaled(said)
 
         def loss(values: FloatArray) -> tuple[float, FloatArray]:
             strength, own = np.split(values, [n])
@@ -251,6 +236,27 @@ def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
     event = doors.event[doors.decided]
     weights = duels.events.totals[event] * doors.weight[doors.decided]
     return doors.features[doors.decided], weights, event
+
+
+def _some_decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
+    """`decided`.
+
+    :raises ValueError: all duels are ties.
+    """
+    sides, weights, event = decided(duels)
+    if not len(sides):
+        raise ValueError(
+            "All duels are ties, from which a linear probit learns nothing; give some that one "
+            "side won."
+        )
+    return sides, weights, event
+
+
+def _scaled(covariates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Covariates (t, C) over their root mean squares, and these, (C,)."""
+    scale = np.sqrt(np.mean(covariates**2, axis=0))
+    scale[scale == 0.0] = 1.0  # 0 in all that one side won
+    return covariates / scale, scale
 
 
 def _checked(

@@ -23,7 +23,6 @@ from sparse_prefgp.covariances.looks_under_sites import LooksUnderSites
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
-    LowRankIntermediates,
     Sums,
 )
 from sparse_prefgp.covariances.low_rank_blocks import SEQUENTIAL_UP_TO
@@ -215,21 +214,21 @@ class LowRankOverSets(LowRankOverItems):
 
     # Prediction.
 
-    def shared_with(
-        self, covariances: Sequence[tf.Tensor], kept: LowRankIntermediates
+    def effects_of_pairs(
+        self, pairs: Pairs, variance: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Of a variable of each look that is part of r: its mean (looks,), by how much its variance
-        is less than before, (looks,), and its covariance (looks, m) with u.
+        """Of the effect of each pair, where looks are the duels of one: its mean (P,), by how much
+        its variance is less than before, (P,), and its covariance (P, m) with u.
 
-        :param covariances: with the rows of the looks of each form, (r, g).
-        :param kept: what `conditioned` gave under the sites.
+        :param variance: of each before, a scalar.
         """
         # As in `pic.py`: with c these covariances, E = c (n - H E u) and c G c' - c H P⁻¹ H'c'.
-        u, own = kept
+        u, own = self.conditioned(precision, shift)
         means, explained, crossed = [], [], []
-        pieces = zip(self._looks.forms, self._parts, self._gains(own), covariances, strict=True)
+        pieces = zip(self._looks.forms, self._parts, self._gains(own), strict=True)
         row = (self._constant.shape[1] or 1) * self._constant.dtype.size
-        for form, part, gain, each in pieces:
+        for form, part, gain in pieces:
+            each = variance * signs_of(form, pairs)
             natural = tf.gather(own.natural / self._copies, part.sites)
             taken = tf.einsum("ijg,jg->ig", gain, each)
             alone = tf.reduce_sum(each * natural, 0), tf.reduce_sum(each * taken, 0)
@@ -244,17 +243,6 @@ class LowRankOverSets(LowRankOverItems):
         numbers = np.concatenate([form.bucket.numbers for form in self._looks.forms])
         order = np.argsort(numbers)
         return tuple(tf.gather(tf.concat(x, 0), order) for x in (means, explained, crossed))
-
-    def effects_of_pairs(
-        self, pairs: Pairs, variance: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Of the effect of each pair, where looks are the duels of one: its mean (P,), by how much
-        its variance is less than before, (P,), and its covariance (P, m) with u.
-
-        :param variance: of each before, a scalar.
-        """
-        covariances = [variance * signs_of(form, pairs) for form in self._looks.forms]
-        return self.shared_with(covariances, self.conditioned(precision, shift))
 
     # One site after the other.
 

@@ -43,7 +43,7 @@ from sparse_prefgp.io.files import (
     load,
     load_items,
 )
-from sparse_prefgp.io.judgements import COUNT, Roles, covariates_in, placed, said_by
+from sparse_prefgp.io.judgements import CHOSEN, COUNT, Roles, covariates_in, placed, said_by
 from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.reading import table_of
 from sparse_prefgp.io.texts import Encoder, items_given
@@ -52,7 +52,7 @@ from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.words import agreeing, and_so
 
-CHOICE_SET, CHOSEN, OPTION = "choice_set", "chosen", "option"
+CHOICE_SET, OPTION = "choice_set", "option"
 BEST, WORST = "best", "worst"
 RANKING, RANK = "ranking", "rank"
 

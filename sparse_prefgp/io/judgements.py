@@ -50,7 +50,8 @@ _SIDES = (
 FIRST, SECOND = "first", "second"
 ITEM_A, ITEM_B = "item_a", "item_b"
 TIE = str(FLAGGED[TIED].column)
-_OUTCOMES = (WINNER, LOSER, TIE, "chosen")
+CHOSEN = "chosen"
+_OUTCOMES = (WINNER, LOSER, TIE, CHOSEN)
 
 
 @dataclass(frozen=True)

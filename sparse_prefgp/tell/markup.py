@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparse_prefgp.tell.report import Report
@@ -45,12 +46,22 @@ def as_markdown(table: Table) -> str:
         if heading:
             lines.append(f"| *{_markdown_text(heading)}* |{' |' * (len(heads) - 1)}")
         for cells in table.cells(rows):
-            texts = [
-                _markdown_text(cell.plain) if column.left else _markdown_number(cell)
-                for column, cell in zip(table.shown, cells, strict=True)
-            ]
+            texts = _texts(table, cells, _markdown_text, _markdown_number)
             lines.append(f"| {' | '.join(texts)} |")
     return "\n".join(lines) + "\n"
+
+
+def _texts(
+    table: Table,
+    cells: Sequence[Cell],
+    of_words: Callable[[str], str],
+    of_number: Callable[[Cell], str],
+) -> list[str]:
+    """The cells of a row in some notation."""
+    return [
+        of_words(cell.plain) if column.left else of_number(cell)
+        for column, cell in zip(table.shown, cells, strict=True)
+    ]
 
 
 def _markdown_text(text: str) -> str:
@@ -87,10 +98,7 @@ def as_latex(table: Table, comment: str = "") -> str:
         if heading:
             lines.append(f"\\multicolumn{{{width}}}{{l}}{{\\emph{{{latex_text(heading)}}}}} \\\\")
         for cells in table.cells(rows):
-            texts = [
-                latex_text(cell.plain) if column.left else _latex_number(cell)
-                for column, cell in zip(table.shown, cells, strict=True)
-            ]
+            texts = _texts(table, cells, latex_text, _latex_number)
             lines.append(" & ".join(texts) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
