@@ -15,11 +15,14 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.filtering import Filtering
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.tell.result import Figures
 
 
 @dataclass(frozen=True, eq=False)
-class AheadScore:
+class AheadScore(Figures):
     """What `score_ahead` found."""
+
+    aside = ("filtering",)
 
     nats: float
     """Mean negative log probability of the winner, given that there is one, of a decided duel."""
@@ -35,18 +38,6 @@ class AheadScore:
     """The same of win, tie and loss; empty for a model without a margin."""
     filtering: Filtering
     """The pass itself, with a probability for each duel, and the model of all of them."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {
-            "nats": self.nats,
-            "accuracy": self.accuracy,
-            "log_predictive": self.log_predictive,
-            "duels": self.num_duels,
-            "slices": self.filtering.slices,
-            "scores": self.scores,
-            "outcomes": self.outcomes,
-        }
 
     def __str__(self) -> str:
         return (

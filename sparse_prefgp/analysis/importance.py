@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -14,6 +13,7 @@ from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.tell.result import Figures
 
 # Below this share of the samples, or this number (or half of them, where there are few), the
 # standard error itself is not to be trusted.
@@ -21,8 +21,10 @@ _SMALL_SHARE, _SMALL_NUMBER = 0.02, 100
 
 
 @dataclass(frozen=True)
-class SampledEvidence:
+class SampledEvidence(Figures):
     """An estimate of the true exact log evidence."""
+
+    also = ("reliable",)
 
     log_evidence: float
     """log of the mean weight, in nats over all duels."""
@@ -52,10 +54,6 @@ class SampledEvidence:
             f"Only {self.effective_samples:.0f} of {self.samples} samples carry the weight, so "
             "that the standard error is not to be trusted; draw more samples."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, ready for JSON."""
-        return {**asdict(self), "reliable": self.reliable}
 
     def __str__(self) -> str:
         return (

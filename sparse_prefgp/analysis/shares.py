@@ -20,7 +20,7 @@ from sparse_prefgp.factors.choices import (
     independent_choice_log_probabilities,
 )
 from sparse_prefgp.factors.orthants import sobol_points
-from sparse_prefgp.io.answers import numbered
+from sparse_prefgp.io.answers import NONE, numbered
 from sparse_prefgp.io.choices import CHOICE_SET, OPTION
 from sparse_prefgp.io.files import ITEM_ID
 from sparse_prefgp.models.outcomes import places_of
@@ -30,6 +30,9 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.words import id_text
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
 DRAWS = 2000
 ADDED = ("share", "lower", "upper", "sd")
@@ -43,8 +46,10 @@ _NUMBERS_AT_ONCE, _ARRAYS_OF_DRAWS = 2**23, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shares:
+class Shares(Result):
     """Shares of the alternatives of sets; `print` shows them as text."""
+
+    rows_name = "alternatives"
 
     frame: Any
     """Data frame with a row for each alternative: what was given of it, and `share`, `lower`,
@@ -57,23 +62,11 @@ class Shares:
     sets: tuple[int, ...]
     """(rows,) the number of the set of each row."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings, ready for JSON."""
-        return {
-            "level": self.level,
-            "draws": self.draws,
-            "alternatives": self.frame.to_dict("records"),
-        }
+    def table(self, most: int | None = None) -> Table:
+        """The alternatives, or the first of them."""
+        return described_table("shares", self.frame, (*ADDED[:3], *OVER_PEOPLE), most, ADDED[3:])
 
-    def __repr__(self) -> str:
-        return f"Shares({len(self.frame)} alternatives of {max(self.sets) + 1} sets)"
-
-    def __str__(self) -> str:
-        text = self.frame.to_string(index=False, float_format=lambda value: f"{value:.4g}")
-        return f"{text}\n{self.note}"
-
-    @property
-    def note(self) -> str:
+    def sentences(self) -> list[str]:
         """What the numbers are, in words."""
         what = f"{100 * self.level:g} %"
         text = f"Shares with their {what} intervals, from {self.draws:,} draws of the utilities."
@@ -82,7 +75,7 @@ class Shares:
                 f" These say how sure the share among all people is; the chances of {what} of the "
                 f"people are between {OVER_PEOPLE[0]} and {OVER_PEOPLE[1]}."
             )
-        return text
+        return [text]
 
 
 @takes_seed
@@ -274,3 +267,33 @@ def _drawn(
             total += weight[:, None] * shares.reshape(number, b, k)
         found[start : start + number] = total
     return found
+
+
+def described_table(
+    name: str,
+    frame: Any,
+    probabilities: Sequence[str],
+    most: int | None = None,
+    hidden: Sequence[str] = (),
+    what: str = "alternatives",
+) -> Table:
+    """Alternatives and what is known of them: missing cells are empty, and of one of which nothing
+    is said the first is `none`.
+
+    :param probabilities: columns of the data frame that hold them.
+    :param most: rows; None for all.
+    :param hidden: columns that are not shown.
+    """
+    shown = frame if most is None else frame.head(most)
+    others = [one for one in frame.columns if one not in (*probabilities, *hidden)]
+    cells = {one: [str(x) if id_text(x) else "" for x in shown[one]] for one in others}
+    said = [one for one in others if one not in (CHOICE_SET, NONE)]
+    for i in range(len(shown)):
+        if said and not any(cells[one][i] for one in said):
+            cells[said[0]][i] = NONE
+    columns = [
+        Column(one, one, left=True, spare=len(others) - place) for place, one in enumerate(others)
+    ]
+    columns += [Column(one, one, chance) for one in probabilities]
+    title = first_of(len(shown), len(frame), what)
+    return Table(name, title, columns, records(shown.assign(**cells)))

@@ -45,10 +45,11 @@ from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_oth
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import counted
+from sparse_prefgp.tell.result import Figures
 
 
 @dataclass(frozen=True)
-class UpdateReport:
+class UpdateReport(Figures):
     """What an update added and how inference went; `print` shows it as text."""
 
     new_duels: int
@@ -88,11 +89,6 @@ class UpdateReport:
     log_predictive: float | None = None
     """Log probability of the new duels in nats, slice after slice, each given those before; None
     where utilities do not move in time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """All figures, ready for JSON."""
-        figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**figures, "inference": str(self.inference)}
 
     def __str__(self) -> str:
         lines = [

@@ -24,16 +24,14 @@ EXAMPLE = "Example: sparse-prefgp datasets boston"
 class DatasetsOptions:
     """Which one."""
 
-    name: str | None = option("Fetch this one.", default=None, metavar="[NAME]", argument=True)
-    refresh: bool = option(
-        "Download it again; it must be the same as before.", default=False, needs="name"
-    )
-    out: Path | None = option(
-        "Also write its tables into this folder, as the CSV files that fit reads.",
-        default=None,
-        needs="name",
-    )
-    overwrite: bool = same_as(Shared, "overwrite", help="Replace files in --out that exist.")
+    name: str | None = option(default=None, metavar="[NAME]", argument=True)
+    """Fetch this one."""
+    refresh: bool = option(default=False, needs="name")
+    """Download it again; it must be the same as before."""
+    out: Path | None = option(default=None, needs="name")
+    """Also write its tables into this folder, as the CSV files that fit reads."""
+    overwrite: bool = same_as(Shared, "overwrite")
+    """Replace files in --out that exist."""
 
 
 @command(threads=False)

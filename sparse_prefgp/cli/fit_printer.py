@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow, progress_bar
-from sparse_prefgp.cli.select import compare_bar, print_comparison
+from sparse_prefgp.cli.select import compare_bar
 from sparse_prefgp.cli.streaming import passes_bar
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support.words import counted, some_of
@@ -118,7 +118,7 @@ def _steps(console: Output, holdout: Holdout, stage: str) -> Iterator[FitCallbac
 
 
 def _print_choice(console: Output, chosen: Automatic) -> None:
-    print_comparison(console, chosen.comparison)
+    console.tell(*chosen.comparison.parts())
     console.tell("The choice was made with the training part alone.")
     if chosen.settings.inducing_share is not None:
         console.tell(NUMBER_NOTE)

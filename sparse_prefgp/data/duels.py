@@ -476,6 +476,11 @@ class Duels:
         return self.num_features > 0
 
     @property
+    def unit(self) -> str:
+        """What one of the answers is called."""
+        return self.events.unit
+
+    @property
     def held(self) -> bool:
         """Whether all duels are in memory, where everybody may ask who met whom."""
         return True

@@ -1,15 +1,20 @@
-"""A field of a settings value that is an option of commands too: default and help, what values make
-sense and which other options it goes with, declared once.
+"""A field of a settings value that is an option of commands too: default, what values make sense
+and which other options it goes with, declared once. Its help is the docstring below the field.
 
 Nothing here knows what parses a command line; `cli/command.py` makes options of these fields.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +41,10 @@ class Panel:
 class Option:
     """How a field is given on the command line, and what it cannot go together with."""
 
-    help: str | None = None
-    """None: the field is no option of a command."""
+    of_command: bool = True
+    """Whether the field is an option of a command."""
+    like: tuple[type, str] | None = None
+    """A class and its field, whose docstring is the help where this one has none."""
     flag: str | None = None
     """By default the name of the field behind two dashes, and `--no-NAME` where it is True."""
     kind: Any = None
@@ -127,13 +134,13 @@ class Option:
             raise ValueError(f"{called} is {shortened(value)}; {words}.")
 
 
-def option(help: str | None = None, default: Any = MISSING, **more: Any) -> Any:
+def option(default: Any = MISSING, **more: Any) -> Any:
     """A field of a dataclass that is an option.
 
     :param default: by default there is none, and the option must be given.
     :param more: the other fields of `Option`.
     """
-    return field(default=default, metadata={_KEY: Option(help, **more)})
+    return field(default=default, metadata={_KEY: Option(**more)})
 
 
 def same_as(kind: type, name: str, **changes: Any) -> Any:
@@ -144,13 +151,46 @@ def same_as(kind: type, name: str, **changes: Any) -> Any:
     one = next(one for one in fields(kind) if one.name == name)
     return field(
         default=changes.pop("default", one.default),
-        metadata={_KEY: replace(one.metadata[_KEY], **{"panel": None, **changes})},
+        metadata={
+            _KEY: replace(one.metadata[_KEY], like=(kind, name), **{"panel": None, **changes})
+        },
     )
 
 
 def option_of(one: Field[Any]) -> Option:
     """What is said about the field; nothing of most."""
-    found: Option = one.metadata.get(_KEY, Option())
+    found: Option = one.metadata.get(_KEY, Option(of_command=False))
+    return found
+
+
+@cache
+def helps(kind: type) -> dict[str, str]:
+    """What the docstrings below the fields of a dataclass say, up to the first empty line."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        found |= _docstrings(each.__module__).get(each.__name__, {})
+    for one in fields(kind):
+        like = option_of(one).like
+        if one.name not in found and like is not None:
+            found[one.name] = helps(like[0])[like[1]]
+    return found
+
+
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """Those below the fields of the classes of a module."""
+    nodes = ast.walk(ast.parse(inspect.getsource(sys.modules[module])))
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    found: dict[str, dict[str, str]] = {}
+    for one in classes:
+        for line, below in pairwise(one.body):
+            match line, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(name)),
+                    ast.Expr(ast.Constant(str(text))),
+                ):
+                    first = text.partition("\n\n")[0].replace("`", "")
+                    found.setdefault(one.name, {})[name] = " ".join(first.split())
     return found
 
 

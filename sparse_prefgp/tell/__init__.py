@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sparse_prefgp.tell.report import Picture as Picture
     from sparse_prefgp.tell.report import Report as Report
     from sparse_prefgp.tell.report import Section as Section
+    from sparse_prefgp.tell.result import Figures as Figures
+    from sparse_prefgp.tell.result import Result as Result
     from sparse_prefgp.tell.tables import Cell as Cell
     from sparse_prefgp.tell.tables import Column as Column
     from sparse_prefgp.tell.tables import Table as Table

@@ -33,6 +33,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
@@ -142,7 +143,7 @@ class CandidateScore:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """Candidates, best first, and which one to take."""
 
     scores: tuple[CandidateScore, ...]
@@ -170,7 +171,7 @@ class Comparison:
     rival: str = "linear probit"
     """What the reference is; a conditional logit where answers about sets are scored."""
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """A data frame with a row for each candidate, and the linear probit at its end."""
         pd = require_pandas()
         rows = [
@@ -214,12 +215,29 @@ class Comparison:
     def _key(self) -> str:
         return self.rival.replace(" ", "_")
 
-    def table(self) -> Table:
+    def table(self, most: int | None = None) -> Table:
         """The candidates, best first, and the reference."""
         return candidates_table(self.to_dict(), self.unit)
 
-    def __str__(self) -> str:
-        return "\n".join([str(self.table()), self.reason, *self.notes])
+    def parts(self, most: int | None = None) -> list[str | Table]:
+        """The table, the choice, and what else to know."""
+        statuses = [
+            f"{one.candidate}: {one.status}, {one.reason}" for one in self.scores if one.reason
+        ]
+        gain, error = self.gain
+        better = (
+            f"Held out, it is better than the {self.rival} by {gain:.4f} nats per {self.unit} "
+            f"(standard error {error:.4f})."
+        )
+        return [
+            self.table(),
+            self.description,
+            *statuses,
+            self.reason,
+            *([better] if gain >= 0.0 else []),  # a note says so where it is worse
+            *(f"Note: {note}" for note in self.notes),
+            f"The rule: {self.rule}.",
+        ]
 
 
 def candidates_table(figures: Mapping[str, Any], unit: str, certainty: bool = False) -> Table:

@@ -259,7 +259,7 @@ def fit_report(
     line = command if command is None or isinstance(command, str) else shlex.join(command)
     sections = [
         *answer_sections(figures, notes),
-        *_items(ranking, learned_from(figures), nouns),
+        *_items(ranking, learned_from(figures)),
         Section("Pictures", pictures=pictures),
         Section("The data", tables=[facts_table("", _data(figures, data_rows))]),
         *fits,
@@ -286,14 +286,14 @@ def _subtitle(figures: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _items(ranking: analysis.ranking.Ranking | None, learned: str, nouns: str) -> list[Section]:
+def _items(ranking: analysis.ranking.Ranking | None, learned: str) -> list[Section]:
     """The best items, and the others folded."""
     if ranking is None:
         return []
-    table, total = ranking.table(nouns=nouns), len(ranking.frame)
+    table, total = ranking.table(), len(ranking.frame)
     last = min(total, MOST_ITEMS)
     first = table.part(0, TOP, "")
-    sentences = ["Only differences of utilities mean anything.", *ranking.notes()]
+    sentences = ["Only differences of utilities mean anything.", *ranking.sentences()]
     heading = first_of(min(TOP, total), total, "items")
     sections = [Section(heading, [" ".join([*sentences, learned]).rstrip()], tables=[first])]
     if last > TOP:

@@ -54,7 +54,7 @@ def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
     if ties:
         expected = score(np.stack(logs, 1), tied.astype(int), of="outcomes")
         assert_same_scores(found.outcomes, expected)
-    assert ("10 duels in" in str(found)) and found.to_dict()["duels"] == 10
+    assert ("10 duels in" in str(found)) and found.to_dict()["num_duels"] == 10
     whole = spg.score_ahead(model)
     assert whole.num_duels == 30 and whole.log_predictive > 30 * np.log(0.2)
 

@@ -342,7 +342,7 @@ def test_candidates_are_rows_where_items_share_them() -> None:
     found = rank(model, items, top_k=2, candidates=8, samples=500)
     assert found.items == 60 and len(found.frame) == 20
     assert found.candidates == found.frame["p_best"].notna().sum() == 8
-    text = " ".join(found.notes())
+    text = " ".join(found.sentences())
     assert "joint samples of 8 candidate rows" in text and "any of the other 12 rows" in text
     # As many items as there are rows: nothing is outside then, and nothing is said.
     every = rank(model, items, top_k=2, candidates=20, samples=500)
@@ -417,10 +417,10 @@ def test_the_result_as_text_and_json() -> None:
     assert values["ranking"][-1]["p_best"] is None
     assert values["top_k"] == 3
     assert values["samples"] == 200
-    assert "ranking" in found.to_dict(rows=2)
-    assert len(found.to_dict(rows=2)["ranking"]) == 2
     text = str(found)
-    assert text.startswith("The first 3 of 12 items\n")
+    assert text.startswith("All items\n") and text.splitlines()[1].split()[-2:] == ["duels", "outside"]
+    assert found.table(3).title == "The first 3 of 12 items"
+    assert found.to_latex().count(r" \\\n") == 13 and "top 3 & duels & outside" in found.to_latex()
     assert "average of all 12 items" in text and "Ordered by expected utility." in text
     assert "copies" not in text and "same_as" not in text
     assert "joint samples of 5 candidates" in text

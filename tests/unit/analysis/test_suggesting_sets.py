@@ -183,7 +183,7 @@ def test_a_batch_of_sets(model: spg.PreferenceGP) -> None:
     expected = model.predict_choice(model.duels.items[sets]).numpy()
     np.testing.assert_allclose(shares, expected, rtol=IDENTITY)
     text = str(found)
-    assert text.startswith("4 sets of 3 to ask next")
+    assert text.startswith("All sets to ask next")
     assert f"{found.looked_at} of 84 sets were looked at: grown from the pair" in text
     told = json.loads(json.dumps(found.to_dict()))
     assert len(told["sets"]) == 4 and "pairs" not in told
@@ -248,7 +248,7 @@ def test_streams_say_that_sets_are_not_looked_up(model: spg.PreferenceGP) -> Non
         inducing_variable=model.duels.items[:5],
     )
     found = spg.suggest(streamed, batch=2, set_size=3, rng=rng())
-    assert "Sets of the stream may be among them." in found.notes()
+    assert "Sets of the stream may be among them." in found.sentences()
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_a_failed_candidate_stays_in_the_table(table: DuelTable, fits: dict[str,
     assert bad.reason == "fold 1: It went" and math.isnan(bad.nlp)
     assert [call[0] for call in fits["calls"]].count("se/vfe/4") == 1
     assert str(found.chosen) == "linear/vfe/4"
-    frame = found.frame()
+    frame = found.to_frame()
     assert list(frame["status"]) == ["ok", "failed", "reference"]
     assert list(frame["chosen"]) == [True, False, False]
 
