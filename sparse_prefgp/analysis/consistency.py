@@ -197,14 +197,14 @@ class Consistency(Result):
         """The counts."""
         share = f" ({100 * self.share_intransitive:.2f} % of these)" if self.decided_triples else ""
         rows = [
-            ("votes", f"{self.votes:,}"),
-            *([("ties, left out", f"{self.ties:,}")] if self.ties else []),
-            ("pairs compared", f"{self.pairs:,}"),
-            ("pairs won by both sides", f"{self.contradicted_pairs:,}"),
-            ("votes in the minority of their pair", f"{self.minority_votes:,}"),
-            ("pairs with equal votes", f"{self.tied_pairs:,}"),
-            ("triples compared in all three pairs", f"{self.triples:,}"),
-            ("triples with three preferences", f"{self.decided_triples:,}"),
+            ("votes", self.votes),
+            ("ties, left out", self.ties or None),
+            ("pairs compared", self.pairs),
+            ("pairs won by both sides", self.contradicted_pairs),
+            ("votes in the minority of their pair", self.minority_votes),
+            ("pairs with equal votes", self.tied_pairs),
+            ("triples compared in all three pairs", self.triples),
+            ("triples with three preferences", self.decided_triples),
             ("cycles a > b > c > a", f"{self.cycles:,}{share}"),
         ]
         return facts_table("", rows)

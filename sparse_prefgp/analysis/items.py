@@ -32,6 +32,7 @@ from sparse_prefgp.io.values import OWN_ITEMS
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.words import agreeing, counted
 
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9
@@ -363,6 +364,26 @@ def _without_none(duels: KnownDuels, table: Table) -> Table:
     if NONE in table.frame.columns or len(none_of(duels)) != 1:
         return table
     return replace(table, frame=table.frame.assign(**{NONE: 0.0}))
+
+
+def far_sentences(
+    outside: int, features: Mapping[str, int], levels: Mapping[str, Mapping[str, int]], what: str
+) -> list[str]:
+    """That items lie outside the range of the training items, or have levels never seen.
+
+    :param outside: how many, in any of the `features`, of which each has so many.
+    :param levels: how many have each, per column.
+    :param what: one of the items, in words.
+    """
+    each = ", ".join(f"{name} {count:,}" for name, count in features.items())
+    told = [
+        f"{counted(outside, what)} {agreeing(outside, 'lies', 'lie')} outside the range of the "
+        f"training items ({each})."
+    ]
+    for name, counts in levels.items():
+        shown = ", ".join(f"{level!r} {count:,}" for level, count in list(counts.items())[:5])
+        told.append(f"Levels of {name} never seen in training count as none of the known: {shown}.")
+    return told if outside else told[1:]
 
 
 def unknown_levels(

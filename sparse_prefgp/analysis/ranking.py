@@ -22,7 +22,7 @@ import tensorflow as tf
 from scipy import special
 
 from sparse_prefgp.analysis.boards import at_a_date, board_of
-from sparse_prefgp.analysis.items import ItemSet, is_array, own_items
+from sparse_prefgp.analysis.items import ItemSet, far_sentences, is_array, own_items
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
@@ -207,19 +207,8 @@ class Ranking(Result):
                 f"{counted(self.negative_variances, 'variance')} that rounding had made negative "
                 f"{agreeing(self.negative_variances)} set to 0."
             )
-        if self.outside_items:
-            each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
-            text.append(
-                f"{counted(self.outside_items, 'item')} "
-                f"{agreeing(self.outside_items, 'lies', 'lie')} outside the range of the training "
-                f"items ({each})."
-            )
-        for name, levels in self.unknown_levels.items():
-            shown = ", ".join(f"{level!r} {count:,}" for level, count in list(levels.items())[:5])
-            text.append(
-                f"Levels of {name} never seen in training count as none of the known: {shown}."
-            )
-        return text
+        far = self.outside_items, self.outside_features, self.unknown_levels
+        return text + far_sentences(*far, "item")
 
     def _order_note(self) -> str:
         if self.order == MEAN:

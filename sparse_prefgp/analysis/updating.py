@@ -23,6 +23,7 @@ from sparse_prefgp.analysis.items import (
     SINGLE,
     ItemSet,
     LabelledDuels,
+    far_sentences,
     feature_columns,
     grades_like,
     is_array,
@@ -111,15 +112,8 @@ class UpdateReport(Figures):
             lines.append(text)
         if self.used_duels < self.duels:
             lines.append(f"Inference uses a subset of {self.used_duels:,} {self.noun}, drawn again")
-        if self.new_items_outside_range:
-            each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
-            lines.append(
-                f"{self.new_items_outside_range:,} new items lie outside the range of the training "
-                f"items ({each})"
-            )
-        for name, levels in self.unknown_levels.items():
-            shown = ", ".join(f"{level!r} {count:,}" for level, count in list(levels.items())[:5])
-            lines.append(f"Levels of {name} never seen count as none of the known: {shown}")
+        far = self.new_items_outside_range, self.outside_features, self.unknown_levels
+        lines += far_sentences(*far, "new item")
         return "\n".join(lines)
 
 

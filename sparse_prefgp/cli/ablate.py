@@ -97,9 +97,9 @@ def ablate(console: Output, options: AblateOptions) -> None:
 def _tell(console: Output, study: Study, result: StudyResult) -> None:
     failed = len(result.failed)
     rows = [
-        ("runs", f"{result.runs:,}"),
+        ("runs", result.runs),
         ("done now", f"{result.new:,} in {clock(result.seconds)}"),
-        ("failed", f"{failed:,}"),
+        ("failed", failed),
         ("results", str(result.folder / "results.csv")),
     ]
     console.tell(facts_table(study.title, rows))

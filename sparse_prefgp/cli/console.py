@@ -324,6 +324,7 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds."""
+    """Hours, if any, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -77,7 +77,7 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
         ("what", known.title),
         ("size", _size(known)),
         ("licence", known.licence),
-        *([("note", known.note)] if known.note else []),
+        ("note", known.note or None),
         ("cite", known.citation),
         ("from", known.home),
         *(("file", str(path)) for path in files.values()),

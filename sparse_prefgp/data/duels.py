@@ -25,7 +25,8 @@ from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened, some_of
-from sparse_prefgp.tell.tables import facts_table
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Table, facts, facts_table
 
 sparse = late("scipy.sparse")
 csgraph = late("scipy.sparse.csgraph")
@@ -907,7 +908,7 @@ def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class DuelsSummary:
+class DuelsSummary(Result):
     """Figures of a set of duels; `print` shows them as text.
 
     `num_rows` is `num_items`, unless items have a row for each context or state; pairs are of such
@@ -943,67 +944,54 @@ class DuelsSummary:
     people: int | None = None
     unused_columns: tuple[str, ...] = ()
 
-    def _sizes(self) -> list[tuple[str, str]]:
-        if self.set_sizes is None:
-            return []
-        low, high = self.set_sizes
-        return [("alternatives of each", f"{low:,}" if low == high else f"{low:,} to {high:,}")]
-
-    def _unused(self) -> list[tuple[str, str]]:
-        names = self.unused_columns
-        return [(f"columns of the {self.noun} not used", some_of(names))] if names else []
-
     def rows(self) -> list[tuple[str, str]]:
-        """The summary as (label, value) rows, for a table."""
-        items, remarks = f"{self.num_items:,}", []
+        """The summary as (label, value) rows."""
+        noun, featured = self.noun, self.num_features > 0
+        remarks = []
         if self.num_rows > self.num_items:
             remarks.append(f"{self.num_rows:,} rows in contexts or states")
         if self.num_rows > 1 and self.distinct_feature_rows == 1:
             remarks.append("all with equal features: the duels cannot tell them apart")
         elif self.distinct_feature_rows < self.num_rows:
             remarks.append(f"{self.distinct_feature_rows:,} distinct feature rows")
-        if remarks:
-            items += f" ({', '.join(remarks)})"
-        constant = ", ".join(self.constant_columns) if self.constant_columns else "none"
-        components = f"{self.components:,}"
+        remark, link = f" ({', '.join(remarks)})" if remarks else "", ""
         if self.components > 1:
-            components += (
-                f" (no {self.noun} link them; features compare their items)"
-                if self.num_features
-                else f" (no {self.noun} link them; the prior alone compares their items)"
-            )
-        return [
-            ("items (n)", items),
-            ("features (D)", f"{self.num_features:,}" if self.num_features else "none"),
-            *([] if self.reduced is None else [("made of", self.reduced)]),
-            (f"{self.noun} (t)", f"{self.num_duels:,}"),
-            *self._sizes(),
-            *([("of these tied", f"{self.ties:,}")] if self.ties else []),
-            *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
-            *([("people", f"{self.people:,}")] if self.people is not None else []),
-            (
-                "pairs with a winner" if self.ties else "pairs of items compared",
-                f"{self.unordered_pairs:,}",
-            ),
-            ("of these won by each side at least once", f"{self.contradicted_pairs:,}"),
-            *(
-                [
-                    (
-                        f"{self.noun} between items with equal features",
-                        f"{self.equal_feature_duels:,}",
-                    ),
-                    ("constant columns dropped", constant),
-                ]
-                if self.num_features
-                else []
-            ),
-            *self._unused(),
-            ("items never compared", f"{self.items_never_compared:,}"),
-            ("linked groups of items", components),
-        ]
+            by = "features compare" if featured else "the prior alone compares"
+            link = f" (no {noun} link them; {by} their items)"
+        low, high = self.set_sizes or (0, 0)
+        sizes = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        return facts(
+            [
+                ("items (n)", f"{self.num_items:,}{remark}"),
+                ("features (D)", self.num_features or "none"),
+                ("made of", self.reduced),
+                (f"{noun} (t)", self.num_duels),
+                ("alternatives of each", sizes if high else None),
+                ("of these tied", self.ties or None),
+                ("groups", self.groups),
+                ("people", self.people),
+                (
+                    "pairs with a winner" if self.ties else "pairs of items compared",
+                    self.unordered_pairs,
+                ),
+                ("of these won by each side at least once", self.contradicted_pairs),
+                (
+                    f"{noun} between items with equal features",
+                    self.equal_feature_duels if featured else None,
+                ),
+                (
+                    "constant columns dropped",
+                    (", ".join(self.constant_columns) or "none") if featured else None,
+                ),
+                (f"columns of the {noun} not used", some_of(self.unused_columns) or None),
+                ("items never compared", self.items_never_compared),
+                ("linked groups of items", f"{self.components:,}{link}"),
+            ]
+        )
 
-    def __str__(self) -> str:
-        return str(facts_table("", self.rows()))
+    def table(self, most: int | None = None) -> Table:
+        """Its rows."""
+        return facts_table("", self.rows())
 
 
 def check_features(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sparse_prefgp.support.public import public
 
 if TYPE_CHECKING:
-    from sparse_prefgp.tell.markup import as_json as as_json
     from sparse_prefgp.tell.markup import as_latex as as_latex
     from sparse_prefgp.tell.markup import as_markdown as as_markdown
     from sparse_prefgp.tell.page import as_html as as_html

@@ -85,7 +85,7 @@ def test_verdicts_name_each_rival():
     scores["coin"] |= {"gain_se": 0.01, "se_over": "people"}
     assert verdicts(scores)[-1].endswith("per duel. (± is a standard error over people.)")
     scores["coin"]["gain_se"] = 1.0
-    assert "the people of 12 duels are too few to rule out luck" in verdicts(scores)[0]
+    assert "the people of 10 duels are too few to rule out luck" in verdicts(scores)[0]
 
 
 def test_verdicts_on_choices():
