@@ -113,7 +113,9 @@ class Suggestions(Result):
     def table(self, most: int | None = None) -> Table:
         """The pairs or sets, in the order of choice."""
         shown = self.frame if most is None else self.frame.head(most)
-        title = first_of(len(shown), len(self.frame), f"{self.rows_name} to ask next")
+        title = "Ask next"
+        if len(shown) < len(self.frame):
+            title = first_of(len(shown), len(self.frame), f"{self.rows_name} to ask next")
         score = Column("score", "score", "z.4f")
         outside = [Column("outside_range", "outside", flag, spare=1)]
         if not shown["outside_range"].any():

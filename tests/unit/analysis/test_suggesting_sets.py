@@ -183,7 +183,7 @@ def test_a_batch_of_sets(model: spg.PreferenceGP) -> None:
     expected = model.predict_choice(model.duels.items[sets]).numpy()
     np.testing.assert_allclose(shares, expected, rtol=IDENTITY)
     text = str(found)
-    assert text.startswith("All sets to ask next")
+    assert text.startswith("Ask next")
     assert f"{found.looked_at} of 84 sets were looked at: grown from the pair" in text
     told = json.loads(json.dumps(found.to_dict()))
     assert len(told["sets"]) == 4 and "pairs" not in told

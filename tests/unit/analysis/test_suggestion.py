@@ -298,7 +298,7 @@ def test_the_report_says_everything_and_is_ready_for_json(model: spg.PreferenceG
     assert len(told["pairs"]) == 2 and told["score"] == "bald" and told["converged"]
     assert any(row["outside_range"] for row in told["pairs"])
     text = str(found)
-    assert text.startswith("All pairs to ask next")
+    assert text.startswith("Ask next")
     assert "information about the utilities, in nats" in text
     assert "10 of 10 pairs were looked at: all." in text
 
