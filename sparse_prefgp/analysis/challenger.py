@@ -161,7 +161,8 @@ def hallucination_believer(
             both = in_chunks(posterior.marginal, inputs)
             return function(both[:, 0], both[:, 1], best)
 
-        found = maximised(acquired, box, rng, _extra_column(model))
+        unknown = -1.0 if model.has_item_effect else None  # its number
+        found = maximised(acquired, box, rng, unknown)
         challenger, value = resolve_items(model, found.point[None]), found.value
         looked_at, improved = _SCANNED, found.improved
     mean, variance = model.predict_difference(defender.inputs, challenger.inputs)
@@ -271,11 +272,6 @@ def maximised(
             best, value = found.x, -float(found.fun)
     point = np.clip(low + width * best, box[:, 0], box[:, 1])
     return Maximum(point, value, value - float(scanned[order[0]]))
-
-
-def _extra_column(model: PreferenceGP) -> float | None:
-    """The number of an item that the model does not know, if items have effects."""
-    return -1.0 if model.has_item_effect else None
 
 
 def _found(model: PreferenceGP, pool: Any, incumbent: Hashable) -> ItemSet:

@@ -120,7 +120,7 @@ def shares(
     if draws < 2:
         raise ValueError(f"draws is {draws}; give a whole number of at least 2.")
     rng = generator(np.random.default_rng(0) if rng is None else rng)
-    if _is_array(alternatives):
+    if isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu":
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
     shown = _shown(model, alternatives, items, groups)
     found = shown.found
@@ -131,10 +131,6 @@ def shares(
     number = np.empty(len(event), np.int64)
     number[shown.place] = event
     return Shares(frame, level, draws, tuple(number.tolist()))
-
-
-def _is_array(alternatives: Any) -> bool:
-    return isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu"
 
 
 def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -> Shown:

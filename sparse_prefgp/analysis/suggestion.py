@@ -279,7 +279,9 @@ def suggest(
         picks = _drawn(model, found, batch, rng, done)
     else:
         picks = _asked(model, found, batch, score, done)
-    return _report(model, found.items, picks, score, _looked_at(found))
+    names = ("possible", "chosen", "repeated", "equal", "equal_items")
+    looked = {"looked_at": len(found), **{name: getattr(found, name) for name in names}}
+    return _report(model, found.items, picks, score, looked)
 
 
 def _pairs(
@@ -318,11 +320,6 @@ def _check_batch(batch: int, count: int) -> None:
             else "None of the pairs is between two of the items most likely to beat the best, "
             "which alone are drawn; give fewer pairs, or another score."
         )
-
-
-def _looked_at(pairs: CandidatePairs) -> dict[str, Any]:
-    names = ("possible", "chosen", "repeated", "equal", "equal_items")
-    return {"looked_at": len(pairs), **{name: getattr(pairs, name) for name in names}}
 
 
 def _looked_at_challengers(items: ItemSet, equal_items: int) -> dict[str, Any]:

@@ -85,7 +85,11 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
     console.tell(facts_table(name, rows))
     if known.kind != "regression":
         ready = options.out is not None or not is_derived(name)
-        words = _next(known, files) if ready else _write_first(known)
+        words = (
+            "Write the tables that fit reads, and see the command that suits them, with: "
+            f"sparse-prefgp datasets {known.name} --out {known.name}"
+        )
+        words = _next(known, files) if ready else words
         console.print(Text(words), soft_wrap=True)
     result = _plain(known) | {"files": {file: str(path) for file, path in files.items()}}
     console.manners.emit(result)
@@ -123,13 +127,6 @@ def _next(known: DataSet, files: dict[str, Path]) -> str:
     words += [known.options] if known.options else []
     words += [] if "--time" in known.options else [f"--split {known.split}"]
     return f"Fit it with: sparse-prefgp fit {' '.join(words)} --out {known.name}_fit"
-
-
-def _write_first(known: DataSet) -> str:
-    return (
-        "Write the tables that fit reads, and see the command that suits them, with: "
-        f"sparse-prefgp datasets {known.name} --out {known.name}"
-    )
 
 
 def _plain(known: DataSet) -> dict[str, Any]:

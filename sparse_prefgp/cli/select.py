@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
@@ -16,7 +16,7 @@ from sparse_prefgp.cli.console import Output, import_tensorflow
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.disk.folders import held
-from sparse_prefgp.support.options import names, option, same_as
+from sparse_prefgp.support.options import names, option, part_of, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
 from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
@@ -31,31 +31,27 @@ EXAMPLE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tables:
-    """What is compared on."""
-
-    items: Path | None = same_as(Sources, "items")
-    """Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, else the
-    first; other numeric or categorical columns are features. A long table of choices describes its
-    options itself.
-    """
-    duels: Path | None = same_as(Sources, "duels")
-    choices: Path | None = same_as(Sources, "choices")
-    rankings: Path | None = same_as(Sources, "rankings")
-    best_worst: Path | None = same_as(Sources, "best_worst")
-    as_duels: bool = same_as(Sources, "as_duels")
-    at_once: bool = same_as(Sources, "at_once")
-    unranked_last: bool = same_as(Sources, "unranked_last")
-    none: str | None = same_as(Sources, "none")
-    embedding: Sequence[str] | None = same_as(Sources, "embedding")
-    text: Sequence[str] = same_as(Sources, "text")
-    features: Sequence[str] | None = same_as(Sources, "features")
-    ignore: Sequence[str] = same_as(Sources, "ignore")
-    context: Sequence[str] = same_as(Sources, "context")
-    item: str | None = same_as(Sources, "item")
-    covariate: Sequence[str] = same_as(Sources, "covariate")
-    lean_by: Sequence[str] | None = same_as(Sources, "lean_by")
+# What is compared on.
+TABLES = part_of(
+    Sources,
+    "items",
+    "duels",
+    "choices",
+    "rankings",
+    "best_worst",
+    "as_duels",
+    "at_once",
+    "unranked_last",
+    "none",
+    "embedding",
+    "text",
+    "features",
+    "ignore",
+    "context",
+    "item",
+    "covariate",
+    "lean_by",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +110,7 @@ class TableOptions:
 @command()
 def select(
     console: Output,
-    tables: Tables,
+    tables: Annotated[dict[str, Any], TABLES],
     candidates: Candidates,
     settings: CompareSettings,
     options: TableOptions,
@@ -126,7 +122,7 @@ def select(
     with ExitStack() as stack:
         for place in filter(None, (options.out, options.checkpoint)):
             stack.enter_context(held(place, "comparison"))
-        _select(console, Sources(**vars(tables)), candidates, settings, options)
+        _select(console, Sources(**tables), candidates, settings, options)
 
 
 def _select(

@@ -259,7 +259,11 @@ def auto_inputs(
     def left_by(size: int) -> float:
         inputs = take(size)
         if criterion == "gap":
-            made = _fitc(duels, kernel, inputs) if model is None else model(inputs)
+            made = (
+                PreferenceGP(duels, kernel, approximation=FITC(), inducing_variable=inputs)
+                if model is None
+                else model(inputs)
+            )
             _check_gap(made)
             evidence = made.log_evidence()
             trace[size] = (evidence - made.lower_bound()) / abs(evidence)
@@ -288,10 +292,6 @@ def auto_inputs(
     return AutoInputs(
         take(size), method, criterion, left, share, reason, tuple(sorted(trace.items()))
     )
-
-
-def _fitc(duels: Duels, kernel: gpflow.kernels.Kernel, inputs: FloatArray) -> PreferenceGP:
-    return PreferenceGP(duels, kernel, approximation=FITC(), inducing_variable=inputs)
 
 
 def _check_gap(model: PreferenceGP) -> None:

@@ -12,11 +12,11 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from sparse_prefgp.support.checks import is_number
 from sparse_prefgp.support.words import shortened
@@ -155,6 +155,13 @@ def same_as(kind: type, name: str, **changes: Any) -> Any:
             _KEY: replace(one.metadata[_KEY], like=(kind, name), **{"panel": None, **changes})
         },
     )
+
+
+def part_of(kind: type, *names: str) -> type:
+    """A dataclass of some fields of another, each like there."""
+    types = get_type_hints(kind)
+    own = [(name, types[name], same_as(kind, name)) for name in names]
+    return make_dataclass(kind.__name__, own, frozen=True, kw_only=True)
 
 
 def option_of(one: Field[Any]) -> Option:

@@ -45,7 +45,7 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
         ("kernel", "Kernel", str),
         ("pair_share", "Share of its variance that is of pairs", "{:.1%}".format),
         ("inducing", "Inducing inputs", "{:,}".format),
-        ("fixed_inducing", "Inducing inputs held fixed", _yes_no),
+        ("fixed_inducing", "Inducing inputs held fixed", ("no", "yes").__getitem__),
         ("noise_variance", "Noise variance per side", _short),
         ("duels", f"{fit['unit']}s".capitalize(), "{:,}".format),
         ("max_iterations", "Limit of iterations", "{:,}".format),
@@ -326,7 +326,3 @@ def _listed(values: Mapping[str, float]) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.3g}"
-
-
-def _yes_no(value: bool) -> str:
-    return "yes" if value else "no"

@@ -67,10 +67,6 @@ def _number_if_one(text: str) -> int | str:
         return text
 
 
-def _positive_or_none(number: float) -> float | None:
-    return number or None
-
-
 @dataclass(frozen=True)
 class FitSettings:
     """How to split, what to fit and how long.
@@ -115,7 +111,11 @@ class FitSettings:
     max_iterations: int = option(default=DEFAULT_ITERATIONS, least=1, panel=Panel.FITTING)
     """Largest number of optimiser steps."""
     least_gain: float | None = option(
-        default=LEAST_GAIN, kind=float, parse=_positive_or_none, above=0.0, panel=Panel.FITTING
+        default=LEAST_GAIN,
+        kind=float,
+        parse=lambda number: number or None,
+        above=0.0,
+        panel=Panel.FITTING,
     )
     """Stop where ten steps together gain less than this, in nats per duel; 0 continues to the
     optimum or to --max-iterations."""
