@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,9 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
+from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.randomness import seed_of, takes_seed
-from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
@@ -73,12 +74,19 @@ CERTAINTY = (
     Column("right_0.5", "of the surest half", score_text),
     Column("right_0.1", "of the surest tenth", score_text),
 )
+# What a candidate has of its folds or answers, a list each.
+OF_FOLDS = ("fold_nlp_nats", "reliability", "abstention")
 OK, FAILED, BEHIND, NOT_REACHED = "ok", "failed", "behind", "not reached"
 
 
 @dataclass(frozen=True)
-class CandidateScore:
+class CandidateScore(Figures):
     """What became of a candidate."""
+
+    also, aside = (
+        ("kernel", "approximation", "folds", "calibration_error"),
+        ("candidate", "abstention"),
+    )
 
     candidate: Candidate
     status: str
@@ -90,7 +98,7 @@ class CandidateScore:
     """m of the first fold, None where there is none."""
     parameters: int
     """Parameters of the kernel."""
-    nlp: float
+    nlp_nats: float
     """Mean negative log probability of held-out duels over folds, in nats per duel, with its
     standard error `nlp_se`.
     """
@@ -104,47 +112,48 @@ class CandidateScore:
     """Of the training duels (by the sum of weights), mean over folds. All are NaN where nothing is
     known.
     """
-    fold_nlp: tuple[float, ...]
+    fold_nlp_nats: tuple[float, ...]
     """Negative log predictive of each fold, in nats."""
     unconverged: int
     """Folds whose last inference had not converged."""
     seconds: float
     """Of all its fits."""
-    bins: tuple[CalibrationBin, ...] = ()
+    reliability: tuple[CalibrationBin, ...] = ()
     """Of its calibration on all folds together; none for answers about sets."""
     abstention: Mapping[float, float] = field(default_factory=dict)
     """By the share of the duels that are answered, the surest ones, the share that is right."""
 
     @property
+    def kernel(self) -> str:
+        """Of the candidate."""
+        return self.candidate.kernel
+
+    @property
+    def approximation(self) -> str:
+        """Of the candidate."""
+        return self.candidate.approximation
+
+    @property
+    def folds(self) -> int:
+        """On how many it was scored."""
+        return len(self.fold_nlp_nats)
+
+    @property
     def calibration_error(self) -> float:
         """Mean gap between confidence and accuracy; NaN where nothing is known."""
-        return calibration_error(self.bins)
+        return calibration_error(self.reliability)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `candidate` is its kernel, approximation and m."""
-        return {
-            "candidate": str(self.candidate),
-            "kernel": self.candidate.kernel,
-            "approximation": self.candidate.approximation,
-            "inducing": self.inducing,
-            "status": self.status,
-            "reason": self.reason,
-            "nlp_nats": self.nlp,
-            "nlp_se": self.nlp_se,
-            "difference": self.difference,
-            "difference_se": self.difference_se,
-            "log_evidence_per_duel": self.log_evidence_per_duel,
-            "folds": len(self.fold_nlp),
-            "parameters": self.parameters,
-            "unconverged": self.unconverged,
-            "seconds": self.seconds,
-            "calibration_error": self.calibration_error,
-        }
+        abstention = {f"{share:g}": right for share, right in self.abstention.items()}
+        return {"candidate": str(self.candidate), **self.figures(), "abstention": abstention}
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Result):
     """Candidates, best first, and which one to take."""
+
+    aside = ("scores", "chosen", "best", "linear_probit", "gain", "unit", "rival")
 
     scores: tuple[CandidateScore, ...]
     """Those with a score first, by it; then the others in the order of the list."""
@@ -180,35 +189,23 @@ class Comparison(Result):
         nlp, error = self.linear_probit
         reference = {"candidate": self.rival, "status": "reference", "reason": ""}
         figures = {"nlp_nats": nlp, "nlp_se": error, "folds": self.folds, "chosen": False}
-        frame = pd.DataFrame([*rows, {**reference, **figures}], columns=list(rows[0]))
+        frame = pd.DataFrame(
+            [*rows, {**reference, **figures}],
+            columns=[name for name in rows[0] if name not in OF_FOLDS],
+        )
         whole = ["inducing", "folds", "parameters", "unconverged"]
         return frame.astype({name: "Int64" for name in whole})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values, ready for JSON but for NaN."""
+        """All of it in plain values, ready for JSON."""
+        nlp, gain = self.linear_probit, self.gain
         return {
-            "candidates": [
-                {
-                    **score.to_dict(),
-                    "fold_nlp_nats": list(score.fold_nlp),
-                    "reliability": [asdict(one) for one in score.bins],
-                    "abstention": {
-                        f"{share:g}": right for share, right in score.abstention.items()
-                    },
-                }
-                for score in self.scores
-            ],
+            **self.figures(),
             "chosen": None if self.chosen is None else str(self.chosen),
             "best": None if self.best is None else str(self.best),
-            "reason": self.reason,
-            "rule": self.rule,
-            self._key: {"nlp_nats": self.linear_probit[0], "nlp_se": self.linear_probit[1]},
-            f"gain_on_{self._key}": {"nats": self.gain[0], "se": self.gain[1]},
-            "folds": self.folds,
-            "description": self.description,
-            "notes": list(self.notes),
-            "seconds": self.seconds,
-            "resumed_fits": self.resumed_fits,
+            "candidates": [score.to_dict() for score in self.scores],
+            self._key: plain({"nlp_nats": nlp[0], "nlp_se": nlp[1]}),
+            f"gain_on_{self._key}": plain({"nats": gain[0], "se": gain[1]}),
         }
 
     @property
@@ -787,12 +784,12 @@ class _Run:
             reason=entry.reason,
             inducing=entry.inducing,
             parameters=entry.parameters,
-            nlp=nlp[0],
+            nlp_nats=nlp[0],
             nlp_se=nlp[1],
             difference=apart[0],
             difference_se=apart[1],
             log_evidence_per_duel=float(np.mean(entry.evidence)) if entry.evidence else math.nan,
-            fold_nlp=tuple(self._means(entry.values)),
+            fold_nlp_nats=tuple(self._means(entry.values)),
             unconverged=entry.unconverged,
             seconds=entry.seconds,
             **self._trust(entry),
@@ -806,6 +803,6 @@ class _Run:
         each = zip(self._plan.folds, entry.values, strict=False)
         counts = np.concatenate([self._plan.counts[fold.test] for fold, _ in each])
         return {
-            "bins": calibration_bins(logs, counts=counts),
+            "reliability": calibration_bins(logs, counts=counts),
             "abstention": abstention_curve(logs, counts),
         }

@@ -187,6 +187,7 @@ def test_a_batch_of_sets(model: spg.PreferenceGP) -> None:
     assert f"{found.looked_at} of 84 sets were looked at: grown from the pair" in text
     told = json.loads(json.dumps(found.to_dict()))
     assert len(told["sets"]) == 4 and "pairs" not in told
+    assert spg.rank(model, samples=100).table().headings[-1] == "choices"
     again = spg.suggest(model, batch=4, set_size=3, rng=rng())
     pd.testing.assert_frame_equal(found.frame, again.frame)
 
