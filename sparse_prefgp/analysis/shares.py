@@ -138,12 +138,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
     table = load_sets(model, alternatives, "alternatives")
-    taken = next((name for name in (*ADDED, *OVER_PEOPLE) if name in table.frame.columns), None)
-    if taken is not None:
-        raise ValueError(
-            f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
-            "rename it."
-        )
+    table.refuse_columns((*ADDED, *OVER_PEOPLE))
     table.refuse_empty("alternatives")
     wide = numbered(list(table.frame.columns), OPTION)
     if not wide and CHOICE_SET not in table.frame.columns and len(table.frame) < 2:

@@ -652,9 +652,5 @@ def _all_people(old: Duels, people: Any) -> PeopleFeatures | None:
     known = old.people_features
     if people is None:
         return known
-    if known is None or known.transform is None:
-        raise ValueError(
-            "A table of people was given, but the model records no features of its people; leave "
-            "it out (people=, --people)."
-        )
-    return known.followed_by(people_like(people, known.transform))
+    new = people_like(people, known)
+    return new if known is None else known.followed_by(new)

@@ -71,6 +71,15 @@ class Table:
         if len(self.frame) == 0:
             raise ValueError(f"There are no {rows} in {self.name}; give at least one row.")
 
+    def refuse_columns(self, added: Iterable[str]) -> None:
+        """Refuse a table with a column named like one that is added."""
+        for name in added:
+            if name in self.frame.columns:
+                raise ValueError(
+                    f"{self.name} has a column {name!r}, which is the name of a column that is "
+                    "added; rename it."
+                )
+
     def ids(self, what: str = "item") -> tuple[tuple[Hashable, ...], dict[str, int]]:
         """The ids in row order, and the row of each id as text.
 
