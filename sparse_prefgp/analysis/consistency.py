@@ -296,10 +296,7 @@ def consistency(
     rng = generator(rng)
     if duels.events.has_sets:
         raise together.refused(consistency=True, sets=f"{duels.events.noun} from sets")
-    if not duels.decided.any():
-        raise ValueError(
-            "All duels are ties, which neither contradict nor agree; give some that one side won."
-        )
+    together.check(only_ties=not duels.decided.any(), consistency=True)
     graph = _Pairs.of(duels)
     contradicted, minority, cycles = graph.figures(graph.wins)
     result = Consistency(

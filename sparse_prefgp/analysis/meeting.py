@@ -88,10 +88,7 @@ def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Events]:
 def _features_of_one(model: Any, people: Any) -> FloatArray:
     known = model.duels.people_features
     if known is None or known.transform is None:
-        raise ValueError(
-            "A table of people was given, but the model records no features of its people; leave "
-            "it out (people=, --people)."
-        )
+        raise together.refused(features_of_people=True, no_features_of_people=True)
     found = people_like(people, known.transform)
     if len(found.names) != 1:
         raise ValueError(

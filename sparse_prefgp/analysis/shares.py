@@ -27,7 +27,7 @@ from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.randomness import generator, takes_seed
 
@@ -124,8 +124,7 @@ def shares(
         named like those that are added, and what `predict` raises.
     """
     level = level_of_interval(level)
-    if draws < 2:
-        raise ValueError(f"draws is {draws}; give a whole number of at least 2.")
+    draws = whole_number("draws", draws, 2)
     rng = generator(np.random.default_rng(0) if rng is None else rng)
     if _is_array(alternatives):
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
@@ -149,12 +148,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
     table = load_sets(model, alternatives, "alternatives")
-    taken = next((name for name in (*ADDED, *OVER_PEOPLE) if name in table.frame.columns), None)
-    if taken is not None:
-        raise ValueError(
-            f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
-            "rename it."
-        )
+    table.refuse_added((*ADDED, *OVER_PEOPLE))
     table.refuse_empty("alternatives")
     wide = numbered(list(table.frame.columns), OPTION)
     if not wide and CHOICE_SET not in table.frame.columns and len(table.frame) < 2:

@@ -72,11 +72,11 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
 
 
 def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
-    from sparse_prefgp.disk.model_folder import check_replaceable
+    from sparse_prefgp.disk.model_folder import check_model_place
     from sparse_prefgp.workflow.folder import check_not_of_a_fit
 
     check_not_of_a_fit(options.out)
-    check_replaceable(options.out)
+    check_model_place(options.out)
     if contents(options.out) and not options.overwrite:
         raise ValueError(
             f"The output folder {str(options.out)!r} holds a saved model; give another folder, or "

@@ -22,7 +22,9 @@ from sparse_prefgp.data.events import (
 )
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.slices import days_of, warn_of_years
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import check_kind, check_shape
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.tables import facts_table
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
 # Up to here a double holds every whole number, and sums stay far from the end of int64.
 MAX_COUNT = 2**53
+# What to give in place of something else.
+OF_DUELS = "Duels, as Duels(items, winners, losers) and read_duels make them"
 # Numbers that are compared at a time.
 _COMPARED = 1 << 23
 
@@ -268,11 +272,7 @@ class Duels:
     # Views of the events.
 
     def _of_pairs(self, name: str) -> None:
-        if self.events.has_sets:
-            raise ValueError(
-                f"Answers about sets of alternatives have no {name}; look at `events`, of which "
-                "sides and offsets name the alternatives of each, best first."
-            )
+        together.check(sets=self.events.has_sets, of_pairs=name)
 
     @cached_property
     def winners(self) -> IntArray:
@@ -406,15 +406,9 @@ class Duels:
             winner row equal to its loser row; and what `Duels` raises.
         """
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        if np.size(X_winner) == 0 and np.size(X_loser) == 0:
-            raise ValueError("There are no duels (X_winner has 0 rows); give at least one duel.")
         won = check_features(X_winner, "X_winner", names)
         lost = check_features(X_loser, "X_loser", names)
-        if won.shape != lost.shape:
-            raise ValueError(
-                f"X_winner has shape {won.shape} but X_loser has shape {lost.shape}; give two "
-                "arrays of the same shape."
-            )
+        check_shape("X_loser", lost, *won.shape, hint=", as X_winner")
         same = np.flatnonzero((won == lost).all(axis=1))
         if same.size:
             raise ValueError(
@@ -619,18 +613,8 @@ def _sides(
     :param rows_only: they are row indices, whatever the ids are.
     """
     won, lost = _array(winners, "winners"), _array(losers, "losers")
-    for label, values in (("winners", won), ("losers", lost)):
-        if values.ndim != 1:
-            raise ValueError(
-                f"{label} has shape {values.shape}; give a one-dimensional array with one "
-                "entry per duel."
-            )
-    if len(won) != len(lost):
-        raise ValueError(
-            f"winners has {len(won)} entries but losers has {len(lost)}; give one of each per duel."
-        )
-    if len(won) == 0:
-        raise ValueError("There are no duels (winners has 0 entries); give at least one duel.")
+    check_shape("winners", won, "t", hint=", at least one")
+    check_shape("losers", lost, len(won), hint=", one for each winner")
     n, ids = len(named.features), named.ids
     other = None if rows_only or ids is None else _other_integer(ids)
     won = _indices(won, "winners", n, ids, other)
@@ -681,11 +665,7 @@ def _given(
 
 def _checked_events(events: Events, named: _Named) -> Events:
     """Events between rows that are there, with the labels that they use."""
-    if not isinstance(events, Events):
-        raise ValueError(
-            f"events is of type {type(events).__name__}; make them with Events.between(winners, "
-            "losers), or give Duels(items, winners, losers)."
-        )
+    check_kind("events", events, Events, "Events, as Events.between(winners, losers) makes them")
     events = events.checked()
     n, sizes = len(named.features), np.diff(events.offsets)
     outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
@@ -763,8 +743,8 @@ class _Judgements(NamedTuple):
             is the same in all duels.
         """
         if self.covariates is None:
-            if self.covariate_names is not None:
-                raise ValueError("covariate_names were given without covariates; leave them out.")
+            named = self.covariate_names is not None and "names of covariates"
+            together.check(covariates=named, no_covariates="no covariates")
             return None, ()
         values = np.asarray(self.covariates)
         if values.ndim == 1:
@@ -793,13 +773,9 @@ class _Judgements(NamedTuple):
             tie where it is not among the levels.
         """
         if self.grades is None:
-            if self.levels is not None:
-                raise ValueError("levels were given without grades; leave them out.")
+            together.check(levels_of_grades=self.levels is not None, no_grade=True)
             return None
-        if self.ties is not None:
-            raise ValueError(
-                "Both grades and ties were given, but a grade of 0 is a tie; leave the ties out."
-            )
+        together.check(grade="grades", said_by_grades=self.ties is not None and "ties")
         answer = Answers.of(_per_duel(self.grades, "grades", t), self.levels)
         tied = np.flatnonzero(answer.numbers == 0)
         if tied.size and not answer.has_ties:
@@ -883,10 +859,7 @@ def _of_people(given: Any, events: Events) -> PeopleFeatures | None:
     if given is None:
         return None
     if events.person is None:
-        raise ValueError(
-            "people_features were given, but the duels are nobody's; name the person of each "
-            "(people=), or leave them out."
-        )
+        raise together.refused(features_of_people=True, duels_of_nobody=True)
     return PeopleFeatures.given(given, events.person.names)
 
 
@@ -896,8 +869,7 @@ def _label(value: Any) -> Hashable:
 
 def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
     array = _array(values, name)
-    if array.shape != (t,):
-        raise ValueError(f"{name} has shape {array.shape} for {t} duels; give one for each.")
+    check_shape(name, array, t, hint=", one for each duel")
     return array
 
 
@@ -1019,14 +991,8 @@ def check_features(
         raise ValueError(
             f"{label} has rows of unequal length; give a two-dimensional array (rows, features)."
         ) from None
-    if raw.ndim != 2:
-        raise ValueError(
-            f"{label} has shape {raw.shape}; give a two-dimensional array (rows, features)."
-        )
-    if raw.shape[0] == 0:
-        raise ValueError(f"{label} has no rows (shape {raw.shape}); give at least one.")
-    if raw.shape[1] == 0 and not may_lack:
-        raise ValueError(f"{label} has no feature columns (shape {raw.shape}); give at least one.")
+    lacking = may_lack and raw.ndim == 2 and raw.shape[1] == 0
+    check_shape(label, raw, "rows", 0 if lacking else "features")
 
     def column(j: int) -> str:
         named = names is not None and j < len(names)
@@ -1170,11 +1136,7 @@ def _indices(
 def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
     if counts is None:
         return np.ones(t, dtype=np.int64)
-    raw = given = _array(counts, "counts")
-    if raw.shape != (t,):
-        raise ValueError(
-            f"counts has shape {raw.shape} for {t} duels; give one count per duel, shape ({t},)."
-        )
+    raw = given = _per_duel(counts, "counts", t)
     if raw.dtype.kind == "O" and all(_whole(value) for value in raw):
         # Integers beyond 64 bits; as these they are refused below for their size.
         raw = np.array([min(max(int(value), -1), 2 * MAX_COUNT) for value in raw])

@@ -26,6 +26,7 @@ from sparse_prefgp.data.sets import (
     set_form,
     top,
 )
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
@@ -611,11 +612,7 @@ class Events:
         """
         if self.covariates is None:
             return None
-        if self.has_sets:
-            raise ValueError(
-                "Answers about sets have no covariates of winner less loser; look at "
-                "`events.covariates`, those of each side."
-            )
+        together.check(sets=self.has_sets, of_pairs="covariates of winner less loser")
         first, last = self.offsets[:-1], self.offsets[1:] - 1
         return np.asarray(self.covariates[first] - self.covariates[last])
 
@@ -742,11 +739,7 @@ class Events:
 
         :raises ValueError: answers about sets.
         """
-        if self.has_sets:
-            raise ValueError(
-                "Here each duel is taken by itself, but these are answers about sets of "
-                "alternatives; give duels alone."
-            )
+        together.check(sets=self.has_sets, of_pairs=True)
         return self.doors()
 
     @cached_property

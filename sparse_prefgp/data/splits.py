@@ -20,6 +20,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of
 from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 from sparse_prefgp.support.words import shortened
 
 # Below, no person is held out whole: it would be a large part of what is known.
@@ -283,11 +284,7 @@ def given_units(labels: npt.ArrayLike, rows: int) -> Units:
     :raises ValueError: labels for more or fewer rows; a missing one.
     """
     values = np.asarray(labels)
-    if values.shape != (rows,):
-        raise ValueError(
-            f"by has shape {values.shape} for {rows:,} rows of duels; give the group of each, or "
-            "one of the words duels and items."
-        )
+    check_shape("by", values, rows, hint=", the group of each row, or the word duels or items")
     code = np.asarray(require_pandas().factorize(values)[0], dtype=np.int64)
     if (code < 0).any():
         row = int(np.flatnonzero(code < 0)[0])
@@ -321,11 +318,8 @@ class _Column(NamedTuple):
     def of(cls, table: DuelTable, name: str) -> _Column:
         """The column, refused where it is missing or has no value."""
         owner = next((f for f in (table.context, table.items) if name in f.columns), None)
-        if owner is None:
-            names = ", ".join(map(str, [*table.context.columns, *table.items.columns]))
-            raise ValueError(
-                f"The split column {name!r} is in neither table; choose from {names or 'none'}."
-            )
+        check_choice("The split column", name, [*table.context.columns, *table.items.columns])
+        assert owner is not None
         found = cls(table, name, owner[name], owner is not table.context)
         missing = np.flatnonzero(np.asarray(found.values.isna(), dtype=bool))
         if missing.size:
@@ -412,12 +406,9 @@ def split_duels(
         part without duels; items without features held out.
     """
     _kind(how)  # refused before any work
-    if not 0.0 <= test_fraction < 1.0:
-        raise ValueError(
-            f"The test fraction is {test_fraction}; give a number of at least 0 and below 1."
-        )
-    if max_train is not None and max_train < 1:
-        raise ValueError(f"max_train is {max_train}; give a whole number of at least 1.")
+    check_number("The test fraction", test_fraction, least=0.0, below=1.0)
+    if max_train is not None:
+        check_number("max_train", max_train, least=1, whole=True)
     t, sets, units = table.num_rows, table.sets(), units_of(table, how)
     if units.of_items and test_fraction > 0.0 and not table.has_features:
         raise ValueError(
@@ -596,8 +587,7 @@ def item_parts(
 
     :raises ValueError: a fraction outside (0, 1), or a part of fewer than two items.
     """
-    if not 0.0 < test_fraction < 1.0:
-        raise ValueError(f"The test fraction is {test_fraction}; give a number between 0 and 1.")
+    check_number("The test fraction", test_fraction, above=0.0, below=1.0)
     held = round(test_fraction * items)
     if min(held, items - held) < 2:
         raise ValueError(

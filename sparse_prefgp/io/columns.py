@@ -18,9 +18,11 @@ from sparse_prefgp.data.features import (
     require_pandas,
     text_column,
 )
-from sparse_prefgp.io.files import Table, column_names, listing
+from sparse_prefgp.io.files import Table, column_names
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.vectors import with_vectors
+from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import shortened
 
 MAX_LEVELS = 50
@@ -99,11 +101,7 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
     ignored = column_names(names.ignore, "ignore")
     known = {*items.frame.columns, *answers.frame.columns}
     for name in ignored:
-        if name not in known:
-            raise ValueError(
-                f"The column {name!r} to ignore is in neither table; correct its name (columns of "
-                f"{items.name}: {items.columns_found})."
-            )
+        check_choice("The column to ignore", name, known)
     wanted = others
     if features is not None:
         wanted = column_names(features, "features")
@@ -112,16 +110,10 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
                 f"The only feature asked for is the id {items.id_column!r}, which {ID_REMEDY}."
             )
         for name in wanted:
-            if not others:
-                raise ValueError(
-                    f"The feature {name!r} is asked for, but of the items only ids are known "
-                    f"({items.name}); give a table with that column (--items items.csv)."
-                )
-            if name not in others:
-                raise ValueError(
-                    f"The feature {name!r} is not a column of {items.name}; choose from "
-                    f"{listing(others) or 'none'}."
-                )
+            together.check(
+                asked_features=f"the feature {name!r}", items_without_features=not others
+            )
+            check_choice("A feature", name, others, f" ({items.name})")
     wanted = list(dict.fromkeys([*wanted, *items.beside]))
     used = [c for c in wanted if c not in (*ignored, *names.never, names.item)]
     texts = tuple(c for c in used if c in items.texts)

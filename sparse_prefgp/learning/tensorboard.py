@@ -10,6 +10,7 @@ from gpflow.monitor import ModelToTensorBoard, Monitor, MonitorTaskGroup, Scalar
 
 from sparse_prefgp.learning.report import Progress
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.support.checks import check_number
 from sparse_prefgp.support.extras import install
 
 _SCALARS = ("log_evidence", "gradient_norm", "sweeps")
@@ -33,8 +34,7 @@ def to_tensorboard(
         raise ModuleNotFoundError(
             f"TensorBoard is not installed; install it with {install('tensorboard')}."
         )
-    if every < 1:
-        raise ValueError(f"every must be at least 1, not {every}.")
+    check_number("every", every, least=1, whole=True)
     place = os.fspath(folder)
     latest: list[Progress] = []
 

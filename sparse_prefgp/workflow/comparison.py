@@ -389,11 +389,8 @@ def _check_groups(
 ) -> None:
     if groups is None:
         return
-    if not any(candidate.kernel_choice.is_additive for candidate in listed):
-        raise ValueError(
-            "Groups of features were given, but no candidate has an additive kernel; add one, such "
-            "as additive-se/vfe, or leave the groups out."
-        )
+    additive = any(candidate.kernel_choice.is_additive for candidate in listed)
+    together.check(feature_groups=True, no_additive_kernel=not additive)
     for fold in plan.folds:
         _groups(plan.train(fold), groups)
 
@@ -401,11 +398,7 @@ def _check_groups(
 def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[FeatureGroup, ...]:
     if train.transform is not None:
         return feature_groups(train.transform, given)
-    if given is not None:
-        raise ValueError(
-            "Groups of features need to know the columns; give duels from read_duels or a table "
-            "from read_table."
-        )
+    together.check(feature_groups=given is not None, no_columns=True)
     return single_columns(train.num_features)
 
 

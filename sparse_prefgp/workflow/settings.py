@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sparse_prefgp import data
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_mode, is_number
+from sparse_prefgp.support.checks import check_choice, check_number, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import (
     Panel,
@@ -186,7 +186,6 @@ class FitSettings:
         panel=Panel.FITTING,
     )
     """Fit again on all duels after scoring."""
-    mode: str = option("nested alone.", default="nested", hidden=True)
     """"nested" alone."""
     starts: int = option(
         "Fit from this many different starting values and keep the best.",
@@ -348,11 +347,7 @@ class FitSettings:
         check_fields(self)
         engine = EngineChoice.parse(self.engine)
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
-        check_mode(self.mode)
-        if self.tie_model not in ("box", "margin-only"):
-            raise ValueError(
-                f"There is no model of ties {self.tie_model!r}; choose box or margin-only."
-            )
+        check_choice("tie_model", self.tie_model, ("box", "margin-only"))
         usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
         kernel = KernelChoice.parse(_named(self.kernel) or usual)
         alone = kernel.only_items
@@ -443,12 +438,11 @@ class FitSettings:
         _, colon, number = self.gradients.partition(":")
         if not colon:
             return None
-        if not number.isdecimal():
-            raise ValueError(
-                f"The gradients {self.gradients!r} need a whole number of rows, such as "
-                "subset:20000."
-            )
-        return int(number)
+        hint = " of rows, such as subset:20000"
+        label = f"The number of the gradients {self.gradients!r}"
+        rows = int(number) if number.isdecimal() else number
+        check_number(label, rows, least=1, whole=True, hint=hint)
+        return int(rows)
 
     def _check_kinds(self) -> None:
         if isinstance(self.sites, str):
@@ -485,18 +479,8 @@ class FitSettings:
     def _check_stream(self) -> None:
         if not self.stream:
             return
-        if self.gradients_kind == CHUNKS and self.gradients != CHUNKS:
-            raise ValueError(
-                f"The gradients {self.gradients!r} tell a number of rows, but chunks are of all "
-                "duels; give chunks, or subset:ROWS."
-            )
-        if self.subset is not None and self.subset < 1:
-            raise ValueError(f"The gradients {self.gradients!r} are of no rows; give at least 1.")
-        if self.gradients_kind not in (CHUNKS, SUBSET):
-            raise ValueError(
-                f"The gradients {self.gradients!r} are unknown; choose chunks, subset or "
-                "subset:ROWS."
-            )
+        if self.gradients_kind != SUBSET or self.subset is None:
+            check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
 
 
 @dataclass(frozen=True, eq=False)
@@ -653,13 +637,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = math.nan
     if name != AUTO:
-        raise ValueError(
-            f"The number of inducing inputs is {text!r}; give a whole number of at least 1, or "
-            f"{AUTO}."
-        )
-    if not 0.0 < share < 1.0:
-        raise ValueError(
-            f"The number of inducing inputs is {text!r}; give {AUTO} a share between 0 and 1, such "
-            f"as {AUTO}:0.1, or none."
-        )
+        check_number("inducing", text, least=1, whole=True, hint=f", or {AUTO}")
+    hint = f", such as {AUTO}:0.1"
+    check_number(f"The share of inducing {text!r}", share, above=0.0, below=1.0, hint=hint)
     return share
