@@ -25,7 +25,7 @@ class RankOptions:
     out: Path | None = option("Write the whole ranking here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     with_own: bool = option(
-        "Rank the model's own items along with those of --items.", default=False, needs="items"
+        "Rank the model's own items along with those of --items.", default=False
     )
     order: str | None = option(
         "By expected utility (mean) or by the lower end of its interval (lower); by default lower "

@@ -30,8 +30,8 @@ class UpdateOptions:
     out: Path = option("Folder for the new model: new, empty, or a saved model.")
     noise_by: str | None = same_as(Shared, "noise_by")
     weight: str | None = option("Column of the duels with their weights.", default=None)
-    blocks: str | None = same_as(Shared, "blocks", needs="duels")
-    grade: str | None = same_as(Shared, "grade", needs="duels")
+    blocks: str | None = same_as(Shared, "blocks")
+    grade: str | None = same_as(Shared, "grade")
     person: str | None = option(
         "Column of the duels that says whose preference each is; by default that of the model.",
         default=None,
@@ -40,7 +40,7 @@ class UpdateOptions:
         "Features of new people, a row each, where the model has features of its people.",
         default=None,
     )
-    time: str | None = same_as(Shared, "time", needs="duels")
+    time: str | None = same_as(Shared, "time")
     filter: bool = option(
         "For utilities that move in time: take the new duels up in one pass, slice by slice, and "
         "leave the past as it is; by default inference on all duels follows.",

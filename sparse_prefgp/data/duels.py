@@ -20,11 +20,12 @@ from sparse_prefgp.data.events import (
     by_appearance,
     kinds_of_grades,
 )
+from sparse_prefgp.data.flags import flags_of
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import check_kind, check_shape
+from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.tables import facts_table
@@ -804,29 +805,17 @@ class _Judgements(NamedTuple):
         if self.ties is None:
             return None
         tied = _per_duel(self.ties, "ties", t)
-        if tied.dtype != bool:
-            bad = [i for i, value in enumerate(tied.tolist()) if value not in (0, 1)]
-            if bad:
-                raise ValueError(
-                    f"ties has {shortened(tied[bad[0]])} for duel {bad[0]}; give True for a tie "
-                    "and False for a win."
-                )
-        tied = tied.astype(bool)
+        tied = flags_of(tied, "ties", "duel {}".format, "True for a tie and False for a win")
         return tied if tied.any() else None
 
     def _weights(self, t: int) -> FloatArray | None:
         if self.weights is None:
             return None
-        given = _per_duel(self.weights, "weights", t)
-        try:
-            weight = given.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError("weights must be numbers, one for each duel.") from None
-        bad = np.flatnonzero(~((weight > 0.0) & np.isfinite(weight)))
-        if bad.size:
+        weight = as_numbers("weights", self.weights, t, hint=", one for each duel")
+        for i in np.flatnonzero(weight <= 0.0)[:1]:
             raise ValueError(
-                f"The weight of duel {bad[0]} is {weight[bad[0]]}; give a positive number, or "
-                "leave the duel out."
+                f"The weight of duel {i} is {weight[i]}; give a positive number, or leave the duel "
+                "out."
             )
         return None if np.all(weight == 1.0) else weight
 
@@ -1007,15 +996,10 @@ def check_features(
                 if isinstance(value, complex):  # numpy would drop the imaginary part
                     raise TypeError
                 result[i, j] = float(value)
-            except OverflowError:
+            except (OverflowError, TypeError, ValueError):
                 raise ValueError(
-                    f"{label} has {shortened(value)} in row {i}, {column(j)}, which is too large "
-                    "for double precision; rescale that column."
-                ) from None
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"{label} has {shortened(value)} in row {i}, {column(j)}, where a number is "
-                    "needed; give numbers, or read a table with categories through read_duels."
+                    f"{label} has {shortened(value)} in row {i}, {column(j)}; give numbers of "
+                    "double precision, or read a table with categories through read_duels."
                 ) from None
     bad = np.argwhere(~np.isfinite(result))
     if len(bad):
@@ -1110,15 +1094,10 @@ def _indices(
                 "item_ids."
             )
         return values.astype(np.int64)
-    if values.dtype.kind in "fbc":
-        raise ValueError(
-            f"{label} has {values[0].item()!r} of type {values.dtype} in duel 0, which is not an "
-            "index; give integers, for example with .astype(int)."
-        )
-    if ids is None:
+    if ids is None or values.dtype.kind in "fbc":
         raise ValueError(
             f"{label} has {shortened(values[0])} in duel 0, which is not an index; give integers, "
-            "or name the items with item_ids."
+            "as .astype(int) makes them, or name the items with item_ids."
         )
     position = {value: i for i, value in enumerate(ids)}
     result = np.empty(len(values), dtype=np.int64)
@@ -1137,28 +1116,13 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
     if counts is None:
         return np.ones(t, dtype=np.int64)
     raw = given = _per_duel(counts, "counts", t)
-    if raw.dtype.kind == "O" and all(_whole(value) for value in raw):
-        # Integers beyond 64 bits; as these they are refused below for their size.
-        raw = np.array([min(max(int(value), -1), 2 * MAX_COUNT) for value in raw])
-    if raw.dtype.kind == "b" or raw.dtype.kind not in "iuf":
-        odd = [not _whole(value) for value in raw] if raw.dtype.kind == "O" else [True]
-        at = odd.index(True)
-        raise ValueError(
-            f"counts has {shortened(raw[at])} of type {raw.dtype} in duel {at}; give whole numbers "
-            "of at least 1."
+    if raw.dtype.kind not in "iuf":  # integers beyond 64 bits are refused below for their size
+        raw = np.array(
+            [min(max(int(n), -1), 2 * MAX_COUNT) if _whole(n) else np.nan for n in given]
         )
-    with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(~((raw >= 1) & np.isfinite(raw) & (raw == np.floor(raw))))
-    if bad.size:
+    for i in np.flatnonzero(~((raw >= 1) & (raw <= MAX_COUNT) & (raw == np.floor(raw))))[:1]:
         raise ValueError(
-            f"counts has {shortened(given[bad[0]])} in duel {bad[0]}; give whole numbers of at "
-            "least 1."
-        )
-    large = np.flatnonzero(raw > MAX_COUNT)
-    if large.size:
-        raise ValueError(
-            f"counts has {shortened(given[large[0]])} in duel {large[0]}, which is "
-            f"above 2**53 ({MAX_COUNT}); give a smaller count."
+            f"counts has {shortened(given[i])} in duel {i}; give whole numbers from 1 to 2**53."
         )
     number = raw.astype(np.int64)
     check_total(number, lambda row: f"duel {row}")

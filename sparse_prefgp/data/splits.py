@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.flags import flags_of
+from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
-from sparse_prefgp.support.words import shortened
 
 # Below, no person is held out whole: it would be a large part of what is known.
 FEWEST_PEOPLE = 10
@@ -321,12 +320,7 @@ class _Column(NamedTuple):
         check_choice("The split column", name, [*table.context.columns, *table.items.columns])
         assert owner is not None
         found = cls(table, name, owner[name], owner is not table.context)
-        missing = np.flatnonzero(np.asarray(found.values.isna(), dtype=bool))
-        if missing.size:
-            raise ValueError(
-                f"The split column {name!r} has no value in {found.where(int(missing[0]))}; fill "
-                "it in."
-            )
+        refuse_cells(found.values.isna(), found.values, name, found.where, "fill it in")
         return found
 
     def where(self, row: int) -> str:
@@ -353,20 +347,11 @@ def _moments(column: _Column) -> Any:
         if not bad.size:
             return numbers.to_numpy()
         if 2 * len(bad) < len(values):
-            row = int(bad[0])
-            raise ValueError(
-                f"The split column {name!r} has {shortened(texts.iloc[row])} in {where(row)}, "
-                "where the other values are numbers; correct that value."
-            )
+            remedy = "the other values are numbers, so correct it"
+            refuse_cells(numbers.isna(), texts, name, where, remedy)
         # One form only: 05/03/2020 is in March or in May.
         dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-        bad = np.flatnonzero(np.asarray(dates.isna(), dtype=bool))
-        if bad.size:
-            row = int(bad[0])
-            raise ValueError(
-                f"The split column {name!r} has {shortened(texts.iloc[row])} in {where(row)}, "
-                "which is not a date in ISO form; use dates such as 2024-01-31, or numbers."
-            )
+        refuse_cells(dates.isna(), texts, name, where, "give dates such as 2024-01-31, or numbers")
     # Without a zone, numpy sorts plain integers.
     return dates.dt.tz_convert(None).to_numpy() if dates.dt.tz is not None else dates.to_numpy()
 

@@ -13,7 +13,7 @@ from sparse_prefgp.engines.base import Engine, FixedPoint, InferenceResult, desc
 from sparse_prefgp.engines.parallel import ParallelEP
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_finite, check_shape, one_each
+from sparse_prefgp.support.checks import check_finite, check_shape, numbers, one_each
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _check_box(
     }
     arrays = {}
     for name, value in given.items():
-        arrays[name] = one_each(name, value, size).astype(float)
+        arrays[name] = one_each(name, numbers(name, value), size).copy()
     check_finite("mean", arrays["mean"])
     wrong = np.flatnonzero(~(arrays["lower"] < arrays["upper"]))
     if len(wrong):

@@ -18,6 +18,7 @@ from sparse_prefgp.data.features import (
     require_pandas,
     text_column,
 )
+from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.io.files import Table, column_names
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.vectors import with_vectors
@@ -215,12 +216,13 @@ def _refuse_other_dates(table: Table, name: str, column: Any) -> None:
     other = np.asarray(texts.str.fullmatch(OTHER_DATE), dtype=bool)
     if 2 * other.sum() <= len(texts):
         return
-    i = int(texts.index[np.flatnonzero(other)[0]])
-    raise ValueError(
-        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, which is not a date "
-        f"in ISO form; use dates such as 2024-01-31, or leave the column out "
-        f"{table.omit.format(name)}."
-    )
+    bad = np.isin(np.arange(len(column)), texts.index[other])
+    _refuse(bad, table, name, column, "give dates such as 2024-01-31")
+
+
+def _refuse(bad: Any, table: Table, name: str, column: Any, remedy: str) -> None:
+    remedy += f", or leave the column out {table.omit.format(name)}"
+    refuse_cells(bad, column, name, table.row, remedy)
 
 
 def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
@@ -233,24 +235,15 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
     written = column.astype(str).str.strip()
     commas = texts & np.asarray(written.str.fullmatch(DECIMAL_COMMA), dtype=bool)
     if commas.any() and 2 * (commas | parsed).sum() > present.sum():
-        i, points = int(np.flatnonzero(commas)[0]), parsed & written.str.contains(".", regex=False)
-        if points.any():
-            j = int(np.flatnonzero(points)[0])
-            raise ValueError(
-                f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, with a "
-                f"decimal comma, and {str(column.iloc[j])!r} in {table.row(j)}, with a point; "
-                f"write points throughout, or leave the column out {table.omit.format(name)}."
-            )
-        if not table.decimal_commas:
+        points = parsed & written.str.contains(".", regex=False)
+        if points.any() or not table.decimal_commas:
             thousands = written[commas].str.fullmatch(THOUSANDS_COMMA).all()
-            what = (
-                "comma between thousands; leave such commas out"
-                if thousands
-                else ("decimal comma; write decimal points")
-            )
-            raise ValueError(
-                f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with "
-                f"a {what}, or leave the column out {table.omit.format(name)}."
+            _refuse(
+                commas,
+                table,
+                name,
+                column,
+                "leave commas between thousands out" if thousands else "write decimal points",
             )
         parsed |= commas
         texts &= ~commas
@@ -261,12 +254,8 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
         return True
     if parsed.sum() <= texts.sum():
         return False
-    i = int(np.flatnonzero(texts)[0])
-    raise ValueError(
-        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)} where numbers are "
-        f"needed; correct that value, or leave the column out "
-        f"{table.omit.format(name)}."
-    )
+    _refuse(texts, table, name, column, "the others are numbers, so correct it")
+    return False
 
 
 def _check_levels(table: Table, name: str, column: Any) -> None:

@@ -120,12 +120,17 @@ def one_each(label: str, values: Any, count: int) -> npt.NDArray[Any]:
     return np.broadcast_to(given, (count,))
 
 
-def as_numbers(label: str, values: Any, *lengths: int | str, hint: str = "") -> FloatArray:
-    """Finite numbers of a shape, as `check_shape` takes it."""
+def numbers(label: str, values: Any, hint: str = "") -> FloatArray:
+    """An array of numbers."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{label} is {shortened(values)}; give numbers{hint}.") from None
+
+
+def as_numbers(label: str, values: Any, *lengths: int | str, hint: str = "") -> FloatArray:
+    """Finite numbers of a shape, as `check_shape` takes it."""
+    array = numbers(label, values, hint)
     check_shape(label, array, *lengths, hint=hint)
     check_finite(label, array)
     return array

@@ -63,8 +63,6 @@ class Option:
     """Fields without all of which this one means nothing."""
     excludes: str | tuple[str, ...] = ()
     """Fields that this one cannot be given along with."""
-    in_memory: bool = False
-    """It needs all duels in memory."""
 
     def check(self, called: str, value: Any) -> None:
         """Refuse a value that makes no sense, also one among several.

@@ -90,14 +90,14 @@ class ApproximationChoice:
             return cls(name, power=power)
         if name == "subset":
             size = _number(number)
-            hint = " of duels, such as subset:1000"
+            hint = ", of duels, such as subset:1000"
             check_number(f"The size of {text!r}", size, least=1, whole=True, hint=hint)
             return cls(name, size=int(size))
         if name == "pitc":
             blocks = _number(number)
             if number.strip() and math.isnan(blocks):
                 return cls(name, column=number.strip())
-            hint = " of blocks, such as pitc:20, or a column of the duels, such as pitc:person"
+            hint = ", of blocks, such as pitc:20, or a column of the duels, such as pitc:person"
             check_number(f"The number of {text!r}", blocks, least=1, whole=True, hint=hint)
             return cls(name, blocks=int(blocks))
         if colon:

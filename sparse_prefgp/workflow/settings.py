@@ -182,17 +182,14 @@ class FitSettings:
     refit: bool = option(
         "After scoring, fit once more, to all duels, and keep that model.",
         default=False,
-        in_memory=True,
         panel=Panel.FITTING,
     )
     """Fit again on all duels after scoring."""
-    """"nested" alone."""
     starts: int = option(
         "Fit from this many different starting values and keep the best.",
         default=1,
         least=1,
         most=10_000,
-        in_memory=True,
         panel=Panel.FITTING,
     )
     """Of `optimise`; a refit has one start, the fitted model."""
@@ -212,7 +209,6 @@ class FitSettings:
         "box (a tie says that two items are close) or margin-only (ties tell only how often duels "
         "are tied, and nothing of who is better).",
         default="box",
-        in_memory=True,
         panel=Panel.MODEL,
     )
     """What a tie tells: `box` or `margin-only`."""
@@ -228,26 +224,24 @@ class FitSettings:
         panel=Panel.MODEL,
     )
     """One margin, and the same cuts of grades, for all groups."""
-    tastes: bool = option(None, default=False, flag="person", in_memory=True)
+    tastes: bool = option(None, default=False, flag="person")
     """Learn a taste of each person besides what all prefer."""
     taste: str | None = option(
         "Kernel of each person's own taste, in the words of --kernel; by default the stationary "
         "part of --kernel, or the linear one, and an effect of each item.",
         default=None,
         needs="tastes",
-        in_memory=True,
         panel=Panel.MODEL,
     )
     """Kernel of a taste by name; None is the stationary part of `kernel`, or the linear one, and
     `item`.
     """
-    dated: bool = option(None, default=False, flag="time", in_memory=True)
+    dated: bool = option(None, default=False, flag="time")
     """Let the utilities of items move in time, unless the kernel says otherwise."""
     engine: str = option(
         "How inference is done: ep, laplace, laplace-logit (logistic noise), variational or "
         "power-ep:P. What auto compares is fitted by ep.",
         default=DEFAULT_ENGINE,
-        in_memory=True,
         panel=Panel.MODEL,
     )
     """Engine of inference, by name; with `laplace-logit` the noise variance is ignored."""
@@ -438,7 +432,7 @@ class FitSettings:
         _, colon, number = self.gradients.partition(":")
         if not colon:
             return None
-        hint = " of rows, such as subset:20000"
+        hint = ", of rows, such as subset:20000"
         label = f"The number of the gradients {self.gradients!r}"
         rows = int(number) if number.isdecimal() else number
         check_number(label, rows, least=1, whole=True, hint=hint)
@@ -469,11 +463,11 @@ class FitSettings:
         """Options that were given and need all duels at once, and what they are called."""
         asked = {}
         for one in fields(self):
-            about, value = option_of(one), getattr(self, one.name, None)
-            if about.in_memory and not is_default(one, value):
-                name = about.flag or one.name.replace("_", "-")
+            value = getattr(self, one.name, None)
+            flag = option_of(one).flag or one.name.replace("_", "-")
+            if flag.replace("-", "_") in together.IN_MEMORY and not is_default(one, value):
                 shown = "" if value is True else f" {value}"
-                asked[name.replace("-", "_")] = f"the option --{name}{shown}"
+                asked[flag.replace("-", "_")] = f"the option --{flag}{shown}"
         return asked
 
     def _check_stream(self) -> None:

@@ -28,7 +28,7 @@ from sparse_prefgp.io.streams.blocks import (
     remedy,
 )
 from sparse_prefgp.support.checks import check_choice
-from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import listing
 
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
@@ -161,13 +161,8 @@ class ParquetRows:
 
 
 def _open_parquet(path: str) -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            f"Reading Parquet needs pyarrow; install it with {install('cli')}."
-        ) from error
+    pa = needed("pyarrow", "pyarrow", "Reading Parquet")
+    pq = needed("pyarrow.parquet", "pyarrow", "Reading Parquet")
     if not os.path.isfile(path):
         raise ValueError(f"The duels file {path!r} does not exist; correct the path.")
     try:

@@ -147,7 +147,7 @@ def test_calibration_averages_within_a_bin():
         (dict(log_probabilities=[]), r"shape \(0,\); give \(duels, 2\) for at least one duel"),
         (dict(log_probabilities=[-0.1, 0.1]), "log_probabilities has 0.1 in duel 1"),
         (dict(log_probabilities=[np.nan]), "nan in duel 0"),
-        (dict(log_probabilities=[-1.0], counts=[1, 2]), r"counts has shape \(2,\) for 1 duels"),
+        (dict(log_probabilities=[-1.0], counts=[1, 2]), r"counts has shape \(2,\); give \(1,\)"),
         (dict(log_probabilities=[-1.0], counts=[0]), "counts has 0.0 in duel 0"),
         (dict(log_probabilities=[-1.0], happened=[1]), "happened has 1 in duel 0"),
         (dict(log_probabilities=[-1.0], groups=["a", "b"]), r"groups has shape \(2,\) for 1"),

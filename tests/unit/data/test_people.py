@@ -53,7 +53,7 @@ def test_features_of_people(given):
         (WHO, [["x"], ["y"], ["z"]], "give .P, S. numbers"),
         (WHO, [[1.0], [np.nan], [2.0]], "nan for the person 'a'"),
         (WHO, {"a": [1.0], "b": [2.0]}, "The person 'c' has no features"),
-        (None, [[1.0]], "the duels are nobody's"),
+        (None, [[1.0]], "name the person of each"),
     ],
 )
 def test_people_that_make_no_sense(people, features, words):

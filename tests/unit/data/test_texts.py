@@ -266,7 +266,7 @@ def test_what_is_said_of_odd_texts() -> None:
         spg.read_table(items.assign(said=[[1.0, 2.0]] * 60), duels, text="said")
     with pytest.raises(ValueError, match="no column 'x'"):
         spg.read_table(items, duels, text="x")
-    with pytest.raises(ValueError, match="no table of items"):
+    with pytest.raises(ValueError, match="give a table of items"):
         spg.read_table(None, duels, text="said")
     with pytest.raises(ValueError, match="constant"):
         spg.read_duels(items.assign(said="the same"), duels, text="said")

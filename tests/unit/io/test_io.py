@@ -332,8 +332,8 @@ def test_levels_that_are_nearly_as_many_as_the_items_are_said():
 
 def test_commas_between_thousands():
     items, duels = table_of([f"1,20{i}" for i in range(9)])
-    refused(items, duels, "'1,200'", "comma between thousands; leave such commas out")
-    refused(items.replace("1,208", "1,5"), duels, "decimal comma; write decimal points")
+    refused(items, duels, "'1,200'", "leave commas between thousands out")
+    refused(items.replace("1,208", "1,5"), duels, "write decimal points")
 
 
 def test_an_id_is_no_feature():

@@ -190,7 +190,7 @@ def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
     ("duels", "options", "message"),
     [
         (DUELS.assign(tie=["x", 0, 0, 0, 0]), {}, r"'tie' has 'x' in row 0 .*; give 1 for a tie"),
-        (DUELS.assign(tie=0), {"ties": TIES}, "column 'tie', but ties were given too"),
+        (DUELS.assign(tie=0), {"ties": TIES}, "a column of ties"),
         (DUELS, {"ties": TIES.drop(columns="item_b")}, "no column 'item_b'"),
         (DUELS, {"ties": TIES.drop(columns=["item_a", "item_b"])}, "no column 'winner'"),
         (DUELS, {"ties": TIES.iloc[:0]}, "no ties in"),

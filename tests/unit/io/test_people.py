@@ -84,7 +84,7 @@ def test_features_of_people_are_those_of_the_training_people():
         (PEOPLE.replace("Ann", "ann"), "no row in the people frame, which spells 'ann'"),
         (PEOPLE.replace("Dan", "Ann"), "The person id 'Ann' in row 3 .* was used before"),
         (PEOPLE[["person_id"]], "has no column but the id 'person_id'"),
-        (PEOPLE.assign(age=[1, 2, None, 3]), "Column 'age' has a missing value .* in row 2"),
+        (PEOPLE.assign(age=[1, 2, None, 3]), "column 'age' has a missing value in row 2"),
         (PEOPLE[:0], "There are no people"),
     ],
 )
@@ -94,7 +94,7 @@ def test_people_that_cannot_be_read(people, words):
 
 
 def test_people_of_duels_of_nobody():
-    with pytest.raises(ValueError, match="no column of the duels says whose preference each is"):
+    with pytest.raises(ValueError, match="name the person of each"):
         read_table(ITEMS, DUELS, people=PEOPLE)
     with pytest.raises(ValueError, match=r"The person .column 'worker'. is missing in row 1"):
         read_table(ITEMS, DUELS.assign(worker=["Ann", None, "B", "C", "D"]), person="worker")

@@ -206,10 +206,10 @@ def test_ties_need_a_margin(judged: Judged) -> None:
     settings = judged.settings("VFE") | {"margin": None}
     with refused("ties", "no_margin"):
         spg.StreamedGP(judged.stream("ids"), **settings)
-    with pytest.raises(ValueError, match="margin must be a positive number"):
+    with pytest.raises(ValueError, match="margin is"):
         spg.StreamedGP(judged.stream("ids"), **(settings | {"margin": -1.0}))
     dataset = tf.data.Dataset.from_tensor_slices({"winner": [0, 1], "loser": [1, 2]})
-    with pytest.raises(ValueError, match="has no 'trust' among the keys"):
+    with pytest.raises(ValueError, match="is 'trust'; choose from"):
         spg.stream_duels(dataset, judged.items, weights="trust")
     with pytest.raises(ValueError, match="leave weights= out"):
         spg.stream_duels(judged.duels, weights="trust")

@@ -149,7 +149,7 @@ def test_evidence_per_duel(models):
 
 
 @pytest.mark.parametrize(
-    ("history", "number", "words"), [([], None, "at least one"), ([-1.0], 0, "positive number")]
+    ("history", "number", "words"), [([], None, "at least one"), ([-1.0], 0, "num_duels is 0")]
 )
 def test_evidence_refuses(history, number, words):
     with pytest.raises(ValueError, match=words):

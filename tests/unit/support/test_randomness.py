@@ -27,7 +27,7 @@ def test_a_seed_gives_the_numbers_that_it_gave_and_warns() -> None:
     ("given", "message"),
     [
         ({"rng": 3}, r"rng is 3; give a generator, such as np\.random\.default_rng\(0\)"),
-        ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
+        ({"seed": -1}, "seed is -1; give a whole number, at least 0"),
         ({"seed": 1.5}, "seed is 1.5"),
         ({"seed": 1, "rng": np.random.default_rng(1)}, "both given; give rng alone"),
     ],
