@@ -44,7 +44,7 @@ class PeopleFeatures:
             return values
         whose = tuple(values) if isinstance(values, Mapping) else tuple(names)
         rows = list(values.values()) if isinstance(values, Mapping) else values
-        hint = ", numbers of people as they first appear, or a mapping from their names to S each"
+        hint = ", of people as they first appear, or a mapping from their names to S each"
         array = as_numbers("people_features", rows, len(whose), "S", hint=hint)
         array.setflags(write=False)
         found = cls(whose, array, tuple(f"feature {j}" for j in range(array.shape[1])))

@@ -331,8 +331,8 @@ def between(**columns) -> Events:
         (between(judge=Codes(np.array([0, 1, 5]), ("a", "b"))), "Event 2 has the judge 5, of 2"),
         (between(judge=Codes(np.zeros(3, int), ("a", "a"))), "Two of the judge names are 'a'"),
         (between(person=Codes(np.zeros(3, int), (None,))), "A person is named None; name each"),
-        (between(counts=np.ones(2, int)), r"counts has shape \(2,\) for 3 duels"),
-        ([(0, 1)], "events is of type list; make them with Events.between"),
+        (between(counts=np.ones(2, int)), r"counts has shape \(2,\); give \(3,\)"),
+        ([(0, 1)], "events is of type list; give Events, as Events.between"),
     ],
 )
 def test_columns_that_make_no_sense(events, message):

@@ -242,7 +242,7 @@ def test_vectors_of_texts_by_a_function_of_the_user() -> None:
         spg.read_duels(items, duels, text="said", text_features=lambda some: np.eye(59))
     with pytest.raises(ValueError, match="is 'minilm', no function"):
         spg.read_duels(items, duels, text="said", text_features="minilm")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no column of texts"):
+    with pytest.raises(ValueError, match="No column of texts"):
         spg.read_duels(items, duels, text_features=encode, ignore=["said"])
 
 

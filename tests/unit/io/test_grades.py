@@ -68,7 +68,7 @@ def test_streams_of_grades(tmp_path):
     np.testing.assert_array_equal(events.pairs, whole.events.pairs)
     with pytest.raises(ValueError, match="give their levels"):
         spg.stream_duels(tmp_path / "duels.parquet", ITEMS, grade="said")
-    with pytest.raises(ValueError, match="no column 'how'"):
+    with pytest.raises(ValueError, match="column of grades is 'how'"):
         spg.stream_duels(tmp_path / "duels.parquet", ITEMS, grade="how", grades=WORDS)
 
 
@@ -97,7 +97,7 @@ def test_bad_levels_are_refused(levels, words):
         (["better", "best"], WORDS, r"has 'best' in row 1.*give one of"),
         (["better", None], WORDS, "has a missing value in row 1"),
         (["better"], None, "name the levels"),
-        ([1, 0.5], None, "'0.5' in row 1 .*; give whole numbers"),
+        ([1, 0.5], None, "'0.5' in row 1; give whole numbers"),
         ([0, 0], None, "are 0, ties"),
     ],
 )

@@ -197,9 +197,13 @@ def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
         (DUELS, {"ties": TIES.assign(item_a="z")}, "Row 0 of the ties frame .* 'z'"),
         (DUELS, {"ties": TIES.assign(item_a="a")}, "with itself"),
         (DUELS, {"weights": "price"}, "The duels frame has no column 'price'.*worth"),
-        (DUELS.assign(worth=-1), {"weights": "worth"}, "'worth'.* in row 0 .* is -1; give a pos"),
-        (DUELS.assign(worth="much"), {"weights": "worth"}, "is 'much'; give a positive"),
-        (DUELS, {"weights": "worth", "ties": TIES}, r"row 0 of the ties frame .* is nan"),
+        (DUELS.assign(worth=-1), {"weights": "worth"}, "'worth' has -1 in row 0 .*; give a pos"),
+        (
+            DUELS.assign(worth="much"),
+            {"weights": "worth"},
+            "has 'much' in row 0 .*; give a positive",
+        ),
+        (DUELS, {"weights": "worth", "ties": TIES}, r"missing value in row 0 of the ties frame"),
         (DUELS, {"groups": "who"}, "The duels frame has no column 'who'"),
         (DUELS.assign(judge=[None, *"abcd"]), {"groups": "judge"}, "'judge'.*missing in row 0"),
         (

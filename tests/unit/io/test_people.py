@@ -150,5 +150,5 @@ def test_a_stream_without_a_person(tmp_path):
     frame.to_parquet(tmp_path / "duels.parquet", index=False)
     with pytest.raises(ValueError, match=r"The person .* is missing in row 1 of duels.parquet"):
         spg.stream_duels(tmp_path / "duels.parquet", ITEMS, person="worker")
-    with pytest.raises(ValueError, match="no column 'rater', where people were to be"):
+    with pytest.raises(ValueError, match="column of people is 'rater'"):
         spg.stream_duels(tmp_path / "duels.parquet", ITEMS, person="rater")

@@ -266,7 +266,7 @@ def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
     table = pd.DataFrame({"item_id": range(10), "x": items[:, 0], "y": items[:, 1]})
     both = write(frame.assign(weight=1), path)
     assert spg.stream_duels(both, table, ignore=["weight", "y"]).num_features == 1
-    refused("'z' to ignore", both, table, ignore=["weight", "z"])
+    refused("to ignore is 'z'", both, table, ignore=["weight", "z"])
     refused("feature 'a' of .* is constant", write(inline.assign(winner_a=1.0, loser_a=1.0), path))
     refused("'winner_a' has 'x' in row 0", write(inline.assign(winner_a="x"), path))
     refused("A feature is 'z'; choose from", write(inline, path), features=["z"])
@@ -353,8 +353,8 @@ def test_duels_in_memory_are_streamed_with_their_items_and_counts(frame, items) 
 
 def test_duels_in_memory_have_their_own_items_and_stay_here(items) -> None:
     duels = spg.Duels(items, np.array([0, 1]), np.array([2, 3]))
-    refused("leave items= out", duels, items)
-    refused("leave ignore= out", duels, ignore=["a"])
+    refused("and items do not go together", duels, items)
+    refused("and ignore do not go together", duels, ignore=["a"])
     with pytest.raises(ValueError, match="leave the scheduler out"):
         pickle.dumps(spg.stream_duels(duels))
 
