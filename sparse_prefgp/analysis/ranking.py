@@ -35,7 +35,7 @@ from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import agreeing, counted
 from sparse_prefgp.tell.tables import (
     Column,
@@ -263,7 +263,6 @@ class Ranking:
         return self.items == len(self.frame)
 
 
-@takes_seed
 def rank(
     model: Predicts,
     items: Any = None,

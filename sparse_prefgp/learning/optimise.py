@@ -41,7 +41,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_choice, check_least_gain, check_number
 from sparse_prefgp.support.defaults import LEAST_GAIN
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 
 __all__ = [
     "LOOSE_TOLERANCE",
@@ -63,7 +63,6 @@ class NotFinite(ValueError):
     """No start has a log evidence and a gradient that are finite: there is nothing to improve."""
 
 
-@takes_seed
 def optimise(
     model: PreferenceGP | StreamedGP,
     max_iterations: int | None = None,

@@ -26,7 +26,7 @@ from sparse_prefgp.plotting.canvas import (
 )
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import whole_number
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,6 @@ def compared_items(duels: Duels) -> IntArray:
     return np.unique(duels.events.sides)
 
 
-@takes_seed
 def feature_relevance(
     model: PreferenceGP, *, swaps: int | None = None, rng: np.random.Generator | None = None
 ) -> tuple[tuple[str, ...], FloatArray]:
@@ -114,7 +113,6 @@ def feature_relevance(
     return tuple(feature.name for feature in groups), values
 
 
-@takes_seed
 def relevance(
     model: PreferenceGP,
     *,

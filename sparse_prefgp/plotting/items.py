@@ -30,7 +30,7 @@ from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import whole_number
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 
 # In standardised units: what reading a number back may cost.
 ROUNDING = 1e-9
@@ -119,7 +119,6 @@ def utilities(
     return ax
 
 
-@takes_seed
 def inducing_inputs(
     model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:

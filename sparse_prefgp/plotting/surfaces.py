@@ -31,7 +31,7 @@ from sparse_prefgp.plotting.features import FeatureScale, compared_items, featur
 from sparse_prefgp.plotting.items import inducing_points
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.checks import check_choice
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import id_text
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _AT_ONCE = 600
 MARGIN = 0.05  # of the range of the items, on either side
 
 
-@takes_seed
 def utility_1d(
     model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -73,7 +72,6 @@ def utility_1d(
     return ax
 
 
-@takes_seed
 def utility_2d(
     model: PreferenceGP,
     *,
@@ -145,7 +143,6 @@ def probability_to_beat(
     return ax
 
 
-@takes_seed
 def utility_above_average(
     model: PreferenceGP, points: FloatArray, *, rng: np.random.Generator | None = None
 ) -> tuple[FloatArray, FloatArray]:

@@ -32,7 +32,7 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
@@ -269,7 +269,6 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
     together.check(comparison=True, items_without_features=not duels.has_features)
 
 
-@takes_seed
 def compare(
     candidates: Iterable[Candidate | str],
     duels: Duels | DuelTable,
