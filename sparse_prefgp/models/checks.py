@@ -32,7 +32,13 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
 from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import as_numbers, check_kind, check_number, check_shape
+from sparse_prefgp.support.checks import (
+    check_finite,
+    check_kind,
+    check_number,
+    check_shape,
+    numbers,
+)
 from sparse_prefgp.support.machine import ASKED_ABOVE, ask
 from sparse_prefgp.support.words import shortened
 
@@ -310,13 +316,14 @@ def inducing_points(
         return None
     points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None
     projection, columns = None if kernel is None else projection_of(kernel), num_features
-    z = as_numbers("inducing_variable", given if points is None else points.Z.numpy(), "m", "D")
+    z = numbers("inducing_variable", given if points is None else points.Z.numpy())
     if projection is not None:
         columns = projection.num_directions
         if z.ndim == 2 and z.shape[1] == num_features != columns:
             z = projection.project(z).numpy()
         items = None if items is None else projection.project(items).numpy()
     check_shape("inducing_variable", z, "m", columns, hint=", columns like those of the items")
+    check_finite("inducing_variable", z)
     check_count(len(z), len(z if items is None else np.unique(items, axis=0)))
     if len(np.unique(z, axis=0)) < len(z):
         raise ValueError(

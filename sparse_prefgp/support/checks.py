@@ -141,7 +141,7 @@ def check_finite(label: str, array: Any) -> None:
     values = np.asarray(array)
     for place in np.argwhere(~np.isfinite(values))[:1]:
         where = ", ".join(map(str, place))
-        raise ValueError(f"{label} has {values[tuple(place)]} at [{where}]; give finite numbers.")
+        raise ValueError(f"{label} has {values[tuple(place)]} at {where}; give finite numbers.")
 
 
 def check_least_gain(value: float | None) -> None:

@@ -137,7 +137,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--weight", "no"], "has no column 'no'"),
         (
             ["--duels", "{}/wide.parquet", "--noise-by", "who"],
-            "no column 'who', where judges were to be",
+            "column of judges is 'who'",
         ),
         (["--duels", "{}/wide.parquet", "--checkpoint-every", "0"], "--checkpoint-every is 0"),
         (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "did you mean chunks"),

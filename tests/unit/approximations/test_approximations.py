@@ -435,7 +435,7 @@ def test_one_duel_subset() -> None:
     [
         (lambda: spg.PriorPower(0.0), r"PriorPower is 0.0; .*VFE\(\)"),
         (lambda: spg.PriorPower(1.5), "is 1.5"),
-        (lambda: spg.PriorPower(float("nan")), "not nan"),
+        (lambda: spg.PriorPower(float("nan")), "PriorPower is nan"),
         (
             lambda: spg.TightVFE(residual="trace"),
             "residual is 'trace'; choose from diagonal, block, rank, logdet",

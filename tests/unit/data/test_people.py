@@ -51,7 +51,7 @@ def test_features_of_people(given):
         ([1, 2, 3, 4, 0.5], None, "person of duel 4 is 0.5"),
         (WHO, [[1.0], [2.0]], "shape .2, 1.; give .3, S."),
         (WHO, [["x"], ["y"], ["z"]], "give numbers, of people"),
-        (WHO, [[1.0], [np.nan], [2.0]], r"nan at \[1, 0\]"),
+        (WHO, [[1.0], [np.nan], [2.0]], r"nan at 1, 0"),
         (WHO, {"a": [1.0], "b": [2.0]}, "The person 'c' has no features"),
         (None, [[1.0]], "name the person of each"),
     ],

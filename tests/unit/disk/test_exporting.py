@@ -227,7 +227,7 @@ def test_only_an_export_is_replaced(
 
 
 def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="takes a PreferenceGP, not dict"):
+    with pytest.raises(ValueError, match="of type dict; give a PreferenceGP"):
         spg.export_saved_model({}, tmp_path / "out")
     monkeypatch.setattr(exporting, "_MOST_ROWS", 5)
     with pytest.raises(ValueError, match="7 inducing variables or items, but a SavedModel holds"):

@@ -193,7 +193,7 @@ LOW_RANK = spg.LowRankPlusDiagonal
         ((0.0, np.ones(3)), r"covariance has shape \(3,\)"),
         ((0.0, np.ones((0, 0))), r"covariance has shape \(0, 0\)"),
         ((0.0, [[1.0, 0.5], [0.2, 1.0]]), "symmetric"),
-        ((0.0, [[1.0, np.nan], [np.nan, 1.0]]), r"covariance has nan at \[0, 1\]"),
+        ((0.0, [[1.0, np.nan], [np.nan, 1.0]]), r"covariance has nan at 0, 1"),
         ((0.0, [[-1.0, 0.0], [0.0, 1.0]]), "negative variance -1.0 at 0"),
         ((0.0, [[1.0, 2.0], [2.0, 1.0]]), "positive semi-definite, but has the eigenvalue -1"),
         (("a", I2), "mean is 'a'; give numbers"),

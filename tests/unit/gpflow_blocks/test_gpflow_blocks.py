@@ -57,7 +57,7 @@ def test_stacked_duels_keep_weights_and_refuse_what_the_likelihood_does_not_know
     items = np.arange(6.0).reshape(3, 2)
     weighed = spg.Duels(items, [0, 1, 0], [1, 2, 1], weights=[0.5, 2.0, 0.5])
     np.testing.assert_array_equal(spg.gpflow.stacked_duels(weighed)[1], [[1.0, 1.0], [1.0, 2.0]])
-    with pytest.raises(ValueError, match="1 of the duels are ties"):
+    with pytest.raises(ValueError, match="1 ties do not go together"):
         spg.gpflow.stacked_duels(spg.Duels(items, [0, 1], [1, 2], ties=[0, 1]))
     with pytest.raises(ValueError, match="do not go together"):
         spg.gpflow.stacked_duels(spg.Duels(items, [0, 1], [1, 2], groups=["a", "b"]))

@@ -317,7 +317,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         ({"covariates": [["a"]] * 12}, "give numbers of shape"),
         ({"covariates": np.ones((3, 1))}, "give numbers of shape"),
         ({"covariates": np.r_[np.nan, np.ones(11)]}, "is nan for duel 0"),
-        ({"covariate_names": ["a"]}, "without covariates"),
+        ({"covariate_names": ["a"]}, "no covariates do not go together"),
         ({"covariates": np.eye(12)[:, :2], "covariate_names": ["a", "a"]}, "a name of its own"),
     ],
 )

@@ -613,13 +613,11 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
         with pytest.raises(ValueError, match=words):
             spg.optimise(model, **more)
     for more in ({"starts": 1}, {"free_scale": True}):
-        with pytest.raises(ValueError, match=r"is for duels in memory, and these .* leave"):
+        with pytest.raises(ValueError, match=r"that is for duels in memory; leave"):
             spg.optimise(model, **more)
     whole = case.whole("ids", spg.VFE())
     for more in ({"gradients": "chunks"}, {"subset": 9}, {"polish": 0}):
-        with pytest.raises(
-            ValueError, match="is for a StreamedGP, and these duels are in memory; leave"
-        ):
+        with pytest.raises(ValueError, match="that is for a StreamedGP; leave"):
             spg.optimise(whole, **more)
     gpflow.set_trainable(model.noise_variance, True)
     with pytest.raises(ValueError, match="only their ratio"):

@@ -177,7 +177,7 @@ def test_contexts_never_seen_are_scored(placed: Placed, tmp_path: Path) -> None:
         ({"winner": "i99"}, {"context": ["home"]}, "Row 3 of late.* has the winner 'i99'"),
         ({"winner": "i1", "loser": "i1"}, {"context": ["home"]}, "row 3 of late.* with itself"),
         ({}, {"context": ["a"]}, "context 'a' is a column of the items too"),
-        ({}, {"item": "team"}, "The item column 'team' is not in"),
+        ({}, {"item": "team"}, "The item column is 'team'"),
     ],
 )
 def test_what_is_wrong_in_a_later_file_is_named(

@@ -363,14 +363,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "times has no date for duel 7",
     ),
     "text": (lambda: duels_of(times=["soon"] * 40), "times has 'soon' for duel 0"),
-    "fewer dates": (lambda: duels_of(times=M["days"][:3]), r"shape \(3,\) for 40 duels"),
+    "fewer dates": (lambda: duels_of(times=M["days"][:3]), r"shape \(3,\); give \(40,\)"),
     "another kernel": (
         lambda: spg.ItemInTime(gpflow.kernels.Matern12()),
         "takes a Markov kernel of spg.markov",
     ),
     "a Markov kernel alone": (
         lambda: spg.PreferenceGP(duels_of(False), spg.markov.Wiener()),
-        r"not Wiener; write spg.ItemInTime\(…\) round it",
+        r"of type Wiener; .* spg.ItemInTime\(…\) round it",
     ),
     "features in a sum in time": (
         lambda: spg.markov.Wiener() + linear(),
