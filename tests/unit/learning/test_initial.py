@@ -296,8 +296,8 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda k: initial_inputs("kmean", DUELS, k, 3, rng()), "did you mean 'kmeans'"),
-        (lambda k: initial_inputs("??", DUELS, k, 3, rng()), "choose one of random, kmeans"),
+        (lambda k: initial_inputs("kmean", DUELS, k, 3, rng()), "did you mean kmeans"),
+        (lambda k: initial_inputs("??", DUELS, k, 3, rng()), "choose from random, kmeans"),
         (lambda k: initial_inputs("duels", DUELS, k, 0, rng()), "at least 1"),
         (lambda k: initial_inputs("duels", DUELS, k, 31, rng()), "more than the"),
         (
@@ -306,12 +306,12 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
         ),
         (lambda k: duel_inputs(DUELS, 5, k, rng(), candidates=4), "4 candidates are fewer"),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0), "share is 0.0"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "not nan"),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "share is nan"),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0), "maximum is 0"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), criterion="gaps"), "mean 'gap'"),
-        (lambda k: by_the_gap(k, spg.VFE()), r"VFE\(\), which is a lower bound itself"),
-        (lambda k: by_the_gap(k, spg.TightVFE()), r"TightVFE\(\), which is a lower bound itself"),
-        (lambda k: by_the_gap(k, spg.Exact()), r"Exact\(\), whose evidence"),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), criterion="gaps"), "mean gap"),
+        (lambda k: by_the_gap(k, spg.VFE()), "VFE do not go together"),
+        (lambda k: by_the_gap(k, spg.TightVFE()), "TightVFE do not go together"),
+        (lambda k: by_the_gap(k, spg.Exact()), "Exact do not go together"),
     ],
 )
 def test_bad_input_is_refused(call: object, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.unit.learning.test_checkpoint import build
 def test_without_tensorboard_there_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparse_prefgp.learning.tensorboard.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[tensorboard\]\""):
         to_tensorboard(build(), tmp_path)
 

@@ -252,7 +252,7 @@ def test_whole_numbers_and_texts_are_labels_as_in_memory(said: Said, tmp_path: P
         (
             {"side": np.nan},
             {"covariates": ["side"]},
-            "'side' has a missing value in row 3 of late.parquet",
+            "'side' has a missing value in row 3 of late",
         ),
         (
             {"loser_length": np.inf},
