@@ -327,7 +327,7 @@ CASES: dict[str, Case] = {
         FIT.replace("items.csv", "items.parquet"), ("cannot be read",), binary("items.parquet")
     ),
     "decimal comma": Case(
-        FIT, ("decimal comma",), write("items.csv", 'item_id,a\ni0,"1,5"\ni1,"2,5"\n')
+        FIT, ("write decimal points",), write("items.csv", 'item_id,a\ni0,"1,5"\ni1,"2,5"\n')
     ),
     "decimal commas between tabs": Case(
         FIT,
@@ -835,7 +835,7 @@ CASES: dict[str, Case] = {
     "a text column that is missing": Case(FIT + " --text nothing", ("no column 'nothing'",)),
     "texts that are numbers": Case(FIT + " --text height", ("'height'", "holds numbers", "--text")),
     "texts without items": Case(
-        "fit --duels duels.csv --out out --text said", ("texts", "no items")
+        "fit --duels duels.csv --out out --text said", ("texts", "give a table of items")
     ),
     "texts that say the same": Case(
         FIT + " --text said", ("constant over the training items (said)",), texts("a word")

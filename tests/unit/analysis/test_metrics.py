@@ -151,7 +151,10 @@ def test_calibration_averages_within_a_bin():
         (dict(log_probabilities=[-1.0], counts=[0]), "counts has 0.0 in duel 0"),
         (dict(log_probabilities=[-1.0], happened=[1]), "happened has 1 in duel 0"),
         (dict(log_probabilities=[-1.0], groups=["a", "b"]), r"groups has shape \(2,\) for 1"),
-        (dict(log_probabilities=[-1.0], of="matches"), "of is 'matches'; give duels, outcomes"),
+        (
+            dict(log_probabilities=[-1.0], of="matches"),
+            "of is 'matches'; choose from duels, outcomes",
+        ),
         (dict(log_probabilities=[[0.0, 0.0]], of="outcomes"), r"shape \(1, 2\); give \(duels, 3\)"),
         (dict(log_probabilities=np.zeros((1, 3)), of="outcomes"), "has 3.0 in duel 0; give"),
         (dict(log_probabilities=LOGS["duels"], of="choices"), r"shape \(3,\)"),

@@ -293,10 +293,10 @@ def test_known_items_may_be_there_unchanged_but_not_changed() -> None:
     [
         (MORE, None, "Row 1 of the duels frame .* winner 'i12', which is not an item id"),
         (MORE.assign(winner=MORE["loser"]), ITEMS, "'i12' with itself"),
-        (MORE.assign(count=1.5), ITEMS, "'count' has '1.5' in row 0"),
+        (MORE.assign(count=1.5), ITEMS, "'count' has 1.5 in row 0"),
         (MORE.head(0), ITEMS, "There are no duels"),
         (MORE.drop(columns="winner"), ITEMS, "no column 'winner'"),
-        (MORE, ITEMS.drop(columns="size"), "'size' is missing"),
+        (MORE, ITEMS.drop(columns="size"), "no column 'size'"),
         ("nowhere.csv", ITEMS, "'nowhere.csv' does not exist"),
     ],
 )
