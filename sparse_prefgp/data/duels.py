@@ -614,7 +614,7 @@ def _sides(
     :param rows_only: they are row indices, whatever the ids are.
     """
     won, lost = _array(winners, "winners"), _array(losers, "losers")
-    check_shape("winners", won, "t", hint=", at least one")
+    check_shape("winners", won, "t", hint=", at least one duel")
     check_shape("losers", lost, len(won), hint=", one for each winner")
     n, ids = len(named.features), named.ids
     other = None if rows_only or ids is None else _other_integer(ids)
