@@ -245,7 +245,7 @@ def refused(result: Any, *words: str) -> None:
         (("--approximation", "vef"), ("'vef'", "did you mean vfe")),
         (("--approximation", "prior-power:2"), ("prior-power:2", "power")),
         (("--approximation", "subset"), ("subset", "whole number")),
-        (("--approximation", "subset:5000"), ("subset:5000", "72")),
+        (("--approximation", "subset:5000"), ("size=5000", "72")),
         (("--approximation", "vfe:3"), ("takes no number",)),
         (
             ("--approximation", "exact", "--inducing", "4"),
