@@ -15,6 +15,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.filtering import Filtering
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.support import together
 from sparse_prefgp.tell.result import Figures
 
 
@@ -65,8 +66,7 @@ def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = N
     mean, variance = tf.constant(found.mean), tf.constant(found.variance)
     outcome = outcomes_of(found.model, mean, variance, groups)
     tied = np.zeros(len(new), bool) if new.ties is None else new.ties
-    if tied.all():
-        raise ValueError("All duels are ties, of which none has a winner to score; give others.")
+    together.check(only_ties=tied.all(), scores=True)
     decided = score(outcome.winner[~tied], counts=new.counts[~tied])
     three: Score = {}
     if model.margin is not None:

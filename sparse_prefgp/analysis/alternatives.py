@@ -180,7 +180,7 @@ def predict_sets(
     :raises ValueError: what `read_sets` raises; a column named like one that is added.
     """
     table = load_sets(model, source, kind.replace("_", "-"))
-    table.refuse_columns((PROBABILITY, LOG_PROBABILITY))
+    table.refuse_added((PROBABILITY, LOG_PROBABILITY))
     if kind != "choices":
         found = read_sets(model, kind, source, items, groups=groups, **options)
         who = found.groups_for(model)

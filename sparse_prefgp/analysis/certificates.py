@@ -23,7 +23,8 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.factors.sites import Sites
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling import SAMPLED_UP_TO
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.checks import check_kind, check_number
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import counted
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
@@ -191,7 +192,6 @@ class EvidenceReport(Result):
         return lines
 
 
-@takes_seed
 def evidence_report(
     model: PreferenceGP,
     *,
@@ -212,18 +212,10 @@ def evidence_report(
     :raises ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what
         sampling takes.
     """
-    if not isinstance(model, PreferenceGP):
-        raise ValueError(
-            f"evidence_report takes a PreferenceGP, not {type(model).__name__}; ordinary "
-            "regression has its evidence in closed form, model.log_evidence()."
-        )
-    if samples < 0 or samples == 1:
-        raise ValueError(f"samples is {samples}; give 0 to leave sampling out, or at least 2.")
-    if sample_up_to > SAMPLED_UP_TO:
-        raise ValueError(
-            f"sample_up_to is {sample_up_to}; importance sampling takes up to {SAMPLED_UP_TO:,} "
-            "duels."
-        )
+    check_kind("model", model, PreferenceGP, "a PreferenceGP")
+    if samples != 0:
+        check_number("samples", samples, least=2, whole=True, hint=", or 0 to leave sampling out")
+    check_number("sample_up_to", sample_up_to, most=SAMPLED_UP_TO)
     graph = model.all_duels
     about_sets, weight = graph.noises is not None, graph.weight
     no_bound = why_no_lower_bound(graph)

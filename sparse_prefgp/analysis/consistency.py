@@ -24,7 +24,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import cholesky_with_jitter
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, facts_table
 
@@ -223,7 +223,6 @@ class Consistency(Result):
         return parts
 
 
-@takes_seed
 def consistency(
     duels: Duels,
     model: Predicts | None = None,
@@ -272,10 +271,7 @@ def consistency(
     rng = generator(rng)
     if duels.events.has_sets:
         raise together.refused(consistency=True, sets=f"{duels.events.noun} from sets")
-    if not duels.decided.any():
-        raise ValueError(
-            "All duels are ties, which neither contradict nor agree; give some that one side won."
-        )
+    together.check(only_ties=not duels.decided.any(), consistency=True)
     graph = _Pairs.of(duels)
     contradicted, minority, cycles = graph.figures(graph.wins)
     result = Consistency(

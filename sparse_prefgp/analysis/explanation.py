@@ -25,6 +25,7 @@ from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.words import agreeing, shortened
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, records
@@ -207,8 +208,7 @@ def explain(
     :raises ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
         below 1, an expected utility whose gradient is not finite on the path.
     """
-    if steps < 1:
-        raise ValueError(f"steps is {steps}; give a whole number of at least 1.")
+    steps = whole_number("steps", steps, 1)
     model = seen_by(model, person)
     model, at = at_a_date(model, () if at is None else at)
     at = _one_place(at)

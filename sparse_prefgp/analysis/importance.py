@@ -12,7 +12,8 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.checks import check_number
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.tell.result import Figures
 
 # Below this share of the samples, or this number (or half of them, where there are few), the
@@ -63,7 +64,6 @@ class SampledEvidence(Figures):
         )
 
 
-@takes_seed
 def importance_sampling(
     model: PreferenceGP, samples: int = 10_000, rng: np.random.Generator | None = None
 ) -> SampledEvidence:
@@ -88,8 +88,7 @@ def importance_sampling(
 
 def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvidence:
     """`importance_sampling` without a warning."""
-    if samples < 2:
-        raise ValueError(f"samples is {samples}; an estimate with an error needs at least 2.")
+    check_number("samples", samples, least=2, whole=True)
     num_single_slots(model.all_duels, "use lower_bound() and log_evidence()")
     lead = exact_target(model.exact_problem())
     chunks = proposals(lead.target, samples, np.random.default_rng(seed))

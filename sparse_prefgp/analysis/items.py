@@ -282,10 +282,7 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
         return _item_set(model, tuple(range(n)), features, np.full(n, -1), {}, "the array of items")
     transform = NO_FEATURES if duels.num_features == 0 else duels.transform
     if transform is None:
-        raise ValueError(
-            "The model records no feature transform, so a raw table of items cannot be converted; "
-            "give an (n, D) array in the units of model.duels.items."
-        )
+        raise together.refused(no_transform=True, raw_items=True)
     table = _without_none(duels, load_items(items, transform.categorical_columns))
     ids, lookup = table.ids()
     features = features_like(table, transform)
@@ -315,10 +312,7 @@ def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
     """
     duels = model.duels
     if duels.transform is None:
-        raise ValueError(
-            "The model records no feature transform, so a raw table of alternatives cannot be "
-            "converted; name its items, or give features to model.predict_choice."
-        )
+        raise together.refused(no_transform=True, raw_items="a raw table of alternatives")
     ids, _ = table.ids()
     features = features_like(table, duels.transform)
     if none.any():
@@ -505,11 +499,7 @@ def features_in_units_of(
     if own.transform is None:
         if np.array_equal(features, own.items):
             return features
-        raise ValueError(
-            "The duels record how their features were made from a raw table, but the model records "
-            "nothing, so that they cannot be brought into its units; give Duels(…) with items in "
-            "the units of model.duels.items and without a transform."
-        )
+        raise together.refused(no_transform=True, raw_items="duels that record a transform")
     converted = own.transform.convert(features, transform)
     for values, known in zip(converted.T, own.items.T, strict=True):  # the columns, in place
         levels = np.unique(known)

@@ -103,7 +103,7 @@ def predict(
         return predict_sets(model, kind, source, items, groups=groups, **options)
     table, sides = load_pairs(pairs)
     grades = grade_columns(model)
-    table.refuse_columns((*ADDED, TIE, LOSS, *grades))
+    table.refuse_added((*ADDED, TIE, LOSS, *grades))
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     groups = judge_column(model, table.frame.columns, groups)

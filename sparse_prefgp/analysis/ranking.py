@@ -29,12 +29,13 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import level_of_interval, whole_number
+from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import agreeing, counted
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import (
@@ -231,7 +232,6 @@ class Ranking(Result):
         return self.items == len(self.frame)
 
 
-@takes_seed
 def rank(
     model: Predicts,
     items: Any = None,
@@ -295,18 +295,10 @@ def rank(
         number that makes no sense; no item with so many duels; the model's own items along with
         none, or with an array; what `resolve_items` raises.
     """
-    if with_own and items is None:
-        raise ValueError(
-            "The model's own items were asked for along with others (--with-own, with_own=), but "
-            "none were given; give them (--items, items=), or leave it out."
-        )
-    if with_own and is_array(items):
-        raise ValueError(
-            "The model's own items (with_own=) cannot be told from rows of an array; give a table "
-            "with ids."
-        )
-    if order is not None and order not in ORDERS:
-        raise ValueError(f"The order {order!r} is unknown; choose {MEAN} or {LOWER}.")
+    array = items is not None and is_array(items)
+    together.check(with_own=with_own, no_items=items is None, items_without_ids=array)
+    if order is not None:
+        check_choice("order", order, ORDERS)
     min_comparisons = whole_number("min_comparisons", min_comparisons, 0)
     level = level_of_interval(level)
     if top_k is not None:

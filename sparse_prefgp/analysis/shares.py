@@ -27,9 +27,9 @@ from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import id_text
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
@@ -78,7 +78,6 @@ class Shares(Result):
         return [text]
 
 
-@takes_seed
 def shares(
     model: Predicts,
     alternatives: Any,
@@ -117,8 +116,7 @@ def shares(
         named like those that are added, and what `predict` raises.
     """
     level = level_of_interval(level)
-    if draws < 2:
-        raise ValueError(f"draws is {draws}; give a whole number of at least 2.")
+    draws = whole_number("draws", draws, 2)
     rng = generator(np.random.default_rng(0) if rng is None else rng)
     if isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu":
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
@@ -138,7 +136,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
     table = load_sets(model, alternatives, "alternatives")
-    table.refuse_columns((*ADDED, *OVER_PEOPLE))
+    table.refuse_added((*ADDED, *OVER_PEOPLE))
     table.refuse_empty("alternatives")
     wide = numbered(list(table.frame.columns), OPTION)
     if not wide and CHOICE_SET not in table.frame.columns and len(table.frame) < 2:

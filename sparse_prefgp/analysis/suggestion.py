@@ -36,7 +36,7 @@ from sparse_prefgp.engines import Status
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.checks import check_choice, whole_number
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import agreeing, counted
@@ -245,8 +245,7 @@ def suggest(
     """
     model, at = at_a_date(seen_by(model, person), at)
     model.allow(suggestion=True)
-    if score not in SCORES:
-        raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")
+    check_choice("score", score, SCORES)
     rng = generator(rng)
     batch = whole_number("batch", batch, 1)
     max_pairs = whole_number("max_pairs", max_pairs, 1)

@@ -37,7 +37,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
-from sparse_prefgp.io.files import Table, id_text, items_named_in, listing
+from sparse_prefgp.io.files import Table, id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
@@ -45,7 +45,7 @@ from sparse_prefgp.models.outcomes import label_columns, steps_to_learn, warn_wi
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.words import counted
+from sparse_prefgp.support.words import counted, listing
 from sparse_prefgp.tell.result import Figures
 
 

@@ -20,7 +20,7 @@ from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.checks import check_choice, level_of_interval
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, first_of, records
@@ -263,11 +263,7 @@ def _slope(changes: _Changes, scale: float, level: float) -> tuple[float, float,
 
 def _check_steps(wanted: Mapping[str, float], numeric: Sequence[str], unit: str) -> None:
     for name, step in wanted.items():
-        if name not in numeric or name == unit:
-            raise ValueError(
-                f"A step of {shortened(name)} was given, which is no numeric feature besides the "
-                f"unit; choose from {', '.join(n for n in numeric if n != unit) or 'none'}."
-            )
+        check_choice("The feature of a step", name, [n for n in numeric if n != unit])
         if not np.isfinite(step) or step == 0.0:
             raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
 

@@ -32,10 +32,10 @@ class EvaluateOptions(AboutSets):
     overwrite: bool = same_as(Shared, "overwrite")
     seed: int = same_as(FitSettings, "seed")
     noise_by: str | None = same_as(Shared, "noise_by")
-    blocks: str | None = same_as(Shared, "blocks", needs="duels")
-    grade: str | None = same_as(Shared, "grade", needs="duels")
-    time: str | None = same_as(Shared, "time", needs="duels")
-    ahead: bool = option(default=False, needs="duels")
+    blocks: str | None = same_as(Shared, "blocks")
+    grade: str | None = same_as(Shared, "grade")
+    time: str | None = same_as(Shared, "time")
+    ahead: bool = option(default=False)
     """For utilities that move in time: also score the model updated day by day, each duel from the
     results of all days before it, next to Elo.
     """

@@ -19,7 +19,7 @@ EXAMPLE = "Example: sparse-prefgp rank --model fitted --items next_month.csv --o
 class RankOptions(Written):
     """How items are ranked, and where to."""
 
-    with_own: bool = option(default=False, needs="items")
+    with_own: bool = option(default=False)
     """Rank the model's own items along with those of --items."""
     order: str | None = option(default=None)
     """By expected utility (mean) or by the lower end of its interval (lower); by default lower

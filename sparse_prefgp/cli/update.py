@@ -25,13 +25,13 @@ class UpdateOptions(AboutSets):
     noise_by: str | None = same_as(Shared, "noise_by")
     weight: str | None = option(default=None)
     """Column of the duels with their weights."""
-    blocks: str | None = same_as(Shared, "blocks", needs="duels")
-    grade: str | None = same_as(Shared, "grade", needs="duels")
+    blocks: str | None = same_as(Shared, "blocks")
+    grade: str | None = same_as(Shared, "grade")
     person: str | None = option(default=None)
     """Column of the duels that says whose preference each is; by default that of the model."""
     people: Path | None = option(default=None)
     """Features of new people, a row each, where the model has features of its people."""
-    time: str | None = same_as(Shared, "time", needs="duels")
+    time: str | None = same_as(Shared, "time")
     filter: bool = option(default=False, needs="duels")
     """For utilities that move in time: take the new duels up in one pass, slice by slice, and leave
     the past as it is; by default inference on all duels follows.
@@ -54,11 +54,11 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
 
 
 def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
-    from sparse_prefgp.disk.model_folder import check_replaceable
+    from sparse_prefgp.disk.model_folder import check_model_place
     from sparse_prefgp.workflow.folder import check_not_of_a_fit
 
     check_not_of_a_fit(options.out)
-    check_replaceable(options.out)
+    check_model_place(options.out)
     if contents(options.out) and not options.overwrite:
         raise ValueError(
             f"The output folder {str(options.out)!r} holds a saved model; give another folder, or "

@@ -12,7 +12,7 @@ from typing import Any
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
-from sparse_prefgp.support.words import CONTROL, and_so, shortened, squeezed, unguarded
+from sparse_prefgp.support.words import CONTROL, and_so, listing, shortened, squeezed, unguarded
 from sparse_prefgp.support.words import id_text as id_text
 
 Source = Any  # a path, or a pandas data frame
@@ -63,6 +63,15 @@ class Table:
                 f"{self.columns_found})."
             )
 
+    def refuse_added(self, names: Iterable[str]) -> None:
+        """Refuse a column that is named like one that is added."""
+        for name in names:
+            if name in self.frame.columns:
+                raise ValueError(
+                    f"{self.name} has a column {name!r}, which is the name of a column that is "
+                    "added; rename it."
+                )
+
     def refuse_empty(self, rows: str) -> None:
         """Refuse a table without rows.
 
@@ -70,15 +79,6 @@ class Table:
         """
         if len(self.frame) == 0:
             raise ValueError(f"There are no {rows} in {self.name}; give at least one row.")
-
-    def refuse_columns(self, added: Iterable[str]) -> None:
-        """Refuse a table with a column named like one that is added."""
-        for name in added:
-            if name in self.frame.columns:
-                raise ValueError(
-                    f"{self.name} has a column {name!r}, which is the name of a column that is "
-                    "added; rename it."
-                )
 
     def ids(self, what: str = "item") -> tuple[tuple[Hashable, ...], dict[str, int]]:
         """The ids in row order, and the row of each id as text.
@@ -255,10 +255,3 @@ def column_names(values: Sequence[str], label: str) -> list[str]:
     if isinstance(values, str):
         raise ValueError(f"{label} is the text {values!r}; give a list of column names.")
     return [str(value) for value in values]
-
-
-def listing(columns: Iterable[Any]) -> str:
-    """At most twenty names, for a message."""
-    names = [str(column) for column in columns]
-    shown = ", ".join(names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

@@ -9,6 +9,7 @@ from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.table import PeopleTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.files import Source, Table, load
+from sparse_prefgp.support import together
 from sparse_prefgp.support.words import id_text
 
 PERSON_ID = "person_id"
@@ -39,10 +40,7 @@ def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None
     if source is None:
         return None
     if people is None:
-        raise ValueError(
-            "A table of people was given, but no column of the duels says whose preference each "
-            "is; name it (--person, person=)."
-        )
+        raise together.refused(features_of_people=True, duels_of_nobody=True)
     table = load_people(source)
     others = [column for column in table.frame.columns if column != table.id_column]
     names, lookup = table.ids("person")
@@ -75,10 +73,7 @@ def people_like(source: Source, known: PeopleFeatures | None) -> PeopleFeatures:
     """
     transform = None if known is None else known.transform
     if transform is None:
-        raise ValueError(
-            "A table of people was given, but the model records no features of its people; leave "
-            "it out (people=, --people)."
-        )
+        raise together.refused(features_of_people=True, no_features_of_people=True)
     table = load_people(source)
     names, _ = table.ids("person")
     values = transform.apply(table.frame, table.row)

@@ -17,7 +17,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import is_number, level_of_interval
+from sparse_prefgp.support.checks import check_number, level_of_interval
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
@@ -119,8 +119,7 @@ def people_parameter(given: Any, duels: Duels, tastes: bool) -> gpflow.Parameter
                 "of people by these; leave the features of people out."
             )
         given = FIRST_VARIANCE / size
-    if not is_number(given) or not given > 0.0 or not np.isfinite(given):
-        raise ValueError(f"people_variance is {shortened(given)}; give a positive number.")
+    check_number("people_variance", given, above=0.0)
     return _variance(np.array(float(given)))
 
 

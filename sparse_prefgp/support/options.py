@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
-import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
@@ -18,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from sparse_prefgp.support.checks import is_number
+from sparse_prefgp.support.checks import check_number, is_number
 from sparse_prefgp.support.words import shortened
 
 _KEY = "option"
@@ -72,8 +70,6 @@ class Option:
     """Fields without all of which this one means nothing."""
     excludes: str | tuple[str, ...] = ()
     """Fields that this one cannot be given along with."""
-    in_memory: bool = False
-    """It needs all duels in memory."""
 
     def check(self, called: str, value: Any) -> None:
         """Refuse a value that makes no sense, also one among several.
@@ -85,7 +81,16 @@ class Option:
         if isinstance(value, str) and not value.strip() and not self.may_be_empty:
             raise ValueError(f"{called} is empty; give a value, or leave it out.")
         if is_number(value):
-            self._check_number(called, value)
+            whole = isinstance(([*self._bounds, value])[0], int)
+            check_number(
+                called,
+                value,
+                least=self.least,
+                above=self.above,
+                most=MOST if whole and self.most is None else self.most,
+                below=self.below,
+                whole=whole,
+            )
         elif isinstance(value, bool | str) and self._bounds and self.is_typed_as_number:
             raise ValueError(f"{called} is {shortened(value)}; give a number.")
         if not isinstance(value, list | tuple):
@@ -111,27 +116,6 @@ class Option:
     def _bounds(self) -> list[float]:
         bounds = [self.least, self.above, self.most, self.below]
         return [bound for bound in bounds if bound is not None]
-
-    def _check_number(self, called: str, value: Any) -> None:
-        whole = isinstance(([*self._bounds, value])[0], int)
-        most = MOST if whole and self.most is None else self.most
-        fine = math.isfinite(value) and (not whole or float(value).is_integer())
-        said = []
-        for bound, word, holds in (
-            (self.least, "at least", operator.ge),
-            (self.above, "above", operator.gt),
-            (most, "at most", operator.le),
-            (self.below, "below", operator.lt),
-        ):
-            if bound is None:
-                continue
-            fine = fine and holds(value, bound)
-            if word != "at most" or value > bound:  # that asks for more than is needed elsewhere
-                said.append(f"{word} {bound:,}".removesuffix(".0"))
-        if not fine:
-            kind = "a whole number" if whole else "a number"
-            words = ", ".join(filter(None, [f"give {kind}", " and ".join(said)]))
-            raise ValueError(f"{called} is {shortened(value)}; {words}.")
 
 
 def option(default: Any = MISSING, **more: Any) -> Any:

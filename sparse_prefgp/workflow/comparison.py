@@ -33,7 +33,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.plain import plain
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
@@ -284,7 +284,6 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
     together.check(comparison=True, items_without_features=not duels.has_features)
 
 
-@takes_seed
 def compare(
     candidates: Iterable[Candidate | str],
     duels: Duels | DuelTable,
@@ -404,11 +403,8 @@ def _check_groups(
 ) -> None:
     if groups is None:
         return
-    if not any(candidate.kernel_choice.is_additive for candidate in listed):
-        raise ValueError(
-            "Groups of features were given, but no candidate has an additive kernel; add one, such "
-            "as additive-se/vfe, or leave the groups out."
-        )
+    additive = any(candidate.kernel_choice.is_additive for candidate in listed)
+    together.check(feature_groups=True, no_additive_kernel=not additive)
     for fold in plan.folds:
         _groups(plan.train(fold), groups)
 
@@ -416,11 +412,7 @@ def _check_groups(
 def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[FeatureGroup, ...]:
     if train.transform is not None:
         return feature_groups(train.transform, given)
-    if given is not None:
-        raise ValueError(
-            "Groups of features need to know the columns; give duels from read_duels or a table "
-            "from read_table."
-        )
+    together.check(feature_groups=given is not None, no_columns=True)
     return single_columns(train.num_features)
 
 

@@ -14,6 +14,7 @@ from sparse_prefgp import data, io
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.options import Panel, check_fields, names, option
 from sparse_prefgp.support.words import one_of
 from sparse_prefgp.workflow.settings import FitSettings
@@ -307,8 +308,7 @@ def _items_frame(items: Any) -> Any:
     """Items of an array as a table, in which ids are row numbers."""
     if not isinstance(items, np.ndarray):
         return items
-    if items.ndim != 2:
-        raise ValueError(f"items has shape {items.shape}; give (n, D), a row for each item.")
+    check_shape("items", items, "n", "D", hint=", a row for each item")
     pd = data.features.require_pandas()
     frame = pd.DataFrame(items, columns=[f"x{j}" for j in range(items.shape[1])])
     frame.insert(0, "item_id", np.arange(len(items)))
@@ -319,6 +319,5 @@ def _pairs_frame(duels: Any) -> Any:
     """Duels of an array as a table: row numbers of winner and loser."""
     if not isinstance(duels, np.ndarray):
         return duels
-    if duels.ndim != 2 or duels.shape[1] != 2:
-        raise ValueError(f"duels has shape {duels.shape}; give (t, 2), winner and loser of each.")
+    check_shape("duels", duels, "t", 2, hint=", winner and loser of each")
     return data.features.require_pandas().DataFrame(duels, columns=["winner", "loser"])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sparse_prefgp import data
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_mode, is_number
+from sparse_prefgp.support.checks import check_choice, check_number, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import (
     Panel,
@@ -123,11 +123,9 @@ class FitSettings:
     """Use at most this many training duels: the last ones of a time split, else a random sample."""
     noise_variance: float = option(default=0.5, above=0.0, panel=Panel.MODEL)
     """Variance of the noise of each side of a duel; 0.5 is the standard probit scale."""
-    refit: bool = option(default=False, in_memory=True, panel=Panel.FITTING)
+    refit: bool = option(default=False, panel=Panel.FITTING)
     """After scoring, fit once more, to all duels, and keep that model."""
-    mode: str = option(default="nested", hidden=True)
-    """nested alone."""
-    starts: int = option(default=1, least=1, most=10_000, in_memory=True, panel=Panel.FITTING)
+    starts: int = option(default=1, least=1, most=10_000, panel=Panel.FITTING)
     """Fit from this many different starting values and keep the best.
 
     Of `optimise`; a refit has one start, the fitted model.
@@ -137,7 +135,7 @@ class FitSettings:
     ties it is learned, from 0.3 by default; without it stays as given."""
     fixed_margin: bool = option(default=False, panel=Panel.MODEL)
     """Keep the margin as given."""
-    tie_model: str = option(default="box", in_memory=True, panel=Panel.MODEL)
+    tie_model: str = option(default="box", panel=Panel.MODEL)
     """box (a tie says that two items are close) or margin-only (ties tell only how often duels are
     tied, and nothing of who is better)."""
     noise_by_group: bool = option(default=False, flag="noise-by", of_command=False)
@@ -147,14 +145,14 @@ class FitSettings:
     shared_cuts: bool = option(default=False, needs="noise_by_group", panel=Panel.MODEL)
     """With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by default
     each has a factor of its own."""
-    tastes: bool = option(default=False, flag="person", in_memory=True, of_command=False)
+    tastes: bool = option(default=False, flag="person", of_command=False)
     """Learn a taste of each person besides what all prefer."""
-    taste: str | None = option(default=None, needs="tastes", in_memory=True, panel=Panel.MODEL)
+    taste: str | None = option(default=None, needs="tastes", panel=Panel.MODEL)
     """Kernel of each person's own taste, in the words of --kernel; by default the stationary part
     of --kernel, or the linear one, and an effect of each item."""
-    dated: bool = option(default=False, flag="time", in_memory=True, of_command=False)
+    dated: bool = option(default=False, flag="time", of_command=False)
     """Let the utilities of items move in time, unless the kernel says otherwise."""
-    engine: str = option(default=DEFAULT_ENGINE, in_memory=True, panel=Panel.MODEL)
+    engine: str = option(default=DEFAULT_ENGINE, panel=Panel.MODEL)
     """How inference is done: ep, laplace, laplace-logit (logistic noise), variational or
     power-ep:P. What auto compares is fitted by ep.
 
@@ -207,11 +205,7 @@ class FitSettings:
         check_fields(self)
         engine = EngineChoice.parse(self.engine)
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
-        check_mode(self.mode)
-        if self.tie_model not in ("box", "margin-only"):
-            raise ValueError(
-                f"There is no model of ties {self.tie_model!r}; choose box or margin-only."
-            )
+        check_choice("tie_model", self.tie_model, ("box", "margin-only"))
         usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
         kernel = KernelChoice.parse(_named(self.kernel) or usual)
         alone = kernel.only_items
@@ -302,12 +296,11 @@ class FitSettings:
         _, colon, number = self.gradients.partition(":")
         if not colon:
             return None
-        if not number.isdecimal():
-            raise ValueError(
-                f"The gradients {self.gradients!r} need a whole number of rows, such as "
-                "subset:20000."
-            )
-        return int(number)
+        hint = ", of rows, such as subset:20000"
+        label = f"The number of the gradients {self.gradients!r}"
+        rows = int(number) if number.isdecimal() else number
+        check_number(label, rows, least=1, whole=True, hint=hint)
+        return int(rows)
 
     def _check_kinds(self) -> None:
         if isinstance(self.sites, str):
@@ -334,28 +327,18 @@ class FitSettings:
         """Options that were given and need all duels at once, and what they are called."""
         asked = {}
         for one in fields(self):
-            about, value = option_of(one), getattr(self, one.name, None)
-            if about.in_memory and not is_default(one, value):
-                name = about.flag or one.name.replace("_", "-")
+            value = getattr(self, one.name, None)
+            flag = option_of(one).flag or one.name.replace("_", "-")
+            if flag.replace("-", "_") in together.IN_MEMORY and not is_default(one, value):
                 shown = "" if value is True else f" {value}"
-                asked[name.replace("-", "_")] = f"the option --{name}{shown}"
+                asked[flag.replace("-", "_")] = f"the option --{flag}{shown}"
         return asked
 
     def _check_stream(self) -> None:
         if not self.stream:
             return
-        if self.gradients_kind == CHUNKS and self.gradients != CHUNKS:
-            raise ValueError(
-                f"The gradients {self.gradients!r} tell a number of rows, but chunks are of all "
-                "duels; give chunks, or subset:ROWS."
-            )
-        if self.subset is not None and self.subset < 1:
-            raise ValueError(f"The gradients {self.gradients!r} are of no rows; give at least 1.")
-        if self.gradients_kind not in (CHUNKS, SUBSET):
-            raise ValueError(
-                f"The gradients {self.gradients!r} are unknown; choose chunks, subset or "
-                "subset:ROWS."
-            )
+        if self.gradients_kind != SUBSET or self.subset is None:
+            check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
 
 
 @dataclass(frozen=True, eq=False)
@@ -509,13 +492,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = math.nan
     if name != AUTO:
-        raise ValueError(
-            f"The number of inducing inputs is {text!r}; give a whole number of at least 1, or "
-            f"{AUTO}."
-        )
-    if not 0.0 < share < 1.0:
-        raise ValueError(
-            f"The number of inducing inputs is {text!r}; give {AUTO} a share between 0 and 1, such "
-            f"as {AUTO}:0.1, or none."
-        )
+        check_number("inducing", text, least=1, whole=True, hint=f", or {AUTO}")
+    hint = f", such as {AUTO}:0.1"
+    check_number(f"The share of inducing {text!r}", share, above=0.0, below=1.0, hint=hint)
     return share

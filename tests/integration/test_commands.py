@@ -124,7 +124,7 @@ def test_what_a_slip_is_told(folder: Path, fitted: Path) -> None:
     assert "--with-own" not in own
     wrong = call("rank", "--model", fitted, "--items", folder / "pairs.csv")
     assert wrong.exit_code == 2 and "Ranking" not in wrong.stdout
-    assert "The feature column 'a' is missing in pairs.csv; add it" in wrong.stderr
+    assert "pairs.csv has no column 'a'; add" in wrong.stderr
     asked = call("suggest", "--model", fitted).stdout
     assert 'find the best item, use --score eubo (score="eubo").' in " ".join(asked.split())
     assert "--score" not in call("suggest", "--model", fitted, "--score", "eubo").stdout

@@ -212,7 +212,7 @@ def test_fit_takes_what_is_chosen_and_says_why(
         (("--candidates", "sse"), "The kernel 'sse' is unknown"),
         (("--candidates", ","), "--candidates has an empty part"),
         (("--kernels", "se", "--inducing", "few"), "--inducing has 'few'"),
-        (("--candidates", "se", "--split", "time:when"), "'when' is in neither table"),
+        (("--candidates", "se", "--split", "time:when"), "column is 'when'"),
         (("--candidates", "se", "--out", "table.txt"), "must end in .csv or .tex or .md or .html"),
     ],
 )

@@ -452,7 +452,7 @@ def test_report_as_text_and_as_json() -> None:
 def test_settings_that_make_no_sense() -> None:
     model = case_model(DUEL_CASES[0], spg.Exact())
     for samples in (-1, 1):
-        with pytest.raises(ValueError, match=f"samples is {samples}; give 0"):
+        with pytest.raises(ValueError, match=f"samples is {samples}; .* or 0"):
             evidence_report(model, samples=samples)
-    with pytest.raises(ValueError, match="sample_up_to is 3000"):
+    with pytest.raises(ValueError, match=r"sample_up_to is 3000; .* at most"):
         evidence_report(model, sample_up_to=3000)

@@ -308,9 +308,9 @@ def test_new_items_along_with_the_models_own() -> None:
     np.testing.assert_allclose(found["utility"].loc[list("abcx")], mean, atol=IDENTITY)
     np.testing.assert_allclose(found["sd"].loc[list("abcx")] ** 2, np.diag(sd), atol=IDENTITY)
     assert found["comparisons"].loc[list("acx")].tolist() == [1, 1, 0]
-    with pytest.raises(ValueError, match="own items were asked for along with others"):
+    with pytest.raises(ValueError, match="do not go together"):
         rank(model, with_own=True)
-    with pytest.raises(ValueError, match="rows of an array; give a table with ids"):
+    with pytest.raises(ValueError, match="give a table with ids"):
         rank(build(), NEW, with_own=True)
 
 
@@ -446,16 +446,16 @@ def test_top_k_is_ten_or_all() -> None:
     ("settings", "message"),
     [
         ({"top_k": 13}, "top_k is 13, but there are only 12 items; give at most 12"),
-        ({"top_k": 0}, "top_k is 0; give a whole number of at least 1"),
+        ({"top_k": 0}, "top_k is 0; give a whole number, at least 1"),
         ({"top_k": 1.5}, "top_k is 1.5"),
         ({"top_k": 6, "candidates": 5}, "only 5 candidates are sampled; give at least 6"),
         ({"candidates": 0}, "candidates is 0"),
-        ({"order": "median"}, "order 'median' is unknown; choose mean or lower"),
+        ({"order": "median"}, "order is 'median'; .*choose from mean, lower"),
         ({"min_comparisons": -1}, "min_comparisons is -1"),
         ({"min_comparisons": 1}, "no item has more than 0 duels"),
-        ({"samples": 99}, "samples is 99; give a whole number of at least 100"),
+        ({"samples": 99}, "samples is 99; give a whole number, at least 100"),
         ({"rng": -1}, r"rng is -1; give a generator"),
-        ({"level": 1.0}, "level is 1.0; give a number between 0 and 1"),
+        ({"level": 1.0}, "level is 1.0; give a number, above 0 and below 1"),
         ({"level": float("nan")}, "level is nan"),
     ],
 )

@@ -314,7 +314,7 @@ def test_what_did_not_converge_is_said() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"score": "magic"}, "score is 'magic'; give one of bald"),
+        ({"score": "magic"}, "score is 'magic'; choose from bald"),
         ({"batch": 0}, "batch is 0"),
         ({"batch": 37}, "batch is 37, but there are only 36 pairs"),
         ({"batch": 37, "score": "hallucination"}, "only 36 pairs"),

@@ -533,7 +533,7 @@ def test_other_items_damage_and_strangers_are_refused(
     refused("holds 'thesis.txt'", folder=tmp_path / "mine")
     refused("is a file", folder=tmp_path / "mine" / "thesis.txt")
     next(place.glob("arrays-*.npz")).write_bytes(b"no arrays")
-    refused("damaged|not part of a checkpoint")
+    refused("damaged|no part of a checkpoint")
     with pytest.raises(ValueError, match="needs the folder of a checkpoint"):
         compare(["se"], table, folds=3, resume=True)
 
@@ -589,13 +589,13 @@ def test_time_of_kept_fits_counts_in_the_budget(
         (["se"], {"folds": 10, "by": "group:person"}, "10 folds are more than the 9 values"),
         (["se"], {"folds": 91}, "91 folds are more than the 90 duels"),
         (["se"], {"folds": 1}, "folds is 1; give a whole number, at least 2"),
-        (["se"], {"by": "group:nobody"}, "'nobody' is in neither table"),
+        (["se"], {"by": "group:nobody"}, "column is 'nobody'"),
         (["se"], {"by": "groups"}, "split 'groups' is unknown"),
         (["se"], {"by": np.zeros(4)}, r"by has shape \(4,\)"),
         (["se"], {"by": np.full(T, np.nan)}, "no value"),
         (["se"], {"time_budget": 0.0}, "time_budget is 0.0; give a number, above 0"),
         (["se"], {"max_train": 0}, "max_train is 0; give a whole number, at least 1"),
-        (["se"], {"groups": [["a"]]}, "no candidate has an additive kernel"),
+        (["se"], {"groups": [["a"]]}, "candidates without an additive kernel"),
         (["additive-se"], {"groups": [["a", "z"]]}, "names 'z'"),
         (["se"], {"folds": 12, "by": "items"}, "has no duels that can be scored"),
     ],
