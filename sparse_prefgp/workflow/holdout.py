@@ -34,6 +34,7 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.models import streaming
+from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
@@ -657,7 +658,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     if choice.needs_inducing and settings.inducing_share is None:
         distinct = len(train.distinct_rows()[0])
         count = number_of_inducing(distinct, settings.inducing)
-        models.inducing_inputs.check_count(count, distinct)
+        check_count(count, distinct)
     holdout = Holdout(settings, train, count, table, split, everything)
     undecided = len(split.test_rows) and not len(holdout.decided_rows)
     together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
