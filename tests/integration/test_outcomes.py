@@ -415,8 +415,8 @@ def test_weights_of_duels_count_in_every_fold() -> None:
     from_table = spg.compare(["linear/exact"], table, folds=2, max_iterations=2)
     from_duels = spg.compare(["linear/exact"], table.to_duels(), folds=2, max_iterations=2)
     plain = spg.compare(["linear/exact"], table.saying(weights=None), folds=2, max_iterations=2)
-    assert from_table.scores[0].nlp != plain.scores[0].nlp
-    assert from_duels.scores[0].nlp != plain.scores[0].nlp
+    assert from_table.scores[0].nlp_nats != plain.scores[0].nlp_nats
+    assert from_duels.scores[0].nlp_nats != plain.scores[0].nlp_nats
 
 
 # fit.

@@ -118,7 +118,7 @@ def test_candidates_are_compared_by_choice() -> None:
     table = read_choice_table(None, survey(), never_features=["test"])
     found = compare(["linear/exact", "se/exact"], table, folds=2, max_iterations=3)
     assert {str(score.candidate) for score in found.scores} == {"linear/exact", "se/exact"}
-    assert all(0.0 < score.nlp < 2.0 for score in found.scores)
+    assert all(0.0 < score.nlp_nats < 2.0 for score in found.scores)
     assert found.linear_probit[0] > 0.0
 
 
