@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.ahead import score_ahead as score_ahead
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
     from sparse_prefgp.analysis.challenger import hallucination_believer as hallucination_believer
-    from sparse_prefgp.analysis.conditional_logit import conditional_logit as conditional_logit
-    from sparse_prefgp.analysis.conditional_logit import equal_shares as equal_shares
-    from sparse_prefgp.analysis.conditional_logit import label_shares as label_shares
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
@@ -44,6 +41,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.prediction import predict as predict
     from sparse_prefgp.analysis.projection import initial_projection as initial_projection
     from sparse_prefgp.analysis.ranking import rank as rank
+    from sparse_prefgp.analysis.rivals import conditional_logit as conditional_logit
     from sparse_prefgp.analysis.shares import shares as shares
     from sparse_prefgp.analysis.suggestion import suggest as suggest
     from sparse_prefgp.analysis.updating import update as update

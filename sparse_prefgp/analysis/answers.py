@@ -13,19 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.alternatives import read_sets
-from sparse_prefgp.analysis.conditional_logit import (
-    ConditionalLogit,
-    EqualShares,
-    conditional_logit,
-)
 from sparse_prefgp.analysis.metrics import CHOICES, RANKINGS
+from sparse_prefgp.analysis.rivals import (
+    EQUAL_SHARES,
+    KNOWS_NOTHING,
+    LinearRival,
+    rivals_of_sets,
+)
 from sparse_prefgp.analysis.scoring import (
     ROWS_AT_ONCE,
     Known,
     rows_at_once,
     score_events,
 )
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.data.splits import grouping_of
 from sparse_prefgp.io.streams import StreamedDuels
@@ -34,10 +34,6 @@ from sparse_prefgp.models.outcomes import known_labels, labelled_for
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.randomness import generator
-
-CONDITIONAL_LOGIT, EQUAL_SHARES = "conditional_logit", "equal_shares"
-
-Rival = ConditionalLogit | EqualShares
 
 
 class ScoredSets(NamedTuple):
@@ -75,9 +71,7 @@ class ScoredSets(NamedTuple):
             for of, each in known.items()
         }
 
-    def by_rival(
-        self, rival: Rival, known: Mapping[str, Known], columns: int | None
-    ) -> dict[str, FloatArray]:
+    def by_rival(self, rival: LinearRival, known: Mapping[str, Known]) -> dict[str, FloatArray]:
         """The same of a rival."""
         found = {}
         if CHOICES in known:
@@ -92,21 +86,6 @@ class ScoredSets(NamedTuple):
             others = self.events.take(known[RANKINGS].rows)
             found[RANKINGS] = rival.log_answers(self.features, others)
         return found
-
-
-def rivals_of(
-    train: Duels, rng: np.random.Generator, people: npt.ArrayLike | None = None
-) -> dict[str, Rival]:
-    """What a model of sets is scored next to: a conditional logit on its training answers, its
-    ridge chosen by cross-validation, and equal shares.
-
-    :param train: answers about sets; without features, equal shares alone.
-    :param people: label of who gave each answer, as given: then folds leave people whole.
-    """
-    found: dict[str, Rival] = {}
-    if train.num_features or train.covariate_names:
-        found[CONDITIONAL_LOGIT] = conditional_logit(train, people=people, rng=rng)
-    return {**found, EQUAL_SHARES: EqualShares()}
 
 
 def sets_between(
@@ -178,9 +157,9 @@ def evaluate_sets(
     """
     read = read_sets(model, kind, source, items, groups=groups, **options)
     features = read.items.inputs[:, : model.duels.num_features]
-    rivals: dict[str, Rival] = {EQUAL_SHARES: EqualShares()}
+    rivals = {EQUAL_SHARES: KNOWS_NOTHING}
     if model.duels.held and holding_duels(model).duels.events.has_sets:
-        rivals = rivals_of(holding_duels(model).duels, generator(rng))
+        rivals = rivals_of_sets(holding_duels(model).duels, generator(rng))
     chunks = sets_between(model, read.events, features, read.items.inputs)
     grouping = grouping_of(read.table, np.arange(len(read.events)))
     found = score_events(model, rivals, chunks, grouping=grouping)

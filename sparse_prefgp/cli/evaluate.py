@@ -62,8 +62,8 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
     check_file(options.out, options.overwrite, *saved.files, *sources, ending=".json")
     flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
-    from sparse_prefgp.analysis.baselines import LINEAR_PROBIT
     from sparse_prefgp.analysis.evaluation import evaluate as score_model
+    from sparse_prefgp.analysis.rivals import LINEAR_PROBIT
     from sparse_prefgp.support.plain import as_json_text
 
     with console.status("Scoring …"):

@@ -41,7 +41,6 @@ MOVED = {
     "sites": "factors.sites",
     "tilted": "factors.power_moments",
     "metrics": "analysis.metrics",
-    "baselines": "analysis.baselines",
     "models.saving": "disk.saving",
     "models.exporting": "disk.exporting",
     "models.items": "analysis.items",

@@ -576,8 +576,8 @@ def predict_held_out(
 
 def _rivals(train: Duels, rng: np.random.Generator, people: Any = None) -> dict[str, Any]:
     if train.events.has_sets:
-        return {**analysis.answers.rivals_of(train, rng, people)}
-    return {**analysis.baselines.rivals_of_duels(train, rng)}
+        return analysis.rivals.rivals_of_sets(train, rng, people)
+    return analysis.rivals.rivals_of_duels(train, rng)
 
 
 def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:
