@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.approximations import VFE as VFE
     from sparse_prefgp.approximations import Exact as Exact
     from sparse_prefgp.approximations import HeteroscedasticVFE as HeteroscedasticVFE
+    from sparse_prefgp.approximations import InducingApproximation as InducingApproximation
     from sparse_prefgp.approximations import PriorPower as PriorPower
     from sparse_prefgp.approximations import SubsetOfData as SubsetOfData
     from sparse_prefgp.approximations import TightVFE as TightVFE
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.tensorboard import to_tensorboard as to_tensorboard
     from sparse_prefgp.models import PreferenceGP as PreferenceGP
     from sparse_prefgp.models import kmeans_inputs as kmeans_inputs
-    from sparse_prefgp.models import register_kernel as register_kernel
+    from sparse_prefgp.models import register as register
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow import Candidate as Candidate

@@ -15,7 +15,7 @@ from rich.text import Text
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, import_tensorflow
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import Shared
+from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import names, option, same_as
@@ -111,7 +111,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
+class TableOptions(OwnClasses):
     """Where the table is written to, and what is kept of a comparison that is killed."""
 
     out: Path | None = option("Write the table here (.csv).", default=None)

@@ -34,10 +34,8 @@ from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
-from sparse_prefgp.models.codec import Decoder, UnknownClass, variances_of_leans
+from sparse_prefgp.models.codec import Decoder, variances_of_leans
 from sparse_prefgp.models.describing import (
-    APPROXIMATIONS,
-    ENGINES,
     GROUPS,
     STREAMED,
     events_of_arrays,
@@ -47,9 +45,11 @@ from sparse_prefgp.models.describing import (
 from sparse_prefgp.models.outcomes import BOX, GroupRatios
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
+from sparse_prefgp.models.registry import UnknownClass
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
 from sparse_prefgp.support.machine import NotEnoughMemory
+from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 
 # Of how many items next to inducing inputs a model knew the effects when files did not say it.
 _EFFECTS_BEFORE = 1000
@@ -68,8 +68,8 @@ def save(model: Saves, path: str | os.PathLike[str]) -> None:
     :param model: a `PreferenceGP`, or a `StreamedGP`, of which the posterior is kept, and what is
         known of the items, but neither duels nor sites.
     :param path: a new or empty folder, or one that holds a saved model.
-    :raises ValueError: a folder with other things in it; a kernel class that `register_kernel`
-        does not know; an approximation or engine of your own; item ids that are neither text nor
+    :raises ValueError: a folder with other things in it; a class that was not given to
+        `register`; item ids that are neither text nor
         numbers; sites that are not finite.
     """
     if not isinstance(model, Saves):
@@ -95,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
 
     :param path: the folder of the model, or the output folder of a fit.
     :raises ValueError: no such folder; a folder that holds no model, one that is damaged or was
-        edited, or one of a newer or much older format; a kernel class that is not registered;
+        edited, or one of a newer or much older format; a class that is not registered;
         another `gpflow.default_float`.
     """
     folder, description, arrays = read_model(path)
@@ -170,7 +170,7 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     steps = tuple(decoder.parameter(number) for number in description.get("cut_steps", ()))
     kernel, own = decoded, description.get("taste")
     taste = None if own is None else decoder.module(own)
-    engine = value_of(description["engine"], ENGINES)
+    engine = value_of(ENGINE, description["engine"])
     mean_function = None if function is None else decoder.module(function)
 
     def build(approximation: Approximation) -> PreferenceGP:
@@ -232,5 +232,5 @@ def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:
     if isinstance(fields.get("blocks"), list):
         labels = [fields["blocks"][number] for number in arrays["blocks"]]
         entry = {**entry, "fields": {**fields, "blocks": labels}}
-    approximation: Approximation = value_of(entry, APPROXIMATIONS)
+    approximation: Approximation = value_of(APPROXIMATION, entry)
     return approximation

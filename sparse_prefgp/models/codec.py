@@ -8,48 +8,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.covariances import (
-    ItemEffect,
-    ItemInTime,
-    ItemTimes,
-    PairEffect,
-    Projected,
-    SameLevel,
-    markov,
-)
+from sparse_prefgp.covariances import markov
+from sparse_prefgp.models.registry import class_of, named
 from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.registry import IN_TIME, KERNEL, MEAN_FUNCTION
 
 Json = dict[str, Any]
-Class = TypeVar("Class", bound=type)
 
 
-def _classes(module: Any, base: type) -> dict[str, type]:
-    found = {name: value for name, value in vars(module).items() if inspect.isclass(value)}
-    return {
-        name: value
-        for name, value in found.items()
-        if issubclass(value, base) and not inspect.isabstract(value)
-    }
-
-
-_OWN: dict[str, type] = {
-    "ItemEffect": ItemEffect,
-    "ItemInTime": ItemInTime,
-    "ItemTimes": ItemTimes,
-    "PairEffect": PairEffect,
-    "Projected": Projected,
-    "SameLevel": SameLevel,
-}
-_KERNELS = {**_classes(gpflow.kernels, gpflow.kernels.Kernel), **_OWN}
-_IN_TIME = _classes(markov, markov.MarkovKernel)
-_FUNCTIONS = _classes(gpflow.functions, gpflow.functions.MeanFunction)
 # Arguments that GPflow's own functions keep under other names.
 _KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("Additive", "first_part"): lambda f: f.add_1,
@@ -62,45 +35,6 @@ _KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
 }
 # What the class lists of TensorFlow Probability know besides numbers and each other.
 _NOT_ARGUMENTS = ("name", "validate_args", "allow_nan_stats", "dtype", "parameters", "self")
-
-
-def register_kernel(kernel: Class) -> Class:
-    """Let `save` and `load` know a kernel class of your own, or a class of mean functions.
-
-    Also usable as a decorator.
-
-    The class must keep what its constructor takes in attributes of the same names; parameters it
-    makes beyond these are saved too. Register it before `save` and, in another process, before
-    `load`.
-
-    :param kernel: a subclass of `gpflow.kernels.Kernel` or of `gpflow.functions.MeanFunction`.
-    :return: the class itself.
-    :raises ValueError: neither of these, or another class of that name is known already.
-    """
-    bases = (gpflow.kernels.Kernel, gpflow.functions.MeanFunction)
-    if not (inspect.isclass(kernel) and issubclass(kernel, bases)):
-        raise ValueError(
-            "register_kernel takes a class of kernels, a subclass of gpflow.kernels.Kernel (or of "
-            f"gpflow.functions.MeanFunction), not {kernel!r}."
-        )
-    name = kernel.__name__
-    registry = _KERNELS if issubclass(kernel, gpflow.kernels.Kernel) else _FUNCTIONS
-    known = registry.get(name)
-    # Running a notebook cell again makes a new class of the same name in the same place.
-    same_place = known is not None and (known.__module__, known.__qualname__) == (
-        kernel.__module__,
-        kernel.__qualname__,
-    )
-    if known is not None and not same_place:
-        raise ValueError(
-            f"A class named {name} is known already, from {known.__module__}; rename yours."
-        )
-    registry[name] = kernel
-    return kernel
-
-
-class UnknownClass(ValueError):
-    """A saved model names a class of kernels or mean functions that is not registered here."""
 
 
 class Encoder:
@@ -122,19 +56,11 @@ class Encoder:
         :raises ValueError: a class that is not known, or something in it that cannot be written.
         """
         kind = type(value)
-        in_time = isinstance(value, markov.MarkovKernel)
-        known = _KERNELS if isinstance(value, gpflow.kernels.Kernel) else _FUNCTIONS
-        known = _IN_TIME if in_time else known
-        if known.get(kind.__name__) is not kind:
-            raise ValueError(
-                f"{role} has the class {kind.__name__}, which a saved model cannot name; call "
-                f"spg.register_kernel({kind.__name__}) first."
-            )
-        result: Json = {"type": kind.__name__, "arguments": {}, "parameters": {}}
+        result: Json = {**named(value, role), "arguments": {}, "parameters": {}}
         where = f"{role} ({kind.__name__})"
         for name, argument in _constructor(kind).items():
             elsewhere = _KEPT_ELSEWHERE.get((kind.__name__, name))
-            if known is _FUNCTIONS and elsewhere is not None:
+            if elsewhere is not None and isinstance(value, gpflow.functions.MeanFunction):
                 result["arguments"][name] = self._argument(
                     elsewhere(value), f"{where}, argument {name!r}", role
                 )
@@ -151,7 +77,7 @@ class Encoder:
             )
         if isinstance(value, gpflow.kernels.Kernel):
             result["active_dims"] = _encode_dims(value.active_dims)
-        if in_time:
+        if isinstance(value, markov.MarkovKernel):
             result["in_time"] = True
         for name, attribute in vars(value).items():
             if isinstance(attribute, gpflow.Parameter):
@@ -211,16 +137,9 @@ class Decoder:
 
     def module(self, entry: Json) -> Any:
         """:raises UnknownClass: one that this process does not know."""
-        kernel = "active_dims" in entry
-        known = _KERNELS if kernel else _FUNCTIONS
-        kind = (_IN_TIME if entry.get("in_time") else known).get(entry["type"])
-        if kind is None:
-            raise UnknownClass(
-                f"The model has a {'kernel' if kernel else 'mean function'} of the class "
-                f"{entry['type']}, which is not known here; "
-                "import that class and call spg.register_kernel with it before loading."
-            )
-        result = kind(**{name: self._value(a) for name, a in entry["arguments"].items()})
+        kind = KERNEL if "active_dims" in entry else MEAN_FUNCTION
+        made = class_of(IN_TIME if entry.get("in_time") else kind, entry)
+        result = made(**{name: self._value(a) for name, a in entry["arguments"].items()})
         for name, number in entry["parameters"].items():
             setattr(result, name, self.parameter(number))
         if "active_dims" in entry:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Hashable, Mapping
-from inspect import isabstract
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp import approximations, engines
 from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
@@ -20,6 +17,7 @@ from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.models.protocols import KnownDuels
+from sparse_prefgp.models.registry import class_of, named
 from sparse_prefgp.support.versions import versions
 
 if TYPE_CHECKING:
@@ -30,23 +28,6 @@ _ROWS_COMPARED = 50
 STREAMED = "streamed"
 # The column of labels of groups that leaned in models of before and came from no table.
 GROUPS = "group"
-
-
-def _by_name(room: ModuleType, method: str) -> dict[str, type]:
-    """The values of a room that a model can be made of, as a file names them."""
-    known = {name: getattr(room, name) for name in room.__all__}
-    return {
-        name: kind
-        for name, kind in known.items()
-        if isinstance(kind, type)
-        and hasattr(kind, method)
-        and dataclasses.is_dataclass(kind)
-        and not isabstract(kind)
-    }
-
-
-ENGINES = _by_name(engines, "run")
-APPROXIMATIONS = _by_name(approximations, "prior")
 
 
 def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -154,8 +135,8 @@ def described_as_any(model: DuelGP[Any, Any], result: InferenceResult) -> dict[s
     return {
         "versions": versions(),
         "float": gpflow.default_float().__name__,
-        "approximation": named_value(model.approximation, APPROXIMATIONS, "The approximation"),
-        "engine": named_value(model.engine, ENGINES, "The engine"),
+        "approximation": named_value(model.approximation, "The approximation"),
+        "engine": named_value(model.engine, "The engine"),
         "inference": {**dataclasses.asdict(result), "status": result.status.name},
     }
 
@@ -220,19 +201,16 @@ def as_bytes(plain: Any) -> np.ndarray:
     return np.frombuffer(json.dumps(plain).encode("utf-8"), dtype=np.uint8)
 
 
-def named_value(value: Any, known: dict[str, type], role: str) -> dict[str, Any]:
-    """A frozen value of ours as its class and its fields."""
-    name = type(value).__name__
-    if known.get(name) is not type(value):
-        raise ValueError(
-            f"{role} has the class {name}, which a saved model cannot name; use one of "
-            f"{', '.join(known)}."
-        )
+def named_value(value: Any, role: str) -> dict[str, Any]:
+    """A frozen value as its class and its fields.
+
+    :raises ValueError: what `registry.named` raises.
+    """
     fields = {}
-    for entry in dataclasses.fields(known[name]):
+    for entry in dataclasses.fields(value):
         field = getattr(value, entry.name)
         fields[entry.name] = field.item() if isinstance(field, np.generic) else field
-    return {"type": name, "fields": fields}
+    return {**named(value, role), "fields": fields}
 
 
 def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
@@ -331,10 +309,13 @@ def given_blocks(model: PreferenceGP) -> np.ndarray:
     return graph.of_duels(graph.blocks)
 
 
-def value_of(entry: dict[str, Any], known: dict[str, type]) -> Any:
-    """What `named_value` has described."""
-    kind, fields = known[entry["type"]], entry["fields"]
-    for one in dataclasses.fields(kind):
+def value_of(kind: str, entry: dict[str, Any]) -> Any:
+    """What `named_value` has described.
+
+    :raises UnknownClass: what `registry.class_of` raises.
+    """
+    made, fields = class_of(kind, entry), entry["fields"]
+    for one in dataclasses.fields(made):
         if one.type == "bool" and not isinstance(fields.get(one.name, False), bool):
             raise ValueError(f"{one.name} of {entry['type']} is {fields[one.name]!r}")
-    return kind(**fields)
+    return made(**fields)

@@ -100,7 +100,7 @@ class Hyperparameters(gpflow.Module):
     def described(self) -> Description:
         """As JSON and arrays.
 
-        :raises ValueError: a kernel class that `register_kernel` does not know.
+        :raises ValueError: a class that was not given to `register`.
         """
         encoder = Encoder()
         function = self.mean_function
