@@ -18,7 +18,7 @@ from sparse_prefgp.analysis.rivals import (
     EQUAL_SHARES,
     KNOWS_NOTHING,
     LinearRival,
-    rivals_of_sets,
+    rivals_of,
 )
 from sparse_prefgp.analysis.scoring import (
     ROWS_AT_ONCE,
@@ -159,7 +159,7 @@ def evaluate_sets(
     features = read.items.inputs[:, : model.duels.num_features]
     rivals = {EQUAL_SHARES: KNOWS_NOTHING}
     if model.duels.held and holding_duels(model).duels.events.has_sets:
-        rivals = rivals_of_sets(holding_duels(model).duels, generator(rng))
+        rivals = rivals_of(holding_duels(model).duels, generator(rng))
     chunks = sets_between(model, read.events, features, read.items.inputs)
     grouping = grouping_of(read.table, np.arange(len(read.events)))
     found = score_events(model, rivals, chunks, grouping=grouping)

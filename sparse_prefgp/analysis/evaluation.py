@@ -26,7 +26,7 @@ from sparse_prefgp.analysis.items import (
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.people import person_column_in
-from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING, rivals_of_duels
+from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING, rivals_of
 from sparse_prefgp.analysis.scoring import (
     ScoredRows,
     asks_for_outcomes,
@@ -152,7 +152,7 @@ def evaluate(
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     rivals = {COIN: KNOWS_NOTHING}
     if model.duels.held:  # the duels of a stream are not kept
-        rivals = rivals_of_duels(holding_duels(model).duels, rng)
+        rivals = rivals_of(holding_duels(model).duels, rng)
     outcomes = asks_for_outcomes(model, given.ties)
     more = {"grouping": given.grouping, "unseen": given.unseen}
     found = score_events(model, rivals, given.rows, outcomes=outcomes, **more)

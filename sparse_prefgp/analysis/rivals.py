@@ -544,31 +544,26 @@ def conditional_logit(
     return replace(fitted(loss, loss.spread(), columns, ridge, folds, rng), people=known)
 
 
-def rivals_of_duels(train: Duels, rng: np.random.Generator | None) -> dict[str, LinearRival]:
-    """What a model of duels is scored next to, by name: a linear probit, a coin, and without
-    features and dates the strengths of Bradley and Terry.
+def rivals_of(
+    train: Duels, rng: np.random.Generator | None, people: npt.ArrayLike | None = None
+) -> dict[str, LinearRival]:
+    """What a model is scored next to, by name, each learned from its training answers.
 
+    Of duels a linear probit, a coin, and without features and dates the strengths of Bradley and
+    Terry; of answers about sets a conditional logit and equal shares, without features these alone.
+
+    :param people: label of who gave each answer about a set, as given: folds leave them whole.
     :raises ValueError: all duels are ties.
     """
-    rivals = {LINEAR_PROBIT: linear_probit(train, rng=rng)}
+    rivals = {}
+    if train.events.has_sets:
+        if train.num_features or train.covariate_names:
+            rivals[CONDITIONAL_LOGIT] = conditional_logit(train, people=people, rng=rng)
+        return {**rivals, EQUAL_SHARES: KNOWS_NOTHING}
+    rivals[LINEAR_PROBIT] = linear_probit(train, rng=rng)
     if not train.num_features and train.events.time is None:
         rivals[BRADLEY_TERRY] = bradley_terry(train)
     return {**rivals, COIN: KNOWS_NOTHING}
-
-
-def rivals_of_sets(
-    train: Duels, rng: np.random.Generator, people: npt.ArrayLike | None = None
-) -> dict[str, LinearRival]:
-    """What a model of sets is scored next to: a conditional logit on its training answers, its
-    ridge chosen by cross-validation, and equal shares.
-
-    :param train: answers about sets; without features, equal shares alone.
-    :param people: label of who gave each answer, as given: then folds leave people whole.
-    """
-    rivals = {}
-    if train.num_features or train.covariate_names:
-        rivals[CONDITIONAL_LOGIT] = conditional_logit(train, people=people, rng=rng)
-    return {**rivals, EQUAL_SHARES: KNOWS_NOTHING}
 
 
 # ---- what was said, as choices of one ----------------------------------------------------------

@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances import markov
+from sparse_prefgp.models.outcomes import GroupRatios
 from sparse_prefgp.models.registry import class_of, named
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.registry import IN_TIME, KERNEL, MEAN_FUNCTION
@@ -302,10 +303,57 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))
 
 
-def variances_of_leans(
-    description: Mapping[str, Any], decoder: Decoder
-) -> tuple[gpflow.Parameter, ...]:
-    """Of a saved model, of whichever format: before, there was one lean at most."""
+# What a model is made of by the names of its attributes, and what messages call it.
+_MODULES = {
+    "kernel": "The kernel",
+    "mean_function": "The mean function",
+    "taste": "The kernel of tastes",
+}
+PARAMETERS = {
+    "noise_variance": "the noise variance",
+    "margin": "the margin",
+    "noise_ratio": "the noise ratios",
+    "cut_scale": "the scales of the cuts",
+    "tie_share": "the share of ties",
+    "covariate_variance": "the variances of coefficients",
+    "people_variance": "the variance of coefficients",
+}
+_SEVERAL = {"cut_steps": "a step of the cuts", "lean_variances": "the variance of the leans"}
+_NEEDED = ("kernel", "noise_variance")
+# A file names the prior, and the class what it is the density of.
+_OF_GROUPS = ("noise_ratio", "cut_scale")
+
+
+def encoded(model: Any, encoder: Encoder) -> Json:
+    """What a model is made of, but for inducing inputs; None where it has none of something.
+
+    :raises ValueError: what `Encoder.module` raises.
+    """
+    found: Json = {"centre": None if model.centre is None else model.centre.tolist()}
+    for written, parts in ((encoder.module, _MODULES), (encoder.parameter, PARAMETERS)):
+        for name, what in parts.items():
+            if hasattr(model, name):
+                value = getattr(model, name)
+                found[name] = None if value is None else written(value, what)
+    for name, what in _SEVERAL.items():
+        found[name] = [encoder.parameter(value, what) for value in getattr(model, name)]
+    return found
+
+
+def decoded(description: Mapping[str, Any], decoder: Decoder) -> Json:
+    """The inverse of `encoded`, of files of whichever format: before, there was one lean at most,
+    and linear terms were about the origin."""
+    found: Json = {}
+    for read, names in ((decoder.module, _MODULES), (decoder.parameter, PARAMETERS)):
+        for name in names:
+            entry = description[name] if name in _NEEDED else description.get(name)
+            found[name] = None if entry is None else read(entry)
+    for name in _OF_GROUPS:
+        found[name] = None if found[name] is None else GroupRatios.like(found[name])
     before = description.get("lean_variance")
-    numbers = description.get("lean_variances", () if before is None else (before,))
-    return tuple(decoder.parameter(number) for number in numbers)
+    leans = description.get("lean_variances", () if before is None else (before,))
+    found["lean_variances"] = tuple(map(decoder.parameter, leans))
+    found["cut_steps"] = tuple(map(decoder.parameter, description.get("cut_steps", ())))
+    centre = description.get("centre")
+    found["centre"] = None if centre is None else np.array(centre)
+    return found

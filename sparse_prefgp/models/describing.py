@@ -15,7 +15,7 @@ from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
-from sparse_prefgp.models.codec import Decoder, Encoder
+from sparse_prefgp.models.codec import Decoder, Encoder, encoded
 from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.models.registry import class_of, named
 from sparse_prefgp.support.versions import versions
@@ -37,31 +37,10 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     """
     inference = model.infer()
     encoder = Encoder()
-    kernel = encoder.module(model.kernel, "The kernel")
-    function = None
-    if model.mean_function is not None:
-        function = encoder.module(model.mean_function, "The mean function")
-    noise = encoder.parameter(model.noise_variance, "the noise variance")
-    margin, ratio, scale, share = (
-        None if value is None else encoder.parameter(value, where)
-        for value, where in (
-            (model.margin, "the margin"),
-            (model.noise_ratio, "the noise ratios"),
-            (model.cut_scale, "the scales of the cuts"),
-            (model.tie_share, "the share of ties"),
-        )
-    )
-    leans = [encoder.parameter(x, "the variance of the leans") for x in model.lean_variances]
-    covariate, by_features = None, None
-    if model.covariate_variance is not None:
-        covariate = encoder.parameter(model.covariate_variance, "the variances of coefficients")
-    if model.people_variance is not None:
-        by_features = encoder.parameter(model.people_variance, "the variance of coefficients")
-    steps = [encoder.parameter(x, "a step of the cuts") for x in model.cut_steps]
+    parts = encoded(model, encoder)
     inducing = None
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
-    taste = None if model.taste is None else encoder.module(model.taste, "The kernel of tastes")
     duels, (nu, tau) = model.duels, model.sites()
     arrays = {
         **encoder.arrays,
@@ -82,22 +61,10 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         whole["approximation"]["fields"]["blocks"] = list(model.approximation.labels)
     description = {
         **whole,
-        "kernel": kernel,
-        "taste": taste,
-        "mean_function": function,
-        "noise_variance": noise,
-        "margin": margin,
-        "cut_steps": steps,
-        "noise_ratio": ratio,
-        "cut_scale": scale,
+        **parts,
         "tie_model": model.tie_model,
-        "tie_share": share,
-        "covariate_variance": covariate,
-        "lean_variances": leans,
         "lean_by": model.leaning.pairs,
-        "people_variance": by_features,
         "inducing_inputs": inducing,
-        "centre": None if model.centre is None else model.centre.tolist(),
         "parameters": encoder.parameters,
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
