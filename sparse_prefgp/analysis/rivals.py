@@ -46,6 +46,7 @@ MAX_NEWTON_STEPS = 100
 MOST_WORK = 5e8
 # Of the features, a fold's and those times a weight among them; and of the size of the Hessian.
 _COPIES, _SQUARES = 6, 4
+_BOTH_ENDS = (BEST_WORST, BEST_WORST_AT_ONCE)
 # Without a ridge: curvature that is so small, next to the largest one and next to what it is where
 # all weights are 0, is rounding, or the end of a way that leads to infinity.
 _FLAT, _ESCAPED = 1e-12, 1e-7
@@ -328,10 +329,9 @@ class LinearRival:
         by_feature, by_covariate = np.split(self.coefficients, [own])
         first, second = np.asarray(won, dtype=np.float64), np.asarray(lost, dtype=np.float64)
         if self.of_items:
-            number = np.stack([first[:, -1], second[:, -1]], 1).astype(np.int64)
-            known = (number >= 0) & (number < own)
-            strength = np.append(by_feature, 0.0)[np.where(known, number, own)]
-            lead = strength[:, 0] - strength[:, 1]
+            number = np.stack([first[:, -1], second[:, -1]]).astype(np.int64)
+            number = np.where((number >= 0) & (number < own), number, own)
+            lead = np.subtract(*np.append(by_feature, 0.0)[number])
         else:
             lead = (first - second)[:, :own] @ by_feature
         if covariates is not None and self.covariate_names:
@@ -449,8 +449,7 @@ def linear_probit(
     every = np.arange(len(x))
     weight = np.asarray(counts, dtype=np.float64)
     loss = LinearLoss(x, every, weight, every, every, probit=True)
-    names = tuple(f"column {j}" for j in range(x.shape[1]))
-    rival = fitted(loss, scale, names, ridge, folds, rng)
+    rival = fitted(loss, scale, _names(None, x.shape[1]), ridge, folds, rng)
     return replace(rival, covariate_names=covariate_names)
 
 
@@ -574,59 +573,47 @@ def loss_of(
 ) -> LinearLoss:
     """Answers about sets, and wins, as choices of one.
 
+    A ranking is the choice of the first, of the second from the others, and so on ("exploded";
+    Beggs, Cardell & Hausman 1981); best and worst are the best of all and the worst of the others,
+    of which the utilities are turned around.
+
     :param features: (n, D) of the rows that the events are between. Covariates of the events are
         further columns.
     :param of_people: (e, S) of who gave each answer; its products with all columns are columns too.
     :raises ValueError: ties and grades.
     """
-    taken = np.isin(events.kind, (WIN, CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE))
-    for i in np.flatnonzero(~taken)[:1]:
+    kind, sizes = events.kind, np.diff(events.offsets)
+    for i in np.flatnonzero(~np.isin(kind, (WIN, CHOICE, RANKING, TOP, *_BOTH_ENDS)))[:1]:
         raise ValueError(
-            f"Event {i} is a {KINDS[events.kind[i]].name}, of which a conditional logit knows "
+            f"Event {i} is a {KINDS[kind[i]].name}, of which a conditional logit knows "
             "nothing; give choices, rankings, best and worst, or wins alone."
         )
-    person = events.person
-    units = np.arange(len(events)) if person is None else person.used().numbers
-    ordered = np.zeros(len(events), np.int64) if events.ordered is None else events.ordered
-    forms, number = np.unique(
-        np.stack([events.kind, np.diff(events.offsets), ordered], 1), axis=0, return_inverse=True
-    )
-    best, other, signs, others, event = [], [], [], [], []
-    for i, form in enumerate(forms.tolist()):
-        here = np.flatnonzero(number.reshape(-1) == i)
-        for places, sign in _parts(*form):
-            side = events.offsets[here][:, None] + np.array(places)
-            best.append(np.repeat(side[:, 0], len(places) - 1))
-            other.append(side[:, 1:].reshape(-1))
-            signs.append(np.full(len(other[-1]), sign))
-            others.append(np.full(len(here), len(places) - 1))
-            event.append(here)
-    won, lost, sizes, of = (np.concatenate(x) for x in (best, other, others, event))
+    steps = np.where(kind == RANKING, sizes - 1, 1)
+    if events.ordered is not None:
+        steps = np.where(kind == TOP, events.ordered, steps)
+    event = np.repeat(np.arange(len(events)), steps)
+    place = np.arange(len(event)) - np.repeat(np.cumsum(steps) - steps, steps)
+    worst = np.flatnonzero(np.isin(kind, _BOTH_ENDS) & (sizes > 2))
+    chosen = np.append(events.offsets[event] + place, events.offsets[worst + 1] - 1)
+    others = np.append(sizes[event] - place - 1, sizes[worst] - 2)
+    start = np.append(events.offsets[event] + place, events.offsets[worst]) + 1
+    sign = np.repeat([1.0, -1.0], [len(event), len(worst)])
+    event = np.append(event, worst)
+    first = np.cumsum(others) - others
+    won, lost = np.repeat([chosen, start - first], others, axis=1)
+    lost = lost + np.arange(len(lost))
+
     columns = features.shape[1] + len(events.covariate_names)
     _ask_for_rows(len(won), columns * (1 if of_people is None else 1 + of_people.shape[1]))
     x = features[events.sides[won]] - features[events.sides[lost]]
     if events.covariates is not None:
         x = np.column_stack([x, events.covariates[won] - events.covariates[lost]])
     if of_people is not None:
-        x = _with_products(x, of_people[np.repeat(of, sizes)])
-    x *= np.concatenate(signs)[:, None]
-    return LinearLoss(x, np.append(0, np.cumsum(sizes))[:-1], events.totals[of], units[of], of)
-
-
-def _parts(kind: int, size: int, ordered: int) -> list[tuple[list[int], float]]:
-    """The choices that make an answer of some kind: places, the chosen one first, and a sign.
-
-    A ranking is the choice of the first, of the second from the others, and so on ("exploded";
-    Beggs, Cardell & Hausman 1981); best and worst are the best of all and the worst of the others,
-    of which the utilities are turned around.
-    """
-    every = list(range(size))
-    if kind in (BEST_WORST, BEST_WORST_AT_ONCE):
-        parts = [(every, 1.0), ([size - 1, *every[1:-1]], -1.0)]
-    else:
-        number = {WIN: 1, CHOICE: 1, RANKING: size - 1, TOP: ordered}[kind]
-        parts = [(every[j:], 1.0) for j in range(number)]
-    return [(places, sign) for places, sign in parts if len(places) > 1]
+        x = _with_products(x, of_people[np.repeat(event, others)])
+    x *= np.repeat(sign, others)[:, None]
+    person = events.person
+    units = np.arange(len(events)) if person is None else person.used().numbers
+    return LinearLoss(x, first, events.totals[event], units[event], event)
 
 
 def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArray | None:
