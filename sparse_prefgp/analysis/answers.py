@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from sparse_prefgp.analysis.alternatives import read_sets
 from sparse_prefgp.analysis.metrics import CHOICES, RANKINGS
@@ -29,7 +30,6 @@ from sparse_prefgp.analysis.scoring import (
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.data.splits import grouping_of
 from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.models.choosing import padded
 from sparse_prefgp.models.outcomes import known_labels, labelled_for
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray
@@ -76,12 +76,12 @@ class ScoredSets(NamedTuple):
         found = {}
         if CHOICES in known:
             chosen = self.events.take(known[CHOICES].rows)
-            places, there = padded(chosen)
-            x = self.features[places]
-            if chosen.covariates is not None:
-                x = np.concatenate([x, _covariates(chosen)], 2)
-            with np.errstate(divide="ignore"):
-                found[CHOICES] = np.log(rival.predict_choice(rival.columns(x, chosen), there))
+            sizes = np.diff(chosen.offsets)
+            place = np.arange(sizes.max(initial=1))
+            there = place < sizes[:, None]
+            at = chosen.offsets[:-1, None] + np.where(there, place, 0)
+            utility = rival.utilities(self.features, chosen)[at]
+            found[CHOICES] = special.log_softmax(np.where(there, utility, -np.inf), 1)
         if RANKINGS in known:
             others = self.events.take(known[RANKINGS].rows)
             found[RANKINGS] = rival.log_answers(self.features, others)
@@ -171,13 +171,3 @@ def evaluate_sets(
         "outside_features": there.outside_features,
         "unknown_levels": there.unknown_levels,
     }
-
-
-def _covariates(events: Events) -> FloatArray:
-    """(e, k, C) of the sides of each event, 0 where there are none."""
-    sizes = np.diff(events.offsets)
-    place = np.arange(int(sizes.max(initial=1)))
-    there = place < sizes[:, None]
-    at = events.offsets[:-1, None] + np.where(there, place, 0)
-    assert events.covariates is not None
-    return np.asarray(np.where(there[:, :, None], events.covariates[at], 0.0))

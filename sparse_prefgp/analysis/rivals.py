@@ -369,25 +369,27 @@ class LinearRival:
         seen = np.where(there[:, :, None], x, 0.0)[:, :, :size]
         return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
 
-    def columns(self, x: FloatArray, events: Events) -> FloatArray:
-        """All columns of the alternatives of some answers, of their own (e, k, D)."""
-        of_people = features_of_people(self.people, events)
-        return x if of_people is None else _with_products(x, of_people[:, None])
+    def utilities(self, features: FloatArray, events: Events) -> FloatArray:
+        """(s,) of each side of some answers between rows of features (n, D).
+
+        :raises ValueError: other columns than those that it was fitted to.
+        """
+        x, size = _columns(features, events, self.people), len(self.coefficients)
+        if size and x.shape[1] != size:
+            raise ValueError(
+                f"The duels have {x.shape[1]} features and covariates, but the logit was "
+                f"fitted to {size}; give the same."
+            )
+        return np.asarray(x[:, :size] @ self.coefficients)
 
     def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
         """Log probability, (e,) in nats, of each thing that was said of rows of features (n, D).
 
         :param events: choices, rankings, best and worst, or wins.
-        :raises ValueError: ties and grades; other columns than those that it was fitted to.
+        :raises ValueError: ties and grades; what `utilities` raises.
         """
-        loss = loss_of(events, features, features_of_people(self.people, events))
-        size = len(self.coefficients)
-        if size and loss.x.shape[1] != size:
-            raise ValueError(
-                f"The duels have {loss.x.shape[1]} features and covariates, but the logit was "
-                f"fitted to {size}; give the same."
-            )
-        logs = loss.log_probabilities(loss.x[:, :size] @ self.coefficients)
+        loss = loss_of(events, self.utilities(features, events)[:, None])
+        logs = loss.log_probabilities(loss.x[:, 0])
         return np.asarray(np.bincount(loss.event, logs, len(events)), dtype=np.float64)
 
     def __str__(self) -> str:
@@ -515,7 +517,7 @@ def conditional_logit(
         or grades; with ridge 0, features that are not told apart within sets, or that part the
         chosen from the others without an error, so that coefficients are not finite.
     """
-    known = of_people = None
+    known = None
     if isinstance(features, Duels):
         if sets is not None or chosen is not None or names is not None:
             raise ValueError(
@@ -523,14 +525,12 @@ def conditional_logit(
                 "leave them out."
             )
         events = features.events if people is None else features.given
-        of_people = features_of_people(features.people_features, events)
+        known = None if events.person is None else features.people_features
+        x = _columns(features.items, events, known)  # of those whose preference it is
         if people is not None:
             events = replace(events, person=_coded(people, "people", len(events)))
-        x = features.items
         columns = _names(features.feature_names, features.num_features) + features.covariate_names
-        if of_people is not None:
-            known = features.people_features
-            assert known is not None
+        if known is not None:
             columns += tuple(f"{name} × {of}" for name in columns for of in known.feature_names)
     else:
         if sets is None or chosen is None:
@@ -539,7 +539,8 @@ def conditional_logit(
             )
         x = _checked_features(features)
         events, columns = _choices(len(x), sets, chosen, people), _names(names, x.shape[1])
-    loss = loss_of(events, x, of_people)
+        x = x[events.sides]
+    loss = loss_of(events, x)
     return replace(fitted(loss, loss.spread(), columns, ridge, folds, rng), people=known)
 
 
@@ -568,18 +569,14 @@ def rivals_of(
 # ---- what was said, as choices of one ----------------------------------------------------------
 
 
-def loss_of(
-    events: Events, features: FloatArray, of_people: FloatArray | None = None
-) -> LinearLoss:
+def loss_of(events: Events, x: FloatArray) -> LinearLoss:
     """Answers about sets, and wins, as choices of one.
 
     A ranking is the choice of the first, of the second from the others, and so on ("exploded";
     Beggs, Cardell & Hausman 1981); best and worst are the best of all and the worst of the others,
     of which the utilities are turned around.
 
-    :param features: (n, D) of the rows that the events are between. Covariates of the events are
-        further columns.
-    :param of_people: (e, S) of who gave each answer; its products with all columns are columns too.
+    :param x: (s, D) columns of each side of the events.
     :raises ValueError: ties and grades.
     """
     kind, sizes = events.kind, np.diff(events.offsets)
@@ -603,17 +600,28 @@ def loss_of(
     won, lost = np.repeat([chosen, start - first], others, axis=1)
     lost = lost + np.arange(len(lost))
 
-    columns = features.shape[1] + len(events.covariate_names)
-    _ask_for_rows(len(won), columns * (1 if of_people is None else 1 + of_people.shape[1]))
-    x = features[events.sides[won]] - features[events.sides[lost]]
-    if events.covariates is not None:
-        x = np.column_stack([x, events.covariates[won] - events.covariates[lost]])
-    if of_people is not None:
-        x = _with_products(x, of_people[np.repeat(event, others)])
-    x *= np.repeat(sign, others)[:, None]
+    _ask_for_rows(len(won), x.shape[1])
+    x = (x[won] - x[lost]) * np.repeat(sign, others)[:, None]
     person = events.person
     units = np.arange(len(events)) if person is None else person.used().numbers
     return LinearLoss(x, first, events.totals[event], units[event], event)
+
+
+def _columns(
+    features: FloatArray, events: Events, people: PeopleFeatures | None = None
+) -> FloatArray:
+    """(s, D) of each side: features of its row, covariates, and products of these with features of
+    who answered."""
+    of_people = features_of_people(people, events)
+    number = features.shape[1] + len(events.covariate_names)
+    _ask_for_rows(len(events.sides), number * (1 if of_people is None else 1 + of_people.shape[1]))
+    x = features[events.sides]
+    if events.covariates is not None:
+        x = np.column_stack([x, events.covariates])
+    if of_people is None:
+        return np.asarray(x)
+    whose = np.repeat(of_people, np.diff(events.offsets), axis=0)
+    return np.concatenate([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)], 1)
 
 
 def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArray | None:
@@ -658,12 +666,6 @@ def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
 def _divisor(spread: FloatArray) -> FloatArray:
     """The same, 1 where it is 0."""
     return np.where(spread == 0.0, 1.0, spread)
-
-
-def _with_products(x: FloatArray, of_people: FloatArray) -> FloatArray:
-    """(..., D + D S), columns (..., D) and their products with those of who answered, (..., S)."""
-    products = x[..., :, None] * of_people[..., None, :]
-    return np.concatenate([x, products.reshape(*x.shape[:-1], -1)], -1)
 
 
 def _ask_for_rows(rows: int, columns: int) -> None:

@@ -181,7 +181,7 @@ def test_answers_are_choices_one_after_the_other(said):
 
 
 def test_people_are_left_out_whole(said):
-    loss = loss_of(said.events, said.items)
+    loss = loss_of(said.events, said.items[said.events.sides])
     np.testing.assert_array_equal(loss.unit, loss.event % 3)
     np.testing.assert_array_equal(np.bincount(loss.event), [1, 1, 3, 2, 2, 2, 1, 1, 4, 1])
 
@@ -558,3 +558,12 @@ def test_products_with_columns_of_people_are_columns() -> None:
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
     strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
     assert not np.any(features_of_people(duels.people_features, strangers))
+
+
+def test_folds_of_other_people_leave_products_as_they_are(said: Duels) -> None:
+    whose = {f"p{k}": [float(k)] for k in range(3)}
+    duels = spg.Duels.from_events(said.items, said.events, people_features=whose)
+    one = spg.conditional_logit(duels, ridge=1.0)
+    other = spg.conditional_logit(duels, ridge=1.0, people=np.arange(len(duels.given)) % 2)
+    assert one.names == other.names and len(one.names) == 6
+    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=FIXED_POINT)
