@@ -7,7 +7,6 @@ import numpy as np
 from sparse_prefgp.analysis.rivals import conditional_logit, decided, linear_probit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.randomness import takes_seed
 
 # So many duels tell the direction, and so many items the distances.
 _DUELS, _ITEMS = 20_000, 2_000
@@ -17,7 +16,6 @@ _RIDGES = tuple(width**-2 for width in (0.03, 0.1, 0.3, 1.0))
 _LEAST = 1e-9
 
 
-@takes_seed
 def initial_projection(
     duels: Duels, directions: int, *, rng: np.random.Generator | None = None
 ) -> FloatArray:

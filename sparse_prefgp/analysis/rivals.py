@@ -31,9 +31,12 @@ from sparse_prefgp.data.events import (
 )
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import as_numbers, check_finite, check_number, check_shape
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import id_text, shortened
+from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
 
 LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
@@ -226,8 +229,7 @@ def fitted(
     grid = np.unique(np.asarray(ridge, dtype=np.float64))[::-1].tolist()
     if not (grid == [0.0] or (grid and grid[-1] > 0.0 and np.all(np.isfinite(grid)))):
         raise ValueError(f"ridge is {shortened(ridge)}; give 0 alone, or one or more above 0.")
-    if folds < 2:
-        raise ValueError(f"folds is {folds}; give at least 2.")
+    check_number("folds", folds, least=2, whole=True)
     if not names:
         return replace(KNOWS_NOTHING, probit=loss.probit)
     loss = replace(loss, x=loss.x / scale)
@@ -273,7 +275,7 @@ def _check_told_apart(hessian: FloatArray, names: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearRival:
+class LinearRival(Result):
     """P(a is chosen) = exp(x_a' w) / sum_b exp(x_b' w), or of a duel Phi((x_a - x_b)' w)."""
 
     coefficients: FloatArray
@@ -349,24 +351,13 @@ class LinearRival:
             alternatives.
         """
         x, size = np.asarray(features, dtype=np.float64), len(self.coefficients)
-        if x.ndim != 3 or (size and x.shape[2] != size):
-            raise ValueError(
-                f"features has shape {x.shape}; give (sets, alternatives, {size}), the columns "
-                "that the logit was fitted to."
-            )
-        there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask)
-        if there.shape != x.shape[:2] or there.dtype != bool:
-            raise ValueError(
-                f"mask has shape {there.shape} and type {there.dtype}; give truth values of shape "
-                f"{x.shape[:2]}."
-            )
+        check_shape("features", x, "sets", "alternatives", size or "D")
+        there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, dtype=bool)
+        check_shape("mask", there, *x.shape[:2])
         for i in np.flatnonzero(~there.any(1))[:1]:
             raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
-        for i, j, c in np.argwhere(~np.isfinite(x) & there[:, :, None])[:1]:
-            raise ValueError(
-                f"features has {x[i, j, c]} in alternative {j} of set {i}; give finite numbers."
-            )
         seen = np.where(there[:, :, None], x, 0.0)[:, :, :size]
+        check_finite("features", seen)
         return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
 
     def utilities(self, features: FloatArray, events: Events) -> FloatArray:
@@ -392,20 +383,22 @@ class LinearRival:
         logs = loss.log_probabilities(loss.x[:, 0])
         return np.asarray(np.bincount(loss.event, logs, len(events)), dtype=np.float64)
 
-    def __str__(self) -> str:
+    def table(self, most: int | None = None) -> Table:
+        """The coefficients."""
         title = (
             f"Conditional logit of {self.choices:,.10g} choices: log-likelihood "
             f"{self.log_likelihood:.3f}, {-self.log_likelihood / self.choices:.4f} nats each, "
             f"ridge {self.ridge:g}"
         )
         columns = [
-            Column("name", "feature", left=True),
+            Column("feature", "feature", left=True),
             Column("coefficient", "coefficient", ".5g"),
             Column("error", "standard error", ".2g"),
         ]
-        values = zip(self.names, self.coefficients, self.standard_errors, strict=True)
-        rows = [{"name": name, "coefficient": w, "error": error} for name, w, error in values]
-        return str(Table("coefficients", title, columns, rows))
+        each = zip(self.names, self.coefficients, self.standard_errors, strict=True)
+        keys = [column.key for column in columns]
+        rows = [dict(zip(keys, row, strict=True)) for row in each]
+        return Table("coefficients", title, columns, rows[:most])
 
 
 # A coin, and equal shares of all alternatives.
@@ -537,7 +530,7 @@ def conditional_logit(
             raise ValueError(
                 "sets or chosen is missing; give the set of each row, and which is chosen."
             )
-        x = _checked_features(features)
+        x = as_numbers("features", features, "rows", "D")
         events, columns = _choices(len(x), sets, chosen, people), _names(names, x.shape[1])
         x = x[events.sides]
     loss = loss_of(events, x)
@@ -654,11 +647,7 @@ def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     :raises ValueError: all duels are ties.
     """
     sides, weights, event = decided(duels)
-    if not len(sides):
-        raise ValueError(
-            "All duels are ties, from which a linear probit learns nothing; give some that one "
-            "side won."
-        )
+    together.check(only_ties=not len(sides), linear_probit=True)
     said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates[event]
     return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
 
@@ -688,11 +677,7 @@ def _choices(
 ) -> Events:
     """Rows of a table as choices of one."""
     of, flag = _coded(sets, "sets", rows), np.asarray(chosen)
-    if flag.shape != (rows,) or flag.dtype.kind not in "buif":
-        raise ValueError(
-            f"chosen has shape {flag.shape} and type {flag.dtype}; give 1 or 0 for each of the "
-            f"{rows} rows."
-        )
+    check_shape("chosen", flag, rows)
     for i in np.flatnonzero((flag != 0) & (flag != 1))[:1]:
         raise ValueError(f"chosen has {flag[i]} in row {i}; give 1 or 0.")
     flag = flag.astype(bool)
@@ -722,22 +707,12 @@ def _choices(
 def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:
     """Labels, in the order of first appearance."""
     values = np.asarray(labels)
-    if values.shape != (rows,):
-        raise ValueError(f"{name} has shape {values.shape}; give a label for each of {rows} rows.")
+    check_shape(name, values, rows)
     code, every = require_pandas().factorize(values)
     for i in np.flatnonzero(code < 0)[:1]:
         raise ValueError(f"{name} has no value (NaN) in row {i}; fill it in.")
     names: tuple[Hashable, ...] = tuple(np.asarray(every).tolist())
     return Codes(np.asarray(code, dtype=np.int64), names)
-
-
-def _checked_features(features: npt.ArrayLike) -> FloatArray:
-    x = np.asarray(features, dtype=np.float64)
-    if x.ndim != 2 or not len(x):
-        raise ValueError(f"features has shape {x.shape}; give (rows, D) with at least one row.")
-    for i, j in np.argwhere(~np.isfinite(x))[:1]:
-        raise ValueError(f"features has {x[i, j]} in row {i}, column {j}; give finite numbers.")
-    return x
 
 
 def _names(names: Sequence[str] | None, columns: int) -> tuple[str, ...]:

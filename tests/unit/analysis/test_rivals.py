@@ -250,7 +250,7 @@ SETS, CHOSEN = [0, 0, 1, 1], [1, 0, 0, 1]
     ("change", "message"),
     [
         ({"features": X[0]}, r"features has shape \(2,\)"),
-        ({"features": np.where(X == 2.0, np.nan, X)}, "features has nan in row 2, column 0"),
+        ({"features": np.where(X == 2.0, np.nan, X)}, "features has nan at 2, 0"),
         ({"sets": SETS[:3]}, r"sets has shape \(3,\)"),
         ({"sets": [0.0, 0.0, 1.0, np.nan]}, r"sets has no value \(NaN\) in row 3"),
         ({"chosen": [1, 0, 1]}, r"chosen has shape \(3,\)"),
@@ -262,7 +262,7 @@ SETS, CHOSEN = [0, 0, 1, 1], [1, 0, 0, 1]
         ({"names": ["one"]}, "1 names for 2 features"),
         ({"ridge": -1.0}, "ridge is -1.0; give 0 alone"),
         ({"ridge": (0.0, 1.0)}, r"ridge is \(0.0, 1.0\); give 0 alone"),
-        ({"folds": 1}, "folds is 1; give at least 2"),
+        ({"folds": 1}, "folds is 1; give a whole number, at least 2"),
         ({"chosen": None}, "sets or chosen is missing"),
         ({"features": np.ones((4, 2)), "ridge": 0.0}, "differs in no set from a sum"),
         ({"features": np.column_stack([X[:, 1], 2 * X[:, 1]]), "ridge": 0.0}, "differs in no set"),
@@ -286,7 +286,7 @@ def test_refuses_what_it_knows_nothing_of(said):
     found = spg.conditional_logit(said)
     with pytest.raises(ValueError, match=r"features has shape \(1, 2, 2\)"):
         found.predict_choice(np.ones((1, 2, 2)))
-    with pytest.raises(ValueError, match="features has nan in alternative 1 of set 0"):
+    with pytest.raises(ValueError, match="features has nan at 0, 1, 1"):
         found.predict_choice([[[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]]])
     with pytest.raises(ValueError, match="Set 1 has no alternatives"):
         found.predict_choice(np.ones((2, 1, 3)), [[True], [False]])
