@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.ahead import score_ahead as score_ahead
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
     from sparse_prefgp.analysis.challenger import hallucination_believer as hallucination_believer
-    from sparse_prefgp.analysis.conditional_logit import conditional_logit as conditional_logit
-    from sparse_prefgp.analysis.conditional_logit import equal_shares as equal_shares
-    from sparse_prefgp.analysis.conditional_logit import label_shares as label_shares
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
@@ -39,6 +36,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.prediction import predict as predict
     from sparse_prefgp.analysis.projection import initial_projection as initial_projection
     from sparse_prefgp.analysis.ranking import rank as rank
+    from sparse_prefgp.analysis.rivals import conditional_logit as conditional_logit
     from sparse_prefgp.analysis.shares import shares as shares
     from sparse_prefgp.analysis.suggestion import suggest as suggest
     from sparse_prefgp.analysis.updating import update as update
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.approximations import VFE as VFE
     from sparse_prefgp.approximations import Exact as Exact
     from sparse_prefgp.approximations import HeteroscedasticVFE as HeteroscedasticVFE
+    from sparse_prefgp.approximations import InducingApproximation as InducingApproximation
     from sparse_prefgp.approximations import PriorPower as PriorPower
     from sparse_prefgp.approximations import SubsetOfData as SubsetOfData
     from sparse_prefgp.approximations import TightVFE as TightVFE
@@ -92,7 +91,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.tensorboard import to_tensorboard as to_tensorboard
     from sparse_prefgp.models import PreferenceGP as PreferenceGP
     from sparse_prefgp.models import kmeans_inputs as kmeans_inputs
-    from sparse_prefgp.models import register_kernel as register_kernel
+    from sparse_prefgp.models import register as register
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow import Candidate as Candidate

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import analysis
-from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.metrics import (
     CalibrationBin,
     abstention_curve,
@@ -545,13 +544,12 @@ class _Run:
         rng = np.random.default_rng(self._settings.seed)
         test = self._plan.events.take(fold.test)
         if test.has_sets or train.events.has_sets:
-            rival = analysis.conditional_logit.conditional_logit(train, rng=rng)
+            rival = analysis.rivals.conditional_logit(train, rng=rng)
             self._probit.append(rival.log_answers(train.items, test))
             return
-        probit = LinearProbit.of(train, rng)
-        won, lost = test.pairs.T
-        x = train.items[won] - train.items[lost]
-        self._probit.append(probit.predict_log_proba(x, test.covariate_differences))
+        probit = analysis.rivals.linear_probit(train, rng=rng)
+        won, lost = train.items[test.pairs.T]
+        self._probit.append(probit.log_wins(won, lost, test.covariate_differences))
 
     def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
         """Fit a candidate on a fold, unless that has been done."""

@@ -284,7 +284,7 @@ class Holdout(Training):
         people = None
         if self.train.events.has_sets and PERSON in self.table.context.columns:
             people = self.table.context[PERSON].to_numpy()[self.split.train_rows]
-        return _rivals(self.train, rng, people)
+        return analysis.rivals.rivals_of(self.train, rng, people)
 
     def test_rows(self, model: models.PreferenceGP) -> Iterator[analysis.scoring.Chunk]:
         """The test duels as the model takes them, ties too; or answers about sets."""
@@ -452,7 +452,7 @@ class StreamHoldout:
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to, fitted to at most 50,000 training rows."""
-        return _rivals(self.train.sample(_SAMPLE, rng), rng)
+        return analysis.rivals.rivals_of(self.train.sample(_SAMPLE, rng), rng)
 
     def test_rows(self, model: streaming.StreamedGP) -> Iterator[analysis.scoring.Chunk]:
         """The test duels as the model takes them, ties too; or answers about sets."""
@@ -576,12 +576,6 @@ def predict_held_out(
         scored = analysis.forecasts.with_forecasts(scored, model, test)
     events = holdout.table.events.take(holdout.split.test_rows)
     return replace(scored, parts=_people_parts(events, model))
-
-
-def _rivals(train: Duels, rng: np.random.Generator, people: Any = None) -> dict[str, Any]:
-    if train.events.has_sets:
-        return {**analysis.answers.rivals_of(train, rng, people)}
-    return {**analysis.baselines.rivals_of_duels(train, rng)}
 
 
 def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:

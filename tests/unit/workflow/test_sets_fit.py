@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.conditional_logit import conditional_logit
+from sparse_prefgp.analysis.rivals import conditional_logit
 from sparse_prefgp.io import read_choice_table, read_ranking_table
 from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
@@ -77,7 +77,7 @@ def test_the_rivals_are_those_of_the_same_choices(written: tuple[Any, Path]) -> 
     logit = conditional_logit(
         table.to_duels(train, transform=fitted.model.duels.transform), people=people, rng=rng
     )
-    mean = -float(held.counts @ logit.log_probabilities(held)) / 8
+    mean = -float(held.counts @ logit.log_answers(held.items, held.events)) / 8
     scores = fitted.scores["choices"]
     np.testing.assert_allclose(scores["conditional_logit"]["nlp_nats"], mean, rtol=1e-12)
     sizes = np.diff(held.events.offsets)
