@@ -277,7 +277,7 @@ def test_bad_choices():
     refused(read, WIDE.assign(option_2=["b", None]), "'9' in row 1", "one item only")
     refused(read, WIDE.assign(choice_set=[7, 7]), "'7' in row 1 ", "row 0", "across persons")
     refused(read, WIDE, "no column 'option_4'", options=["option_1", "option_4"])
-    refused(read, WIDE, "'nobody' to ignore", ignore=["nobody"])
+    refused(read, WIDE, "to ignore is 'nobody'", ignore=["nobody"])
 
 
 def test_each_answer_is_one_event():

@@ -199,7 +199,7 @@ def test_features_of_people_that_make_no_sense(monkeypatch):
     alike = spg.Duels(ITEMS, [0, 1], [1, 2], people=[0, 1], people_features=[[1.0], [1.0]])
     for duels, more, words in (
         (alike, {}, "All people have the same features"),
-        (alike, {"people_variance": -1.0}, "people_variance is -1.0; give a positive"),
+        (alike, {"people_variance": -1.0}, "people_variance is -1.0; give a number"),
         (plain.duels, {"people_variance": 1.0}, apart("people_variance", "no_tastes_by_features")),
     ):
         with pytest.raises(ValueError, match=words):
