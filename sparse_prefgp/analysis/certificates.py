@@ -24,7 +24,7 @@ from sparse_prefgp.factors.sites import Sites
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling import SAMPLED_UP_TO
 from sparse_prefgp.support.plain import plain
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import counted
 
 EXACT_UP_TO = 2000
@@ -203,7 +203,6 @@ class EvidenceReport:
         return "\n".join(lines)
 
 
-@takes_seed
 def evidence_report(
     model: PreferenceGP,
     *,

@@ -24,7 +24,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import cholesky_with_jitter
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.tell.tables import facts_table
 
 JOINT_UP_TO = 2000
@@ -247,7 +247,6 @@ class Consistency:
         return "\n".join(lines)
 
 
-@takes_seed
 def consistency(
     duels: Duels,
     model: Predicts | None = None,

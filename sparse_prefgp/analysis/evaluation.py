@@ -60,11 +60,10 @@ from sparse_prefgp.models.outcomes import (
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, IntArray
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import shortened
 
 
-@takes_seed
 def evaluate(
     model: Predicts,
     duels: Any = None,

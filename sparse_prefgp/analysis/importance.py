@@ -13,7 +13,7 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 
 # Below this share of the samples, or this number (or half of them, where there are few), the
 # standard error itself is not to be trusted.
@@ -65,7 +65,6 @@ class SampledEvidence:
         )
 
 
-@takes_seed
 def importance_sampling(
     model: PreferenceGP, samples: int = 10_000, rng: np.random.Generator | None = None
 ) -> SampledEvidence:

@@ -31,10 +31,9 @@ from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
-from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import agreeing, counted
 from sparse_prefgp.tell.tables import (
     Column,
@@ -242,7 +241,11 @@ class Ranking:
         )
 
     if not TYPE_CHECKING:
-        __getattr__ = says("A ranking has no {name}; its table, a data frame, is `.frame`.")
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"A ranking has no {name!r}; its table, a data frame, is `.frame`."
+            )
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -262,7 +265,6 @@ class Ranking:
         return self.items == len(self.frame)
 
 
-@takes_seed
 def rank(
     model: Predicts,
     items: Any = None,

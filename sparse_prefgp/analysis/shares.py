@@ -29,7 +29,7 @@ from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 
 DRAWS = 2000
 ADDED = ("share", "lower", "upper", "sd")
@@ -85,7 +85,6 @@ class Shares:
         return text
 
 
-@takes_seed
 def shares(
     model: Predicts,
     alternatives: Any,

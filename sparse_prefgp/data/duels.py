@@ -23,12 +23,8 @@ from sparse_prefgp.data.events import (
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.tables import facts_table
-
-sparse = late("scipy.sparse")
-csgraph = late("scipy.sparse.csgraph")
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.contexts import ItemRows
@@ -513,6 +509,9 @@ class Duels:
 
     def summary(self) -> DuelsSummary:
         """What the duels look like: sizes, contradictions, and how the items are connected."""
+        from scipy import sparse
+        from scipy.sparse import csgraph
+
         # Kept out of the module: this import is slow, and only this method needs it.
         n, sets = self.num_items, self.events.has_sets
         if sets:  # what each answer says of two alternatives

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from sparse_prefgp.disk.model_folder import (
 )
 from sparse_prefgp.engines import (
     InferenceResult,
+    ParallelEP,
+    PartitionedEP,
     Status,
 )
 from sparse_prefgp.models.codec import Decoder, UnknownClass, variances_of_leans
@@ -171,6 +173,10 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     kernel, own = decoded, description.get("taste")
     taste = None if own is None else decoder.module(own)
     engine = value_of(description["engine"], ENGINES)
+    if isinstance(engine, PartitionedEP):  # before, in memory too, with the steps of ParallelEP
+        settings = asdict(engine)
+        del settings["parts"], settings["local_sweeps"]
+        engine = ParallelEP(**settings)
     mean_function = None if function is None else decoder.module(function)
 
     def build(approximation: Approximation) -> PreferenceGP:

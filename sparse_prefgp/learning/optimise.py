@@ -39,9 +39,9 @@ from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.checks import check_least_gain, check_mode
+from sparse_prefgp.support.checks import check_least_gain
 from sparse_prefgp.support.defaults import LEAST_GAIN
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import shortened
 
 __all__ = [
@@ -64,14 +64,12 @@ class NotFinite(ValueError):
     """No start has a log evidence and a gradient that are finite: there is nothing to improve."""
 
 
-@takes_seed
 def optimise(
     model: PreferenceGP | StreamedGP,
     max_iterations: int | None = None,
     *,
     free_scale: bool = False,
     callback: Callable[[Progress], None] | None = None,
-    mode: str = "nested",
     starts: int | None = None,
     gradients: str | None = None,
     subset: int | None = None,
@@ -100,7 +98,6 @@ def optimise(
         their ratio, so that something else (a prior) must pin the scale. In memory.
     :param callback: called after each iteration with a `Progress`, the model being at its
         parameters; it may raise `StopIteration` to end the run there.
-    :param mode: "nested" alone: inference converges for every gradient.
     :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
         ones with other inducing inputs (`learning/starts.py`); the best result is kept. In memory.
     :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
@@ -128,12 +125,11 @@ def optimise(
         refused. Size of the chunks, place of the sites and scheduler may be others.
     :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
         is not finite at the first parameters of any start, nothing that several starts could
-        differ in, a mode that is not there, a number that makes no sense, an argument for the other
+        differ in, a number that makes no sense, an argument for the other
         kind of model, a streamed model without its duels, a checkpoint of other data, settings or
         format, or past the limit.
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
-    check_mode(mode)
     check_least_gain(least_gain)
     streamed = isinstance(model, StreamedGP)
     _check_kind(

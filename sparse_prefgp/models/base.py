@@ -23,7 +23,7 @@ from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.models.choosing import ChoicePredictions
 from sparse_prefgp.models.outcomes import places_of
-from sparse_prefgp.models.posterior import Posterior, each_difference, posterior_method
+from sparse_prefgp.models.posterior import Posterior, each_difference
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
@@ -168,7 +168,6 @@ class DuelGP(
     # Whose both are; None where nobody is named.
     _view: Callable[[Any], Posterior] | None = None
 
-    @posterior_method
     def posterior(self) -> Posterior:
         """q(f) of utilities, for the parameters as they are now: with tastes of what all share,
         unless the model is a view. What is held does not change with the parameters.

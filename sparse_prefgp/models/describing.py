@@ -34,10 +34,9 @@ GROUPS = "group"
 
 def _by_name(room: ModuleType, method: str) -> dict[str, type]:
     """The values of a room that a model can be made of, as a file names them."""
-    known = {name: getattr(room, name) for name in room.__all__}
     return {
         name: kind
-        for name, kind in known.items()
+        for name, kind in vars(room).items()
         if isinstance(kind, type)
         and hasattr(kind, method)
         and dataclasses.is_dataclass(kind)

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.ranking import Ranking
-from sparse_prefgp.covariances.projected import ProjectedPoints, seen_by_inducing
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -29,13 +26,16 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 
 # In standardised units: what reading a number back may cost.
 ROUNDING = 1e-9
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sparse_prefgp.analysis.ranking import Ranking
+    from sparse_prefgp.models import PreferenceGP
 
 MOST_POINTS = 5000
 
@@ -59,6 +59,8 @@ def utilities(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: fewer than 1 item asked for or given, or a column that is missing.
     """
+    from sparse_prefgp.analysis.ranking import Ranking
+
     if top < 1:
         raise ValueError(f"The number of items to show is {top}; give at least 1.")
     by = ""
@@ -119,7 +121,6 @@ def utilities(
     return ax
 
 
-@takes_seed
 def inducing_inputs(
     model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -137,6 +138,8 @@ def inducing_inputs(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: the model has no inducing inputs.
     """
+    from sparse_prefgp.covariances.projected import ProjectedPoints, seen_by_inducing
+
     Z = inducing_points(model)
     if Z is None:
         raise ValueError(
@@ -217,6 +220,8 @@ def all_are_inducing(model: PreferenceGP) -> bool:
 
     :param model: with or without inducing inputs; without any it is False.
     """
+    from sparse_prefgp.covariances.projected import seen_by_inducing
+
     Z = inducing_points(model)
     if Z is None:
         return False

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sparse_prefgp.analysis.ranking import ROUNDING
-from sparse_prefgp.covariances.projected import ProjectedPoints
 from sparse_prefgp.io.ids import meant_id
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -30,11 +27,13 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import FeatureScale, compared_items, feature_scales, noise_of
 from sparse_prefgp.plotting.items import inducing_points
 from sparse_prefgp.plotting.quality import Z_95
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import id_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sparse_prefgp.models import PreferenceGP
 
 CURVE, SIDE = 200, 60  # points of a curve, and along each side of a surface
 REFERENCE = 300  # items that stand for the average item
@@ -42,7 +41,6 @@ _AT_ONCE = 600
 MARGIN = 0.05  # of the range of the items, on either side
 
 
-@takes_seed
 def utility_1d(
     model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -72,7 +70,6 @@ def utility_1d(
     return ax
 
 
-@takes_seed
 def utility_2d(
     model: PreferenceGP,
     *,
@@ -145,7 +142,6 @@ def probability_to_beat(
     return ax
 
 
-@takes_seed
 def utility_above_average(
     model: PreferenceGP, points: FloatArray, *, rng: np.random.Generator | None = None
 ) -> tuple[FloatArray, FloatArray]:
@@ -208,6 +204,8 @@ def _side(model: PreferenceGP, feature: int, count: int) -> FloatArray:
 
 def _mark_along(ax: Axes, model: PreferenceGP, scale: FeatureScale, x: FloatArray) -> None:
     """Items as ticks along the bottom, inducing inputs as crosses along the top."""
+    from sparse_prefgp.covariances.projected import ProjectedPoints
+
     across = ax.get_xaxis_transform()
     items = scale.raw(model.duels.items[compared_items(model.duels), 0])
     ax.plot(
@@ -232,6 +230,9 @@ def _surface(
     levels: Any = None,
 ) -> None:
     """Filled contours in raw units with a colour bar, the items and the inducing inputs."""
+    from sparse_prefgp.analysis.ranking import ROUNDING
+    from sparse_prefgp.covariances.projected import ProjectedPoints
+
     scales = feature_scales(model.duels)
     x, y = (scale.raw(side) for scale, side in zip(scales, sides, strict=True))
     grid = values.reshape(len(y), len(x))

@@ -50,19 +50,6 @@ def level_of_interval(value: Any) -> float:
     return float(value)
 
 
-def check_mode(mode: Any) -> None:
-    """Refuse every mode of optimising but "nested", the only one there is.
-
-    :raises ValueError: another, such as "alternated", which earlier versions had.
-    """
-    if mode != "nested":
-        raise ValueError(
-            f"There is no mode {shortened(mode)}; leave the mode out, so that inference converges "
-            "for every gradient (nested), at 1.2 to 1.4 times the time that the former mode "
-            "'alternated' took."
-        )
-
-
 def check_least_gain(value: float | None) -> None:
     """Refuse a least gain of ten iterations that is neither None nor positive and finite.
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import analysis
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.metrics import (
     CalibrationBin,
@@ -32,7 +31,7 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
@@ -269,7 +268,6 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
     together.check(comparison=True, items_without_features=not duels.has_features)
 
 
-@takes_seed
 def compare(
     candidates: Iterable[Candidate | str],
     duels: Duels | DuelTable,
@@ -440,10 +438,12 @@ def fit_candidate(
     :param groups: of features, for additive kernels.
     :raises ValueError: what model and optimiser raise; a result that is not finite.
     """
+    from sparse_prefgp.analysis.scoring import log_probabilities_of
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
         model, report = fit_model(Training(settings.of(candidate), train, inducing, groups=groups))
-        found = analysis.scoring.log_probabilities_of(model, test)
+        found = log_probabilities_of(model, test)
     evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
@@ -535,10 +535,12 @@ class _Run:
                 self._total -= given_up * (folds - k - 1)
 
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
+        from sparse_prefgp.analysis.conditional_logit import conditional_logit
+
         rng = np.random.default_rng(self._settings.seed)
         test = self._plan.events.take(fold.test)
         if test.has_sets or train.events.has_sets:
-            rival = analysis.conditional_logit.conditional_logit(train, rng=rng)
+            rival = conditional_logit(train, rng=rng)
             self._probit.append(rival.log_answers(train.items, test))
             return
         probit = LinearProbit.of(train, rng)

@@ -11,9 +11,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp import data
+from sparse_prefgp.data.splits import says_itself
+from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_mode, is_number
+from sparse_prefgp.support.checks import is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import (
     Panel,
@@ -186,8 +187,6 @@ class FitSettings:
         panel=Panel.FITTING,
     )
     """Fit again on all duels after scoring."""
-    mode: str = option("nested alone.", default="nested", hidden=True)
-    """"nested" alone."""
     starts: int = option(
         "Fit from this many different starting values and keep the best.",
         default=1,
@@ -348,7 +347,6 @@ class FitSettings:
         check_fields(self)
         engine = EngineChoice.parse(self.engine)
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
-        check_mode(self.mode)
         if self.tie_model not in ("box", "margin-only"):
             raise ValueError(
                 f"There is no model of ties {self.tie_model!r}; choose box or margin-only."
@@ -361,7 +359,7 @@ class FitSettings:
         called, inducing = f"the approximation {approximation}", approximation.needs_inducing
         subset = self.gradients_kind == SUBSET and f"the gradients {self.gradients}"
         together.check(
-            stated_split=data.splits.says_itself(self.split) and f"the split {self.split!r}",
+            stated_split=says_itself(self.split) and f"the split {self.split!r}",
             test_fraction=self.test_fraction not in (0.0, DEFAULT_SHARE)
             and f"the test fraction {self.test_fraction}",
             logistic=engine.name == "laplace-logit" and f"the engine {engine}",
@@ -395,7 +393,7 @@ class FitSettings:
             return None
         return kernel.taste if self.taste is None else KernelChoice.parse(self.taste)
 
-    def of(self, table: data.table.DuelTable) -> FitSettings:
+    def of(self, table: DuelTable) -> FitSettings:
         """The settings for a table, whose items may have no features.
 
         :raises ValueError: a kernel on features that there are not.
@@ -575,7 +573,7 @@ class CompareSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        stated = isinstance(self.by, str) and data.splits.says_itself(self.by)
+        stated = isinstance(self.by, str) and says_itself(self.by)
         together.check(
             stated_split=stated and f"the split {self.by!r}",
             folds=self.folds != DEFAULT_FOLDS and f"{self.folds} folds",

@@ -32,7 +32,7 @@ STUDY = ROOT / "configs" / "smoke" / "inducing_points.yaml"
 # What a shell begins in the background ignores Ctrl-C.
 PROGRAM = """
 import signal
-from sparse_prefgp_command import main
+from sparse_prefgp.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begun", flush=True)
 main()

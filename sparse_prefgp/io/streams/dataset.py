@@ -25,9 +25,6 @@ from sparse_prefgp.io.streams.blocks import (
     columns_of_roles,
     remedy,
 )
-from sparse_prefgp.support.lazy import late
-
-tf = late("tensorflow")  # there already where somebody has made a dataset
 
 # Counted at a time, where a dataset does not know how many it has.
 _ROWS = 1 << 18
@@ -135,6 +132,8 @@ class DatasetRows:
             )
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
+        import tensorflow as tf
+
         try:
             yield from self._dataset.skip(skip).take(take).batch(size).as_numpy_iterator()
         except tf.errors.OpError as error:

@@ -306,15 +306,6 @@ def test_too_few_iterations_are_refused() -> None:
         spg.optimise(build(), 0)
 
 
-def test_the_mode_of_earlier_versions_is_refused_with_what_to_use() -> None:
-    for refused in (
-        lambda: spg.optimise(build(), mode="alternated"),
-        lambda: spg.FitSettings(mode="alternated"),
-    ):
-        with pytest.raises(ValueError, match=r"no mode 'alternated'; leave the mode out.*nested"):
-            refused()
-
-
 def test_nothing_trainable_is_refused() -> None:
     model = build()
     gpflow.set_trainable(model, False)
