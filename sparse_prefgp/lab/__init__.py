@@ -1,4 +1,4 @@
-"""Ablation studies, their report, benchmarks and the Gaussian limit."""
+"""Ablation studies and their report."""
 
 from sparse_prefgp.lab.ablation import Study as Study
 from sparse_prefgp.lab.ablation import StudyResult as StudyResult

@@ -53,7 +53,6 @@ COMMANDS = {
     "suggest": f"{MODEL} --out {{}}.csv",
     "ablate": f"{STUDY} --out {{}}",
     "report": f"{FIT} --out {{}}",
-    "bench": "sweep --quick --out {}",
     "datasets": "demo --out {}",
     "demo": "",
 }
