@@ -2,8 +2,6 @@
 
 import dataclasses
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -174,13 +172,3 @@ def test_bad_pairs():
         Duels.from_pairs(np.empty((0, 2)), np.empty((0, 2)))
     with pytest.raises(ValueError, match="X_loser has nan in row 0"):
         Duels.from_pairs([[1.0]], [[np.nan]])
-
-
-@pytest.mark.parametrize("module", ["duels", "io", "splits", "metrics", "baselines"])
-def test_modules_need_no_heavy_import(module):
-    heavy = "('tensorflow', 'gpflow', 'pandas', 'sklearn', 'pyarrow')"
-    code = f"import sys, sparse_prefgp.{module}; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert done.stdout.strip() == "[]"
