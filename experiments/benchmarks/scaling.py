@@ -203,7 +203,8 @@ def draw(figures: dict[str, Any], path: Path) -> None:
                 if series["axis"] == axis and known:
                     ax.loglog(*zip(*known, strict=True), "o-", label=series["name"])
             ax.set(xlabel=axis, ylabel=key)
-            ax.legend(fontsize=7)
+            if ax.lines:
+                ax.legend(fontsize=7)
     figure.savefig(path, dpi=150)
 
 

@@ -173,7 +173,6 @@ def _parameter(one: Field[Any], option: Option, typed: Any) -> inspect.Parameter
     about = make(
         *flags,
         help=option.help,
-        hidden=option.hidden,
         rich_help_panel=option.panel,
         show_default=default is not None and default is not MISSING,
         **more,

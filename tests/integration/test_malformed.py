@@ -946,8 +946,6 @@ CASES: dict[str, Case] = {
         FIT + " --approximation exact --inducing auto",
         (sentence("no_inducing", "inducing_variable"),),
     ),
-    "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "leave the mode out")),
-    "mode of earlier versions": Case(FIT + " --mode alternated", ("leave the mode out",)),
     "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
     "out not ours": Case(FIT, ("did not write",), foreign),
     "out a finished fit": Case(
