@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,13 @@ from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.disk.folders import replaced_folder
 from sparse_prefgp.disk.model_folder import (
     Arrays,
-    check_replaceable,
+    check_model_place,
     damaged,
     model_files,
     read_model,
 )
 from sparse_prefgp.engines import (
     InferenceResult,
-    ParallelEP,
-    PartitionedEP,
     Status,
 )
 from sparse_prefgp.models.codec import Decoder, UnknownClass, variances_of_leans
@@ -51,6 +49,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.machine import NotEnoughMemory
 
 # Of how many items next to inducing inputs a model knew the effects when files did not say it.
@@ -74,10 +73,9 @@ def save(model: Saves, path: str | os.PathLike[str]) -> None:
         does not know; an approximation or engine of your own; item ids that are neither text nor
         numbers; sites that are not finite.
     """
-    if not isinstance(model, Saves):
-        raise ValueError(f"save takes a PreferenceGP, not {type(model).__name__}.")
+    check_kind("model", model, Saves, "a PreferenceGP")
     files = files_of(model)
-    with replaced_folder(Path(path), check_replaceable) as folder:
+    with replaced_folder(Path(path), check_model_place) as folder:
         write_files(folder, files)
 
 
@@ -172,11 +170,11 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     steps = tuple(decoder.parameter(number) for number in description.get("cut_steps", ()))
     kernel, own = decoded, description.get("taste")
     taste = None if own is None else decoder.module(own)
-    engine = value_of(description["engine"], ENGINES)
-    if isinstance(engine, PartitionedEP):  # before, in memory too, with the steps of ParallelEP
-        settings = asdict(engine)
-        del settings["parts"], settings["local_sweeps"]
-        engine = ParallelEP(**settings)
+    entry = description["engine"]
+    if entry["type"] == "PartitionedEP":  # before, in memory too, with the steps of ParallelEP
+        kept = {k: x for k, x in entry["fields"].items() if k not in ("parts", "local_sweeps")}
+        entry = {"type": "ParallelEP", "fields": kept}
+    engine = value_of(entry, ENGINES)
     mean_function = None if function is None else decoder.module(function)
 
     def build(approximation: Approximation) -> PreferenceGP:

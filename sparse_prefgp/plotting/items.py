@@ -26,6 +26,7 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.randomness import generator
 
 # In standardised units: what reading a number back may cost.
@@ -61,8 +62,7 @@ def utilities(
     """
     from sparse_prefgp.analysis.ranking import Ranking
 
-    if top < 1:
-        raise ValueError(f"The number of items to show is {top}; give at least 1.")
+    top = whole_number("top", top, 1)
     by = ""
     if isinstance(ranking, Ranking):
         by = ", by the lower end" if ranking.order == "lower" else ""

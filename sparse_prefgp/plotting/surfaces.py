@@ -27,6 +27,7 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import FeatureScale, compared_items, feature_scales, noise_of
 from sparse_prefgp.plotting.items import inducing_points
 from sparse_prefgp.plotting.quality import Z_95
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import id_text
 
@@ -86,8 +87,7 @@ def utility_2d(
     :raises ValueError: the items have another number of features, or `show` is neither.
     """
     _check_features(model, (2,), "utility_2d")
-    if show not in ("mean", "sd"):
-        raise ValueError(f"show is {show!r}; give 'mean' or 'sd'.")
+    check_choice("show", show, ("mean", "sd"))
     sides = [_side(model, j, SIDE) for j in (0, 1)]
     points = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
     mean, sd = utility_above_average(model, points, rng=rng)

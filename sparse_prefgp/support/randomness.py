@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.words import shortened
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def seeded(seed: Any) -> np.random.Generator:

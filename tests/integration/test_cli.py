@@ -245,7 +245,7 @@ def refused(result: Any, *words: str) -> None:
         (("--approximation", "vef"), ("'vef'", "did you mean vfe")),
         (("--approximation", "prior-power:2"), ("prior-power:2", "power")),
         (("--approximation", "subset"), ("subset", "whole number")),
-        (("--approximation", "subset:5000"), ("subset:5000", "72")),
+        (("--approximation", "subset:5000"), ("size=5000", "72")),
         (("--approximation", "vfe:3"), ("takes no number",)),
         (
             ("--approximation", "exact", "--inducing", "4"),
@@ -256,10 +256,10 @@ def refused(result: Any, *words: str) -> None:
         (("--kernel", "se+se"), ("se twice",)),
         (("--inducing", "99"), ("99", "14 distinct")),
         (("--split", "person"), ("'person'", "group:COLUMN")),
-        (("--split", "group:nobody"), ("'nobody'", "in neither table", "person")),
-        (("--split", "time:colour"), ("'colour'", "not a date")),
+        (("--split", "group:nobody"), ("'nobody'", "choose from", "person")),
+        (("--split", "time:colour"), ("'colour'", "give dates")),
         (("--features", "depth"), ("'depth'", "height")),
-        (("--ignore", "depth"), ("'depth'", "neither table")),
+        (("--ignore", "depth"), ("'depth'", "choose from")),
     ],
 )
 def test_bad_options_are_refused(

@@ -132,10 +132,6 @@ def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
     [
         ("sparse_prefgp", ("tensorflow", "gpflow", "tensorflow_probability", "pandas", "sklearn")),
         ("sparse_prefgp.cli", ("tensorflow", "gpflow", "tensorflow_probability", "sklearn")),
-        (
-            "sparse_prefgp.io, sparse_prefgp.data.splits, sparse_prefgp.analysis.baselines",
-            ("tensorflow", "gpflow", "pandas", "sklearn", "pyarrow"),
-        ),
         # What refuses a fit, a comparison or a study before anything slow is there.
         ("sparse_prefgp.workflow.workflow", ("tensorflow", "sklearn", "scipy.stats", "matplotlib")),
         ("sparse_prefgp.lab.ablation", ("tensorflow", "gpflow", "sklearn", "scipy.stats")),

@@ -69,9 +69,9 @@ def test_every_round_is_that_of_slow_dense_code(local_sweeps: int) -> None:
 @pytest.mark.parametrize(
     ("make_it", "words"),
     [
-        (lambda: spg.PartitionedEP(parts=0), "parts must be a whole number of at least 1, not 0"),
-        (lambda: spg.PartitionedEP(local_sweeps=0), "local_sweeps must be a whole number"),
-        (lambda: spg.PartitionedEP(damping=2.0), "damping must be in"),
+        (lambda: spg.PartitionedEP(parts=0), "parts is 0"),
+        (lambda: spg.PartitionedEP(local_sweeps=0), "local_sweeps is 0"),
+        (lambda: spg.PartitionedEP(damping=2.0), "damping is"),
         (lambda: in_memory().infer(), r"engine of StreamedGP; take ParallelEP\(\)"),
     ],
 )

@@ -11,16 +11,16 @@ from sparse_prefgp.support.randomness import generator, seed_of, seeded
 
 
 @pytest.mark.parametrize(
-    ("refuse", "message"),
+    ("asked", "message"),
     [
         (lambda: generator(3), r"rng is 3; give a generator, such as np\.random\.default_rng\(0\)"),
-        (lambda: seeded(-1), "seed is -1; give a whole number of at least 0"),
+        (lambda: seeded(-1), "seed is -1; give a whole number, at least 0"),
         (lambda: seeded(1.5), "seed is 1.5"),
     ],
 )
-def test_what_is_no_generator_is_refused(refuse: Callable[[], object], message: str) -> None:
+def test_what_is_no_generator_is_refused(asked: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        refuse()
+        asked()
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**70])
