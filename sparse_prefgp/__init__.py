@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.ahead import score_ahead as score_ahead
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
     from sparse_prefgp.analysis.challenger import hallucination_believer as hallucination_believer
-    from sparse_prefgp.analysis.conditional_logit import conditional_logit as conditional_logit
-    from sparse_prefgp.analysis.conditional_logit import equal_shares as equal_shares
-    from sparse_prefgp.analysis.conditional_logit import label_shares as label_shares
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.prediction import predict as predict
     from sparse_prefgp.analysis.projection import initial_projection as initial_projection
     from sparse_prefgp.analysis.ranking import rank as rank
+    from sparse_prefgp.analysis.rivals import conditional_logit as conditional_logit
     from sparse_prefgp.analysis.shares import shares as shares
     from sparse_prefgp.analysis.suggestion import suggest as suggest
     from sparse_prefgp.analysis.updating import update as update
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.approximations import VFE as VFE
     from sparse_prefgp.approximations import Exact as Exact
     from sparse_prefgp.approximations import HeteroscedasticVFE as HeteroscedasticVFE
+    from sparse_prefgp.approximations import InducingApproximation as InducingApproximation
     from sparse_prefgp.approximations import PriorPower as PriorPower
     from sparse_prefgp.approximations import SubsetOfData as SubsetOfData
     from sparse_prefgp.approximations import TightVFE as TightVFE
@@ -87,7 +86,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.tensorboard import to_tensorboard as to_tensorboard
     from sparse_prefgp.models import PreferenceGP as PreferenceGP
     from sparse_prefgp.models import kmeans_inputs as kmeans_inputs
-    from sparse_prefgp.models import register_kernel as register_kernel
+    from sparse_prefgp.models import register as register
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow.comparison import compare as compare
@@ -101,9 +100,6 @@ _HOMES = {
     "score_ahead": "analysis.ahead",
     "evidence_report": "analysis.certificates",
     "hallucination_believer": "analysis.challenger",
-    "conditional_logit": "analysis.conditional_logit",
-    "equal_shares": "analysis.conditional_logit",
-    "label_shares": "analysis.conditional_logit",
     "consistency": "analysis.consistency",
     "evaluate": "analysis.evaluation",
     "explain": "analysis.explanation",
@@ -111,6 +107,7 @@ _HOMES = {
     "predict": "analysis.prediction",
     "initial_projection": "analysis.projection",
     "rank": "analysis.ranking",
+    "conditional_logit": "analysis.rivals",
     "shares": "analysis.shares",
     "suggest": "analysis.suggestion",
     "update": "analysis.updating",
@@ -119,6 +116,7 @@ _HOMES = {
     "Exact": "approximations",
     "FITC": "approximations",
     "HeteroscedasticVFE": "approximations",
+    "InducingApproximation": "approximations",
     "PITC": "approximations",
     "PriorPower": "approximations",
     "SubsetOfData": "approximations",
@@ -164,7 +162,7 @@ _HOMES = {
     "to_tensorboard": "learning.tensorboard",
     "PreferenceGP": "models",
     "kmeans_inputs": "models",
-    "register_kernel": "models",
+    "register": "models",
     "StreamedGP": "models.streaming",
     "sample_posterior": "sampling",
     "compare": "workflow.comparison",

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.rivals import linear_probit
 
 FOUR = 4  # alternatives of every set
 ATTRIBUTES = ["pf", "cl", "loc", "wk", "tod", "seas"]
@@ -81,10 +81,13 @@ def predictions(survey: Survey) -> Iterator[tuple[str, np.ndarray]]:
     table, test = survey.table, survey.held_out
     train = table[~test]
     known = (train["choice_set"], train["chosen"])
-    labels = table["alternative"].to_numpy()
-    yield "equal shares", spg.equal_shares(np.ones((test.sum() // FOUR, FOUR), bool))
-    shares = spg.label_shares(labels[~test], *known, people=train["person"])
-    yield f"shares of the {survey.label}", shares.predict_choice(labels[test].reshape(-1, FOUR))
+    flags = pd.get_dummies(table["alternative"]).to_numpy(float)
+    yield "equal shares", np.full((test.sum() // FOUR, FOUR), 1.0 / FOUR)
+    shares = spg.conditional_logit(flags[~test], *known, people=train["person"])
+    yield (
+        f"shares of the {survey.label}",
+        shares.predict_choice(flags[test].reshape(-1, FOUR, FOUR)),
+    )
     for name, columns in survey.columns.items():
         x = np.column_stack(list(columns.values()))
         new = x[test].reshape(-1, FOUR, x.shape[1])
@@ -108,10 +111,10 @@ def log_products(x: np.ndarray, survey: Survey) -> np.ndarray:
     sets = x[~test].reshape(-1, FOUR, x.shape[1])
     best = chosen[~test].reshape(-1, FOUR)
     won = np.repeat(sets[best], FOUR - 1, axis=0)
-    probit = LinearProbit.fit(won - sets[~best])
+    probit = linear_probit(won - sets[~best])
     new = x[test].reshape(-1, FOUR, x.shape[1])
     apart = new[:, :, None] - new[:, None]
-    logs = probit.predict_log_proba(apart.reshape(-1, x.shape[1])).reshape(-1, FOUR, FOUR)
+    logs = probit.log_wins(apart.reshape(-1, x.shape[1])).reshape(-1, FOUR, FOUR)
     return (logs * (1.0 - np.eye(FOUR))).sum(2)
 
 

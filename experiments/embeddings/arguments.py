@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.rivals import linear_probit
 
 DATA = Path(os.environ.get("SPARSE_PREFGP_DATA", "../shared/data")) / "ukp_convincing"
 FOLDS = 4
@@ -61,8 +61,8 @@ def main() -> None:
         test = asked.to_duels(transform=model.duels.transform)
         won, lost = test.items[test.winners], test.items[test.losers]
         logs = np.log(model.predict_duel(won, lost).numpy())
-        probit = LinearProbit.of(model.duels, np.random.default_rng(0))
-        theirs = probit.predict_log_proba(won - lost)
+        probit = linear_probit(model.duels, rng=np.random.default_rng(0))
+        theirs = probit.log_wins(won - lost)
         counts = test.counts / test.counts.sum()
         found.append((-counts @ logs, -counts @ theirs, counts @ (logs > np.log(0.5))))
         print(

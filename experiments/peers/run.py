@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.models import kmeans_inputs
 from sparse_prefgp.support.versions import versions
 
@@ -155,9 +155,9 @@ def _linear(problem: Problem) -> Row:
     duels = problem.duels
     differences = duels.items[duels.winners] - duels.items[duels.losers]
     started = time.perf_counter()
-    probit = LinearProbit.fit(differences)
+    probit = linear_probit(differences)
     seconds = time.perf_counter() - started
-    log_p = probit.predict_log_proba(problem.winners - problem.losers)
+    log_p = probit.log_wins(problem.winners - problem.losers)
     return Row("linear probit", _nats(log_p), seconds)
 
 

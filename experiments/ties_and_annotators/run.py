@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.items import own_items
 from sparse_prefgp.analysis.metrics import constant_shares, score
 from sparse_prefgp.analysis.prediction import Outcomes, predicted
+from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.report import OptimisationReport
@@ -175,7 +175,7 @@ def baselines(table: DuelTable, rows: Rows) -> dict[str, Any]:
     train = table.to_duels(rows.train)
     won = rows.test[rows.won]
     differences = train.items[table.winners[won]] - train.items[table.losers[won]]
-    probit = LinearProbit.of(train, np.random.default_rng(SEED)).predict_log_proba(differences)
+    probit = linear_probit(train, rng=np.random.default_rng(SEED)).log_wins(differences)
     shares = constant_shares(train.num_ties / train.num_duels, len(rows.test))
     return {
         "train_votes": train.num_duels - train.num_ties,

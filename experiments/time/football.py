@@ -109,7 +109,7 @@ def decided(football: Football, kernels: list[str]) -> None:
     elo = Elo.learned(football.matches(train), len(football.teams))
     for name, p in (
         ("frozen", elo.frozen(football.matches(test))[:, 0]),
-        ("by day", elo.ahead(football.matches(test))[0][:, 0]),
+        ("by day", elo.ahead(football.matches(test))[:, 0]),
     ):
         print(f"Elo, K {elo.rate:.3f}, {name}: {shown(p)}", flush=True)
     for kernel in kernels:
@@ -138,7 +138,7 @@ def with_draws(football: Football, levels: tuple[int, ...] = (1, 2)) -> None:
     drawn = football.difference[test] == 0
     for name, p in (
         ("frozen", elo.frozen(football.matches(test))),
-        ("by day", elo.ahead(football.matches(test))[0]),
+        ("by day", elo.ahead(football.matches(test))),
     ):
         nats = -np.log(p[np.arange(len(p)), drawn.astype(int)]).mean()
         print(f"Elo with Davidson's draws, {name}: {nats:.4f} nats of win, draw and loss")

@@ -84,7 +84,7 @@ class Tennis:
         """
         held = ~self.train
         elo = Elo.learned(self.matches(self.train), int(self.player.max()) + 1)
-        ahead = elo.ahead(self.matches(held))[0][:, 0]
+        ahead = elo.ahead(self.matches(held))[:, 0]
         sides = self.winner[self.train], self.loser[self.train]
         rng = np.random.default_rng(0)
         curved = gpflow.kernels.SquaredExponential(0.1, np.full(self.x.shape[1], 3.0))

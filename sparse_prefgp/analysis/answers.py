@@ -11,33 +11,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from sparse_prefgp.analysis.alternatives import read_sets
-from sparse_prefgp.analysis.conditional_logit import (
-    ConditionalLogit,
-    EqualShares,
-    conditional_logit,
-)
 from sparse_prefgp.analysis.metrics import CHOICES, RANKINGS
+from sparse_prefgp.analysis.rivals import (
+    EQUAL_SHARES,
+    KNOWS_NOTHING,
+    LinearRival,
+    rivals_of,
+)
 from sparse_prefgp.analysis.scoring import (
     ROWS_AT_ONCE,
     Known,
     rows_at_once,
     score_events,
 )
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.data.splits import grouping_of
 from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.models.choosing import padded
 from sparse_prefgp.models.outcomes import known_labels, labelled_for
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.randomness import generator
-
-CONDITIONAL_LOGIT, EQUAL_SHARES = "conditional_logit", "equal_shares"
-
-Rival = ConditionalLogit | EqualShares
 
 
 class ScoredSets(NamedTuple):
@@ -75,38 +71,21 @@ class ScoredSets(NamedTuple):
             for of, each in known.items()
         }
 
-    def by_rival(
-        self, rival: Rival, known: Mapping[str, Known], columns: int | None
-    ) -> dict[str, FloatArray]:
+    def by_rival(self, rival: LinearRival, known: Mapping[str, Known]) -> dict[str, FloatArray]:
         """The same of a rival."""
         found = {}
         if CHOICES in known:
             chosen = self.events.take(known[CHOICES].rows)
-            places, there = padded(chosen)
-            x = self.features[places]
-            if chosen.covariates is not None:
-                x = np.concatenate([x, _covariates(chosen)], 2)
-            with np.errstate(divide="ignore"):
-                found[CHOICES] = np.log(rival.predict_choice(rival.columns(x, chosen), there))
+            sizes = np.diff(chosen.offsets)
+            place = np.arange(sizes.max(initial=1))
+            there = place < sizes[:, None]
+            at = chosen.offsets[:-1, None] + np.where(there, place, 0)
+            utility = rival.utilities(self.features, chosen)[at]
+            found[CHOICES] = special.log_softmax(np.where(there, utility, -np.inf), 1)
         if RANKINGS in known:
             others = self.events.take(known[RANKINGS].rows)
             found[RANKINGS] = rival.log_answers(self.features, others)
         return found
-
-
-def rivals_of(
-    train: Duels, rng: np.random.Generator, people: npt.ArrayLike | None = None
-) -> dict[str, Rival]:
-    """What a model of sets is scored next to: a conditional logit on its training answers, its
-    ridge chosen by cross-validation, and equal shares.
-
-    :param train: answers about sets; without features, equal shares alone.
-    :param people: label of who gave each answer, as given: then folds leave people whole.
-    """
-    found: dict[str, Rival] = {}
-    if train.num_features or train.covariate_names:
-        found[CONDITIONAL_LOGIT] = conditional_logit(train, people=people, rng=rng)
-    return {**found, EQUAL_SHARES: EqualShares()}
 
 
 def sets_between(
@@ -178,7 +157,7 @@ def evaluate_sets(
     """
     read = read_sets(model, kind, source, items, groups=groups, **options)
     features = read.items.inputs[:, : model.duels.num_features]
-    rivals: dict[str, Rival] = {EQUAL_SHARES: EqualShares()}
+    rivals = {EQUAL_SHARES: KNOWS_NOTHING}
     if model.duels.held and holding_duels(model).duels.events.has_sets:
         rivals = rivals_of(holding_duels(model).duels, generator(rng))
     chunks = sets_between(model, read.events, features, read.items.inputs)
@@ -192,13 +171,3 @@ def evaluate_sets(
         "outside_features": there.outside_features,
         "unknown_levels": there.unknown_levels,
     }
-
-
-def _covariates(events: Events) -> FloatArray:
-    """(e, k, C) of the sides of each event, 0 where there are none."""
-    sizes = np.diff(events.offsets)
-    place = np.arange(int(sizes.max(initial=1)))
-    there = place < sizes[:, None]
-    at = events.offsets[:-1, None] + np.where(there, place, 0)
-    assert events.covariates is not None
-    return np.asarray(np.where(there[:, :, None], events.covariates[at], 0.0))

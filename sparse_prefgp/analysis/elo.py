@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, inf, log
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -30,10 +31,7 @@ _LARGEST_RATE = log(5.0)
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """What was played, in the order of the dates.
-
-    :raises ValueError: dates that do not ascend.
-    """
+    """What was played, in the order of the dates."""
 
     winner: IntArray
     """(t,) numbers of those who won; of a tie, one side."""
@@ -47,14 +45,6 @@ class Matches:
     """(t, C) what is said of the winner's side less what is of the loser's, as home of 1, -1, 0."""
     count: FloatArray | None = None
     """(t,) as how many each counts; None for one."""
-
-    def __post_init__(self) -> None:
-        if np.any(np.diff(self.date) < 0):
-            row = int(np.flatnonzero(np.diff(self.date) < 0)[0]) + 1
-            raise ValueError(
-                f"Match {row} is of {self.date[row]:g}, after one of {self.date[row - 1]:g}; sort "
-                "the matches by their dates."
-            )
 
     def __len__(self) -> int:
         return len(self.winner)
@@ -77,8 +67,6 @@ class Elo:
     """ν; 0 where there are no ties."""
     ratings: FloatArray
     """(n,) after the last match."""
-    nats: float
-    """Of a match, one date ahead, over the matches that count in learning the constants."""
 
     @classmethod
     def learned(cls, matches: Matches, num_items: int, skipped: float = SKIPPED) -> Elo:
@@ -89,10 +77,7 @@ class Elo:
         :param num_items: n, how many items there are, some of which may not have played.
         :param skipped: share of the matches, the first ones, whose forecasts do not count: while
             nobody is known K should be larger than later on.
-        :raises ValueError: no matches.
         """
-        if not len(matches):
-            raise ValueError("There are no matches that Elo's constants could be learned of.")
         ties = matches.tied is not None and bool(np.any(matches.tied))
         begin = np.r_[_BEGIN_RATE, np.zeros(matches.num_columns), [_BEGIN_TIE] * ties]
         since = int(skipped * len(matches))
@@ -109,34 +94,26 @@ class Elo:
         run = _run(matches, found.x, ties, np.zeros(num_items), since)
         end = 1 + matches.num_columns
         tie = exp(found.x[end]) if ties else 0.0
-        return cls(exp(found.x[0]), found.x[1:end], tie, run.ratings, run.loss / total)
+        return cls(exp(found.x[0]), found.x[1:end], tie, run.ratings)
 
-    def ahead(self, matches: Matches) -> tuple[FloatArray, Elo]:
+    def ahead(self, matches: Matches) -> FloatArray:
         """Forecasts of later matches, each from the results of all dates before its own.
 
         :return: (t, 3) probabilities that the first side wins, of a tie, that the second one wins,
-            where the first is `matches.winner`; and the ratings after them.
+            where the first is `matches.winner`.
         """
-        ties = [log(self.tie)] if self.tie else []
-        at = np.r_[log(self.rate), self.advantages, ties]
-        run = _run(matches, at, bool(self.tie), self.ratings)
-        moved = Elo(self.rate, self.advantages, self.tie, run.ratings, self.nats)
-        return run.probabilities, moved
+        return self._forecasts(matches, log(self.rate))
 
     def frozen(self, matches: Matches) -> FloatArray:
-        """(t, 3) forecasts from the ratings as they are; see `ahead`."""
-        d = self.ratings[matches.winner] - self.ratings[matches.loser]
-        if matches.columns is not None:
-            d = d + matches.columns @ self.advantages
-        most = np.abs(d) / 2
-        weights = np.stack(
-            [np.exp(d / 2 - most), self.tie * np.exp(-most), np.exp(-d / 2 - most)], 1
-        )
-        return np.asarray(weights / weights.sum(1, keepdims=True))
+        """The same from the ratings as they are."""
+        return self._forecasts(matches, -inf)
+
+    def _forecasts(self, matches: Matches, log_rate: float) -> FloatArray:
+        at = np.r_[log_rate, self.advantages, [log(self.tie)] if self.tie else []]
+        return _run(matches, at, bool(self.tie), self.ratings).probabilities
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
+class _Run(NamedTuple):
     ratings: FloatArray
     loss: float
     slope: FloatArray

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.alternatives import only_one, refuse_options
 from sparse_prefgp.analysis.answers import evaluate_sets
-from sparse_prefgp.analysis.baselines import COIN, Coin, rivals_of_duels
 from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
 from sparse_prefgp.analysis.dates import time_column
 from sparse_prefgp.analysis.forecasts import with_forecasts
@@ -27,8 +26,8 @@ from sparse_prefgp.analysis.items import (
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.people import person_column_in
+from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING, rivals_of
 from sparse_prefgp.analysis.scoring import (
-    Baseline,
     ScoredRows,
     asks_for_outcomes,
     learned_from,
@@ -149,12 +148,12 @@ def evaluate(
     model.allow(ahead=ahead)
     given = read(model, duels, items, _Columns(groups, blocks, grade, time))
     together.check(only_ties=given.ties == given.duels, scores=True)
-    baselines: dict[str, Baseline] = {COIN: Coin()}
+    rivals = {COIN: KNOWS_NOTHING}
     if model.duels.held:  # the duels of a stream are not kept
-        baselines = {**rivals_of_duels(holding_duels(model).duels, rng)}
+        rivals = rivals_of(holding_duels(model).duels, rng)
     outcomes = asks_for_outcomes(model, given.ties)
     more = {"grouping": given.grouping, "unseen": given.unseen}
-    found = score_events(model, baselines, given.rows, outcomes=outcomes, **more)
+    found = score_events(model, rivals, given.rows, outcomes=outcomes, **more)
     if ahead:
         assert given.later is not None
         found = with_forecasts(found, holding_duels(model), given.later())

@@ -82,7 +82,7 @@ def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
         said = {
             AHEAD: outcomes_of(model, mean, variance, labels).all_three,
             ELO: np.log(later.back(elo.frozen(later.matches))),
-            ELO_AHEAD: np.log(later.back(elo.ahead(later.matches)[0])),
+            ELO_AHEAD: np.log(later.back(elo.ahead(later.matches))),
         }
     found, after = held_out, MODEL
     for name, three in said.items():

@@ -183,6 +183,8 @@ def _group_codes(groups: npt.ArrayLike, rows: int) -> IntArray:
     labels = np.asarray(groups)
     if labels.ndim not in (1, 2) or len(labels) != rows:
         raise ValueError(f"groups has shape {labels.shape} for {rows} rows; give those of each.")
+    if labels.dtype == object and any(one is None or one != one for one in labels.flat):
+        raise ValueError("groups lacks a label; give one to each row, or leave groups out.")
     if labels.ndim == 1 or not np.issubdtype(labels.dtype, np.integer):
         labels = np.unique(labels, return_inverse=True)[1]
     found = np.sort(labels.reshape(rows, -1), 1)

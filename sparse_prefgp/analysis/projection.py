@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparse_prefgp.analysis.baselines import LinearProbit, decided
-from sparse_prefgp.analysis.conditional_logit import conditional_logit
+from sparse_prefgp.analysis.rivals import conditional_logit, decided, linear_probit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray
 
 # So many duels tell the direction, and so many items the distances.
 _DUELS, _ITEMS = 20_000, 2_000
-# Of the prior of its weights: that of all directions together need not be exact.
-_WIDTHS = (0.03, 0.1, 0.3, 1.0)
+# Widths of the prior of its weights: that of all directions together need not be exact.
+_RIDGES = tuple(width**-2 for width in (0.03, 0.1, 0.3, 1.0))
 # A direction along which items vary by less than this share of the first is rounding.
 _LEAST = 1e-9
 
@@ -81,4 +80,4 @@ def _weights(duels: Duels, rng: np.random.Generator) -> FloatArray:
         some = np.sort(rng.choice(len(sides), _DUELS, replace=False))
         sides, weights = sides[some], weights[some]
     won, lost = duels.items[sides.T]
-    return LinearProbit.fit(won - lost, weights, rng=rng, widths=_WIDTHS, folds=2).weights
+    return linear_probit(won - lost, weights, rng=rng, ridge=_RIDGES, folds=2).coefficients

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.baselines import BradleyTerry, Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import (
     CHOICES,
     DUELS,
@@ -28,6 +27,7 @@ from sparse_prefgp.analysis.metrics import (
     score_each,
 )
 from sparse_prefgp.analysis.prediction import outcomes_of
+from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Events
 from sparse_prefgp.data.splits import Grouping
@@ -37,7 +37,6 @@ from sparse_prefgp.models.outcomes import label_columns, labelled_for, places_of
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
-Baseline = LinearProbit | BradleyTerry | Coin
 Scores = dict[str, Score]
 
 CONSTANT_SHARES = "constant_shares"
@@ -122,20 +121,12 @@ class ScoredRows(NamedTuple):
         every = {DUELS: said.winner, OUTCOMES: said.all_three, GRADES: said.grades}
         return {of: every[of][rows.rows] for of, rows in known.items()}
 
-    def by_rival(
-        self, rival: Baseline, known: Mapping[str, Known], columns: int | None
-    ) -> dict[str, FloatArray]:
-        """Log probabilities of the winners.
-
-        :param columns: how many features there are, without numbers of items.
-        """
+    def by_rival(self, rival: LinearRival, known: Mapping[str, Known]) -> dict[str, FloatArray]:
+        """Log probabilities of the winners."""
         rows = known[DUELS].rows
         said = _covariates_of(self, rival.covariate_names)
-        won, lost = self.won[rows], self.lost[rows]
-        sides = (won - lost)[:, :columns]
-        if isinstance(rival, BradleyTerry):
-            sides = np.stack([won[:, -1], lost[:, -1]], 1)
-        return {DUELS: rival.predict_log_proba(sides, None if said is None else said[rows])}
+        said = None if said is None else said[rows]
+        return {DUELS: rival.log_wins(self.won[rows], self.lost[rows], said)}
 
 
 def rows_at_once(columns: int) -> int:
@@ -369,14 +360,12 @@ class Chunk(Protocol):
 
     def by_model(self, model: Any, known: Mapping[str, Known]) -> Mapping[str, FloatArray]: ...
 
-    def by_rival(
-        self, rival: Any, known: Mapping[str, Known], columns: int | None
-    ) -> Mapping[str, FloatArray]: ...
+    def by_rival(self, rival: Any, known: Mapping[str, Known]) -> Mapping[str, FloatArray]: ...
 
 
 def score_events(
     model: Predicts | None,
-    rivals: Mapping[str, Any],
+    rivals: Mapping[str, LinearRival],
     chunks: Iterable[Chunk],
     *,
     outcomes: bool = False,
@@ -395,11 +384,10 @@ def score_events(
     """
     logs: dict[str, dict[str, list[FloatArray]]] = {}
     seen: dict[str, list[Known]] = {}
-    columns = None if model is None else model.duels.num_features
     for chunk in chunks:
         known = chunk.known(model, outcomes)
         said = {} if model is None else {MODEL: chunk.by_model(model, known)}
-        said |= {name: chunk.by_rival(rival, known, columns) for name, rival in rivals.items()}
+        said |= {name: chunk.by_rival(rival, known) for name, rival in rivals.items()}
         for of, rows in known.items():
             seen.setdefault(of, []).append(rows)
             for name, values in said.items():

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 from scipy import special
 
-from sparse_prefgp.analysis.conditional_logit import ConditionalLogit
 from sparse_prefgp.analysis.items import ItemSet, feature_columns, resolve_items
 from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -119,7 +119,7 @@ class Worth(Result):
 
 
 def worth(
-    model: Predicts | ConditionalLogit,
+    model: Predicts | LinearRival,
     unit: str = "price",
     *,
     steps: Mapping[str, float] | None = None,
@@ -155,7 +155,7 @@ def worth(
         and `model.of_person` raise; a person of a conditional logit.
     """
     level = level_of_interval(level)
-    if isinstance(model, ConditionalLogit):
+    if isinstance(model, LinearRival):
         if person is not None:
             raise together.refused(
                 one_utility="a conditional logit", people=f"the person {shortened(person)}"
@@ -268,7 +268,7 @@ def _check_steps(wanted: Mapping[str, float], numeric: Sequence[str], unit: str)
             raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
 
 
-def _of_logit(logit: ConditionalLogit, unit: str, wanted: dict[str, float], level: float) -> Worth:
+def _of_logit(logit: LinearRival, unit: str, wanted: dict[str, float], level: float) -> Worth:
     """By the normal distribution of the coefficients at their maximum."""
     names = list(logit.names)
     if unit not in names:
@@ -277,6 +277,7 @@ def _of_logit(logit: ConditionalLogit, unit: str, wanted: dict[str, float], leve
             f"{', '.join(names) or 'none'}."
         )
     _check_steps(wanted, names, unit)
+    assert logit.covariance is not None
     order = [i for i, name in enumerate(names) if name != unit] + [names.index(unit)]
     changes = _Changes(
         [(names[i], None, "") for i in order],

@@ -19,12 +19,6 @@ class FITC(InducingApproximation):
     def residual_share(self) -> float:
         return 1.0
 
-    def correction(self, residual: Residual) -> tf.Tensor:
-        return tf.zeros([], residual.noise.dtype)
-
-    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        return tf.zeros([], residual.left.dtype)
-
 
 @dataclass(frozen=True)
 class HeteroscedasticVFE(InducingApproximation):
@@ -36,10 +30,6 @@ class HeteroscedasticVFE(InducingApproximation):
     @property
     def residual_share(self) -> float:
         return 1.0
-
-    @property
-    def penalises_residual(self) -> bool:
-        return True
 
     def correction(self, residual: Residual) -> tf.Tensor:
         k = residual.diagonal

@@ -127,7 +127,11 @@ class SummedApproximation(Approximation):
 
 @dataclass(frozen=True)
 class InducingApproximation(SummedApproximation):
-    """What the rows share: K_uu = L L', whitened features, k~."""
+    """What the rows share: K_uu = L L', whitened features, k~. To be derived from.
+
+    A row of one's own says `residual_share`, the share of k~ that joins the noise, `correction`, or
+    both, and with `register` it has a name; `is_bound` only where that is proved.
+    """
 
     over: str | None = field(default=None, kw_only=True, repr=False)
     """One of "items" or "duels" to force the form of the algebra; None takes the cheaper one."""
@@ -145,17 +149,29 @@ class InducingApproximation(SummedApproximation):
         return True
 
     @property
+    def penalises_residual(self) -> bool:
+        return type(self).correction is not InducingApproximation.correction
+
+    @property
     def bounds_by_expectation(self) -> bool:
         """Whether the correction is what taking k~ into the expectations gives a Gaussian v."""
         return False
 
-    @abstractmethod
     def correction(self, residual: Residual) -> tf.Tensor:
-        """What is added to log Z, a scalar."""
+        """What is added to log Z, a scalar; nothing by default."""
+        return tf.zeros([], residual.noise.dtype)
 
-    @abstractmethod
     def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        """What is added to log Z where answers are about sets, a scalar."""
+        """What is added to log Z where answers are about sets, a scalar.
+
+        :raises ValueError: something is for duels, and for sets nobody said what.
+        """
+        if self.penalises_residual:
+            raise ValueError(
+                f"{self.name} does not say what it adds where answers are about sets; write its "
+                "correction_of_sets, or give duels."
+            )
+        return tf.zeros([], residual.left.dtype)
 
     def correction_of_people(self, left: LeftOfPeople) -> tf.Tensor:
         """What is added to log Z where people have tastes, a scalar.

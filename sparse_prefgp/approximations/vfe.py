@@ -49,10 +49,6 @@ class VFE(InducingApproximation):
     def bounds_by_expectation(self) -> bool:
         return True
 
-    @property
-    def penalises_residual(self) -> bool:
-        return True
-
     def correction(self, residual: Residual) -> tf.Tensor:
         return -0.5 * tf.reduce_sum(residual.counts * residual.diagonal / residual.noise)
 
@@ -86,10 +82,6 @@ class TightVFE(InducingApproximation):
     @property
     def summed_over_duels(self) -> bool:
         return self.residual in ("diagonal", "block")
-
-    @property
-    def penalises_residual(self) -> bool:
-        return True
 
     def correction(self, residual: Residual) -> tf.Tensor:
         return RESIDUAL_BOUNDS[self.residual](residual)

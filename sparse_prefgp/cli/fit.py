@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
-from sparse_prefgp.cli.shared_options import Shared
+from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
@@ -17,7 +17,7 @@ EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Folder:
+class Folder(OwnClasses):
     """What a fit is written to, and what is kept of one that is killed."""
 
     out: Path = option()

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, import_tensorflow
 from sparse_prefgp.cli.output_options import check_file
-from sparse_prefgp.cli.shared_options import Shared
+from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.support.options import names, option, part_of, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -94,7 +94,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
+class TableOptions(OwnClasses):
     """Where the table is written to, and what is kept of a comparison that is killed."""
 
     out: Path | None = option(default=None)

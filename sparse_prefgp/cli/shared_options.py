@@ -10,13 +10,34 @@ from typing import Any
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import Panel, option, same_as
+from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow.fit_sources import Sources
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFolder:
+class OwnClasses:
+    """What a command imports before anything else."""
+
+    modules: Sequence[str] = option(
+        default=(),
+        kind=list[str],
+        parse=tuple,
+        flag="--import",
+        metavar="MODULE",
+        panel=Panel.MODEL,
+    )
+    """Import this Python module first, which registers kernels or approximations of your own; from
+    this folder, or an installed one. May be given again.
+    """
+
+    def __post_init__(self) -> None:
+        OwnModules(tuple(self.modules), (str(Path.cwd()),)).load()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFolder(OwnClasses):
     """What a command of a fitted model begins with."""
 
     model: Path = option(metavar="")

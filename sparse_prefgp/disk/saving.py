@@ -34,23 +34,23 @@ from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
-from sparse_prefgp.models.codec import Decoder, UnknownClass, variances_of_leans
+from sparse_prefgp.models.codec import PARAMETERS, Decoder, decoded
 from sparse_prefgp.models.describing import (
-    APPROXIMATIONS,
-    ENGINES,
     GROUPS,
     STREAMED,
     events_of_arrays,
     given_blocks,
     value_of,
 )
-from sparse_prefgp.models.outcomes import BOX, GroupRatios
+from sparse_prefgp.models.outcomes import BOX
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
+from sparse_prefgp.models.registry import UnknownClass
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
 from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.machine import NotEnoughMemory
+from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 
 # Of how many items next to inducing inputs a model knew the effects when files did not say it.
 _EFFECTS_BEFORE = 1000
@@ -69,8 +69,8 @@ def save(model: Saves, path: str | os.PathLike[str]) -> None:
     :param model: a `PreferenceGP`, or a `StreamedGP`, of which the posterior is kept, and what is
         known of the items, but neither duels nor sites.
     :param path: a new or empty folder, or one that holds a saved model.
-    :raises ValueError: a folder with other things in it; a kernel class that `register_kernel`
-        does not know; an approximation or engine of your own; item ids that are neither text nor
+    :raises ValueError: a folder with other things in it; a class that was not given to
+        `register`; item ids that are neither text nor
         numbers; sites that are not finite.
     """
     check_kind("model", model, Saves, "a PreferenceGP")
@@ -95,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
 
     :param path: the folder of the model, or the output folder of a fit.
     :raises ValueError: no such folder; a folder that holds no model, one that is damaged or was
-        edited, or one of a newer or much older format; a kernel class that is not registered;
+        edited, or one of a newer or much older format; a class that is not registered;
         another `gpflow.default_float`.
     """
     folder, description, arrays = read_model(path)
@@ -132,17 +132,17 @@ def _check_whole(model: PreferenceGP | StreamedGP, arrays: Arrays) -> None:
 def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     """The model that `described` has described."""
     decoder = Decoder(description["parameters"], arrays)
-    function, inducing = description["mean_function"], description["inducing_inputs"]
-    data = description["duels"]
+    inducing, data = description["inducing_inputs"], description["duels"]
     ids, transform = data["item_ids"], data["transform"]
     if ids is not None:
         ids = _from_bytes(arrays[ids])
     named, of_people = data.get("item_rows"), data.get("people_features")
-    decoded = decoder.module(description["kernel"])
+    parts = decoded(description, decoder)
+    kernel = parts["kernel"]
     item = arrays.get("item")
     # Before effects were of items, each row had one of its own.
-    of_rows = "effects_of" not in data and bool(item_effects(decoded))
-    know_effects(decoded, data.get("effects_known", _EFFECTS_BEFORE))
+    of_rows = "effects_of" not in data and bool(item_effects(kernel))
+    know_effects(kernel, data.get("effects_known", _EFFECTS_BEFORE))
     events, lean_by = events_of_arrays(data, arrays), description.get("lean_by", ())
     covariate = description.get("lean_by_group")
     if covariate is not None:  # before, groups leaned
@@ -161,21 +161,13 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     )
     points = None
     if inducing is not None:
-        points = points_of(decoded, decoder.parameter(inducing), duels.num_features)
-    noise = decoder.parameter(description["noise_variance"])
-    margin, ratio, scale, share = (
-        None if description.get(name) is None else decoder.parameter(description[name])
-        for name in ("margin", "noise_ratio", "cut_scale", "tie_share")
-    )
-    steps = tuple(decoder.parameter(number) for number in description.get("cut_steps", ()))
-    kernel, own = decoded, description.get("taste")
-    taste = None if own is None else decoder.module(own)
+        points = points_of(kernel, decoder.parameter(inducing), duels.num_features)
     entry = description["engine"]
     if entry["type"] == "PartitionedEP":  # before, in memory too, with the steps of ParallelEP
         kept = {k: x for k, x in entry["fields"].items() if k not in ("parts", "local_sweeps")}
         entry = {"type": "ParallelEP", "fields": kept}
-    engine = value_of(entry, ENGINES)
-    mean_function = None if function is None else decoder.module(function)
+    engine = value_of(ENGINE, entry)
+    has = {name: parts[name] is not None for name in PARAMETERS}
 
     def build(approximation: Approximation) -> PreferenceGP:
         with warnings.catch_warnings():  # whoever saved the model has been warned of its kernel
@@ -186,31 +178,21 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
                 approximation=approximation,
                 inducing_variable=points,
                 engine=engine,
-                mean_function=mean_function,
-                margin=None if margin is None else 1.0,  # both are those that were saved, below
-                noise_by_group=ratio is not None,
-                cuts_by_group=scale is not None,
+                mean_function=parts["mean_function"],
+                margin=1.0 if has["margin"] else None,  # all are those that were saved, below
+                noise_by_group=has["noise_ratio"],
+                cuts_by_group=has["cut_scale"],
                 tie_model=description.get("tie_model", BOX),
                 lean_by=lean_by,
-                taste=taste,
+                taste=parts["taste"],
             )
 
     model = build(_approximation(description["approximation"], arrays))
     if "blocks" in arrays and not np.array_equal(given_blocks(model), arrays["blocks"]):
         # Another version of k-means finds others; the sites belong to those that were saved.
         model = build(PITC(arrays["blocks"]))
-    model.noise_variance, model.margin, model.cut_steps = noise, margin, steps
-    model.tie_share = share
-    # Models of before are about the origin.
-    centre = description.get("centre")
-    model.centre = None if centre is None else np.array(centre)
-    model.lean_variances = variances_of_leans(description, decoder)
-    for name in ("covariate_variance", "people_variance"):
-        if description.get(name) is not None:
-            setattr(model, name, decoder.parameter(description[name]))
-    # A file names the prior, and the class what it is the density of.
-    model.noise_ratio = None if ratio is None else GroupRatios.like(ratio)
-    model.cut_scale = None if scale is None else GroupRatios.like(scale)
+    for name in ("centre", "cut_steps", "lean_variances", *filter(has.get, PARAMETERS)):
+        setattr(model, name, parts[name])
     inference = dict(description["inference"])
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
@@ -236,5 +218,5 @@ def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:
     if isinstance(fields.get("blocks"), list):
         labels = [fields["blocks"][number] for number in arrays["blocks"]]
         entry = {**entry, "fields": {**fields, "blocks": labels}}
-    approximation: Approximation = value_of(entry, APPROXIMATIONS)
+    approximation: Approximation = value_of(APPROXIMATION, entry)
     return approximation

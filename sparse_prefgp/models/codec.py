@@ -8,48 +8,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.covariances import (
-    ItemEffect,
-    ItemInTime,
-    ItemTimes,
-    PairEffect,
-    Projected,
-    SameLevel,
-    markov,
-)
+from sparse_prefgp.covariances import markov
+from sparse_prefgp.models.outcomes import GroupRatios
+from sparse_prefgp.models.registry import class_of, named
 from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.registry import IN_TIME, KERNEL, MEAN_FUNCTION
 
 Json = dict[str, Any]
-Class = TypeVar("Class", bound=type)
 
 
-def _classes(module: Any, base: type) -> dict[str, type]:
-    found = {name: value for name, value in vars(module).items() if inspect.isclass(value)}
-    return {
-        name: value
-        for name, value in found.items()
-        if issubclass(value, base) and not inspect.isabstract(value)
-    }
-
-
-_OWN: dict[str, type] = {
-    "ItemEffect": ItemEffect,
-    "ItemInTime": ItemInTime,
-    "ItemTimes": ItemTimes,
-    "PairEffect": PairEffect,
-    "Projected": Projected,
-    "SameLevel": SameLevel,
-}
-_KERNELS = {**_classes(gpflow.kernels, gpflow.kernels.Kernel), **_OWN}
-_IN_TIME = _classes(markov, markov.MarkovKernel)
-_FUNCTIONS = _classes(gpflow.functions, gpflow.functions.MeanFunction)
 # Arguments that GPflow's own functions keep under other names.
 _KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("Additive", "first_part"): lambda f: f.add_1,
@@ -62,45 +36,6 @@ _KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
 }
 # What the class lists of TensorFlow Probability know besides numbers and each other.
 _NOT_ARGUMENTS = ("name", "validate_args", "allow_nan_stats", "dtype", "parameters", "self")
-
-
-def register_kernel(kernel: Class) -> Class:
-    """Let `save` and `load` know a kernel class of your own, or a class of mean functions.
-
-    Also usable as a decorator.
-
-    The class must keep what its constructor takes in attributes of the same names; parameters it
-    makes beyond these are saved too. Register it before `save` and, in another process, before
-    `load`.
-
-    :param kernel: a subclass of `gpflow.kernels.Kernel` or of `gpflow.functions.MeanFunction`.
-    :return: the class itself.
-    :raises ValueError: neither of these, or another class of that name is known already.
-    """
-    bases = (gpflow.kernels.Kernel, gpflow.functions.MeanFunction)
-    if not (inspect.isclass(kernel) and issubclass(kernel, bases)):
-        raise ValueError(
-            "register_kernel takes a class of kernels, a subclass of gpflow.kernels.Kernel (or of "
-            f"gpflow.functions.MeanFunction), not {kernel!r}."
-        )
-    name = kernel.__name__
-    registry = _KERNELS if issubclass(kernel, gpflow.kernels.Kernel) else _FUNCTIONS
-    known = registry.get(name)
-    # Running a notebook cell again makes a new class of the same name in the same place.
-    same_place = known is not None and (known.__module__, known.__qualname__) == (
-        kernel.__module__,
-        kernel.__qualname__,
-    )
-    if known is not None and not same_place:
-        raise ValueError(
-            f"A class named {name} is known already, from {known.__module__}; rename yours."
-        )
-    registry[name] = kernel
-    return kernel
-
-
-class UnknownClass(ValueError):
-    """A saved model names a class of kernels or mean functions that is not registered here."""
 
 
 class Encoder:
@@ -122,19 +57,11 @@ class Encoder:
         :raises ValueError: a class that is not known, or something in it that cannot be written.
         """
         kind = type(value)
-        in_time = isinstance(value, markov.MarkovKernel)
-        known = _KERNELS if isinstance(value, gpflow.kernels.Kernel) else _FUNCTIONS
-        known = _IN_TIME if in_time else known
-        if known.get(kind.__name__) is not kind:
-            raise ValueError(
-                f"{role} has the class {kind.__name__}, which a saved model cannot name; call "
-                f"spg.register_kernel({kind.__name__}) first."
-            )
-        result: Json = {"type": kind.__name__, "arguments": {}, "parameters": {}}
+        result: Json = {**named(value, role), "arguments": {}, "parameters": {}}
         where = f"{role} ({kind.__name__})"
         for name, argument in _constructor(kind).items():
             elsewhere = _KEPT_ELSEWHERE.get((kind.__name__, name))
-            if known is _FUNCTIONS and elsewhere is not None:
+            if elsewhere is not None and isinstance(value, gpflow.functions.MeanFunction):
                 result["arguments"][name] = self._argument(
                     elsewhere(value), f"{where}, argument {name!r}", role
                 )
@@ -151,7 +78,7 @@ class Encoder:
             )
         if isinstance(value, gpflow.kernels.Kernel):
             result["active_dims"] = _encode_dims(value.active_dims)
-        if in_time:
+        if isinstance(value, markov.MarkovKernel):
             result["in_time"] = True
         for name, attribute in vars(value).items():
             if isinstance(attribute, gpflow.Parameter):
@@ -211,16 +138,9 @@ class Decoder:
 
     def module(self, entry: Json) -> Any:
         """:raises UnknownClass: one that this process does not know."""
-        kernel = "active_dims" in entry
-        known = _KERNELS if kernel else _FUNCTIONS
-        kind = (_IN_TIME if entry.get("in_time") else known).get(entry["type"])
-        if kind is None:
-            raise UnknownClass(
-                f"The model has a {'kernel' if kernel else 'mean function'} of the class "
-                f"{entry['type']}, which is not known here; "
-                "import that class and call spg.register_kernel with it before loading."
-            )
-        result = kind(**{name: self._value(a) for name, a in entry["arguments"].items()})
+        kind = KERNEL if "active_dims" in entry else MEAN_FUNCTION
+        made = class_of(IN_TIME if entry.get("in_time") else kind, entry)
+        result = made(**{name: self._value(a) for name, a in entry["arguments"].items()})
         for name, number in entry["parameters"].items():
             setattr(result, name, self.parameter(number))
         if "active_dims" in entry:
@@ -383,10 +303,57 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))
 
 
-def variances_of_leans(
-    description: Mapping[str, Any], decoder: Decoder
-) -> tuple[gpflow.Parameter, ...]:
-    """Of a saved model, of whichever format: before, there was one lean at most."""
+# What a model is made of by the names of its attributes, and what messages call it.
+_MODULES = {
+    "kernel": "The kernel",
+    "mean_function": "The mean function",
+    "taste": "The kernel of tastes",
+}
+PARAMETERS = {
+    "noise_variance": "the noise variance",
+    "margin": "the margin",
+    "noise_ratio": "the noise ratios",
+    "cut_scale": "the scales of the cuts",
+    "tie_share": "the share of ties",
+    "covariate_variance": "the variances of coefficients",
+    "people_variance": "the variance of coefficients",
+}
+_SEVERAL = {"cut_steps": "a step of the cuts", "lean_variances": "the variance of the leans"}
+_NEEDED = ("kernel", "noise_variance")
+# A file names the prior, and the class what it is the density of.
+_OF_GROUPS = ("noise_ratio", "cut_scale")
+
+
+def encoded(model: Any, encoder: Encoder) -> Json:
+    """What a model is made of, but for inducing inputs; None where it has none of something.
+
+    :raises ValueError: what `Encoder.module` raises.
+    """
+    found: Json = {"centre": None if model.centre is None else model.centre.tolist()}
+    for written, parts in ((encoder.module, _MODULES), (encoder.parameter, PARAMETERS)):
+        for name, what in parts.items():
+            if hasattr(model, name):
+                value = getattr(model, name)
+                found[name] = None if value is None else written(value, what)
+    for name, what in _SEVERAL.items():
+        found[name] = [encoder.parameter(value, what) for value in getattr(model, name)]
+    return found
+
+
+def decoded(description: Mapping[str, Any], decoder: Decoder) -> Json:
+    """The inverse of `encoded`, of files of whichever format: before, there was one lean at most,
+    and linear terms were about the origin."""
+    found: Json = {}
+    for read, names in ((decoder.module, _MODULES), (decoder.parameter, PARAMETERS)):
+        for name in names:
+            entry = description[name] if name in _NEEDED else description.get(name)
+            found[name] = None if entry is None else read(entry)
+    for name in _OF_GROUPS:
+        found[name] = None if found[name] is None else GroupRatios.like(found[name])
     before = description.get("lean_variance")
-    numbers = description.get("lean_variances", () if before is None else (before,))
-    return tuple(decoder.parameter(number) for number in numbers)
+    leans = description.get("lean_variances", () if before is None else (before,))
+    found["lean_variances"] = tuple(map(decoder.parameter, leans))
+    found["cut_steps"] = tuple(map(decoder.parameter, description.get("cut_steps", ())))
+    centre = description.get("centre")
+    found["centre"] = None if centre is None else np.array(centre)
+    return found

@@ -5,21 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Hashable, Mapping
-from inspect import isabstract
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp import approximations, engines
 from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
-from sparse_prefgp.models.codec import Decoder, Encoder
+from sparse_prefgp.models.codec import Decoder, Encoder, encoded
 from sparse_prefgp.models.protocols import KnownDuels
+from sparse_prefgp.models.registry import class_of, named
 from sparse_prefgp.support.versions import versions
 
 if TYPE_CHECKING:
@@ -32,22 +30,6 @@ STREAMED = "streamed"
 GROUPS = "group"
 
 
-def _by_name(room: ModuleType, method: str) -> dict[str, type]:
-    """The values of a room that a model can be made of, as a file names them."""
-    return {
-        name: kind
-        for name, kind in vars(room).items()
-        if isinstance(kind, type)
-        and hasattr(kind, method)
-        and dataclasses.is_dataclass(kind)
-        and not isabstract(kind)
-    }
-
-
-ENGINES = _by_name(engines, "run")
-APPROXIMATIONS = _by_name(approximations, "prior")
-
-
 def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and the arrays.
 
@@ -55,31 +37,10 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     """
     inference = model.infer()
     encoder = Encoder()
-    kernel = encoder.module(model.kernel, "The kernel")
-    function = None
-    if model.mean_function is not None:
-        function = encoder.module(model.mean_function, "The mean function")
-    noise = encoder.parameter(model.noise_variance, "the noise variance")
-    margin, ratio, scale, share = (
-        None if value is None else encoder.parameter(value, where)
-        for value, where in (
-            (model.margin, "the margin"),
-            (model.noise_ratio, "the noise ratios"),
-            (model.cut_scale, "the scales of the cuts"),
-            (model.tie_share, "the share of ties"),
-        )
-    )
-    leans = [encoder.parameter(x, "the variance of the leans") for x in model.lean_variances]
-    covariate, by_features = None, None
-    if model.covariate_variance is not None:
-        covariate = encoder.parameter(model.covariate_variance, "the variances of coefficients")
-    if model.people_variance is not None:
-        by_features = encoder.parameter(model.people_variance, "the variance of coefficients")
-    steps = [encoder.parameter(x, "a step of the cuts") for x in model.cut_steps]
+    parts = encoded(model, encoder)
     inducing = None
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
-    taste = None if model.taste is None else encoder.module(model.taste, "The kernel of tastes")
     duels, (nu, tau) = model.duels, model.sites()
     arrays = {
         **encoder.arrays,
@@ -100,22 +61,10 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         whole["approximation"]["fields"]["blocks"] = list(model.approximation.labels)
     description = {
         **whole,
-        "kernel": kernel,
-        "taste": taste,
-        "mean_function": function,
-        "noise_variance": noise,
-        "margin": margin,
-        "cut_steps": steps,
-        "noise_ratio": ratio,
-        "cut_scale": scale,
+        **parts,
         "tie_model": model.tie_model,
-        "tie_share": share,
-        "covariate_variance": covariate,
-        "lean_variances": leans,
         "lean_by": model.leaning.pairs,
-        "people_variance": by_features,
         "inducing_inputs": inducing,
-        "centre": None if model.centre is None else model.centre.tolist(),
         "parameters": encoder.parameters,
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
@@ -153,8 +102,8 @@ def described_as_any(model: DuelGP[Any, Any], result: InferenceResult) -> dict[s
     return {
         "versions": versions(),
         "float": gpflow.default_float().__name__,
-        "approximation": named_value(model.approximation, APPROXIMATIONS, "The approximation"),
-        "engine": named_value(model.engine, ENGINES, "The engine"),
+        "approximation": named_value(model.approximation, "The approximation"),
+        "engine": named_value(model.engine, "The engine"),
         "inference": {**dataclasses.asdict(result), "status": result.status.name},
     }
 
@@ -219,19 +168,16 @@ def as_bytes(plain: Any) -> np.ndarray:
     return np.frombuffer(json.dumps(plain).encode("utf-8"), dtype=np.uint8)
 
 
-def named_value(value: Any, known: dict[str, type], role: str) -> dict[str, Any]:
-    """A frozen value of ours as its class and its fields."""
-    name = type(value).__name__
-    if known.get(name) is not type(value):
-        raise ValueError(
-            f"{role} has the class {name}, which a saved model cannot name; use one of "
-            f"{', '.join(known)}."
-        )
+def named_value(value: Any, role: str) -> dict[str, Any]:
+    """A frozen value as its class and its fields.
+
+    :raises ValueError: what `registry.named` raises.
+    """
     fields = {}
-    for entry in dataclasses.fields(known[name]):
+    for entry in dataclasses.fields(value):
         field = getattr(value, entry.name)
         fields[entry.name] = field.item() if isinstance(field, np.generic) else field
-    return {"type": name, "fields": fields}
+    return {**named(value, role), "fields": fields}
 
 
 def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
@@ -330,10 +276,13 @@ def given_blocks(model: PreferenceGP) -> np.ndarray:
     return graph.of_duels(graph.blocks)
 
 
-def value_of(entry: dict[str, Any], known: dict[str, type]) -> Any:
-    """What `named_value` has described."""
-    kind, fields = known[entry["type"]], entry["fields"]
-    for one in dataclasses.fields(kind):
+def value_of(kind: str, entry: dict[str, Any]) -> Any:
+    """What `named_value` has described.
+
+    :raises UnknownClass: what `registry.class_of` raises.
+    """
+    made, fields = class_of(kind, entry), entry["fields"]
+    for one in dataclasses.fields(made):
         if one.type == "bool" and not isinstance(fields.get(one.name, False), bool):
             raise ValueError(f"{one.name} of {entry['type']} is {fields[one.name]!r}")
-    return kind(**fields)
+    return made(**fields)

@@ -172,6 +172,7 @@ def evidence(
     history: OptimisationReport | Sequence[float],
     num_duels: float | None = None,
     *,
+    unit: str = "duel",
     ax: Axes | None = None,
 ) -> Axes:
     """Log evidence over the iterations of the optimiser.
@@ -179,6 +180,7 @@ def evidence(
     :param history: what `optimise` returned, or the log evidence in nats after each iteration. A
         report also gives the start (iteration 0) and the end, from a tight run of inference.
     :param num_duels: to divide by, counts and weights included: then the axis is in nats per duel.
+    :param unit: what one of them is.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: no value at all, or a number of duels that is not positive.
     """
@@ -211,11 +213,12 @@ def evidence(
     ax.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.set_xlabel("iteration of the optimiser")
-    unit = "nats"
+    nats = "nats"
     if num_duels is not None:
         whole = float(num_duels).is_integer()
-        unit += f" per duel, {num_duels:,.0f} duels" if whole else " per unit of weight"
-    ax.set_ylabel(f"log evidence ({unit})")
+        many = f" per {unit}, {num_duels:,.0f} {unit}s"
+        nats += many if whole else " per unit of weight"
+    ax.set_ylabel(f"log evidence ({nats})")
     return ax
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sparse_prefgp.tell.tables import Cell, Table, typeset
 
@@ -36,10 +36,11 @@ _LATEX |= {
 
 def as_markdown(table: Table) -> str:
     """Title, caption and table; parts have a row of their own."""
-    heads = [heading.replace("|", "\\|") for heading in table.headings or [" "] * len(table.shown)]
-    title = f"**{table.title}.**" if table.caption else f"**{table.title}**"
+    heads = [*map(_markdown_text, table.headings or [" "] * len(table.shown))]
+    title = f"**{_markdown_text(table.title)}{'.' * bool(table.caption)}**" if table.title else ""
+    above = f"{title} {_markdown_text(table.caption)}".strip()
     marks = "|".join("---" if column.left else "---:" for column in table.shown)
-    lines = [f"{title} {table.caption}".rstrip(), "", f"| {' | '.join(heads)} |", f"|{marks}|"]
+    lines = [*([above, ""] if above else []), f"| {' | '.join(heads)} |", f"|{marks}|"]
     for heading, rows in table.blocks:
         if heading:
             lines.append(f"| *{_markdown_text(heading)}* |{' |' * (len(heads) - 1)}")
@@ -84,22 +85,26 @@ def as_latex(table: Table, comment: str = "") -> str:
     lines += [
         r"\begin{table}",
         r"\centering",
-        f"\\caption{{{caption}}}",
+        *([f"\\caption{{{caption}}}"] if caption else []),
         f"\\label{{tab:{table.name.replace('_', '-')}}}",
         f"\\begin{{tabular}}{{{''.join('l' if c.left else 'r' for c in table.shown)}}}",
         r"\toprule",
     ]
     if table.headings:
-        lines.append(" & ".join(map(latex_text, table.headings)) + r" \\")
+        lines.append(_latex_row(map(latex_text, table.headings)))
     for i, (heading, rows) in enumerate(table.blocks):
         lines += [r"\midrule"] if i or table.headings else []
         if heading:
             lines.append(f"\\multicolumn{{{width}}}{{l}}{{\\emph{{{latex_text(heading)}}}}} \\\\")
         for cells in table.cells(rows):
-            texts = _texts(table, cells, latex_text, _latex_number)
-            lines.append(" & ".join(texts) + r" \\")
+            lines.append(_latex_row(_texts(table, cells, latex_text, _latex_number)))
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
+
+
+def _latex_row(texts: Iterable[str]) -> str:
+    row = " & ".join(texts) + r" \\"
+    return "{}" + row if row[0] in "[*" else row  # else the end of the row before takes it
 
 
 def _latex_number(cell: Cell) -> str:

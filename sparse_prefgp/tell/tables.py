@@ -136,7 +136,9 @@ class Table:
 
     @property
     def shown(self) -> list[Column]:
-        """Columns of which some row has something."""
+        """Columns of which some row has something; all where there are no rows."""
+        if self.is_empty:
+            return list(self.columns)
         return [c for c in self.columns if any(c.key in r for _, rows in self.blocks for r in rows)]
 
     @property

@@ -56,7 +56,8 @@ class _OnTerminal:
 
         table = self.table
         headed = bool(table.headings)
-        drawn = RichTable(title=table.title, title_justify="left", show_header=headed)
+        title = Text(table.title) if table.title else None
+        drawn = RichTable(title=title, title_justify="left", show_header=headed)
         if headed:
             drawn.box, drawn.pad_edge = box.SIMPLE_HEAD, False
             drawn.padding = (0, 1 if table.close else 2, 0, 0)

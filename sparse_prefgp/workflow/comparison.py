@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.metrics import (
     CalibrationBin,
     abstention_curve,
@@ -543,7 +542,7 @@ class _Run:
                 self._total -= given_up * (folds - k - 1)
 
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
-        from sparse_prefgp.analysis.conditional_logit import conditional_logit
+        from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
 
         rng = np.random.default_rng(self._settings.seed)
         test = self._plan.events.take(fold.test)
@@ -551,10 +550,9 @@ class _Run:
             rival = conditional_logit(train, rng=rng)
             self._probit.append(rival.log_answers(train.items, test))
             return
-        probit = LinearProbit.of(train, rng)
-        won, lost = test.pairs.T
-        x = train.items[won] - train.items[lost]
-        self._probit.append(probit.predict_log_proba(x, test.covariate_differences))
+        probit = linear_probit(train, rng=rng)
+        won, lost = train.items[test.pairs.T]
+        self._probit.append(probit.log_wins(won, lost, test.covariate_differences))
 
     def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
         """Fit a candidate on a fold, unless that has been done."""

@@ -296,10 +296,12 @@ class Holdout(Training):
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to."""
+        from sparse_prefgp.analysis.rivals import rivals_of
+
         people = None
         if self.train.events.has_sets and PERSON in self.table.context.columns:
             people = self.table.context[PERSON].to_numpy()[self.split.train_rows]
-        return _rivals(self.train, rng, people)
+        return rivals_of(self.train, rng, people)
 
     def test_rows(self, model: PreferenceGP) -> Iterator[Chunk]:
         """The test duels as the model takes them, ties too; or answers about sets."""
@@ -475,7 +477,9 @@ class StreamHoldout:
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to, fitted to at most 50,000 training rows."""
-        return _rivals(self.train.sample(_SAMPLE, rng), rng)
+        from sparse_prefgp.analysis.rivals import rivals_of
+
+        return rivals_of(self.train.sample(_SAMPLE, rng), rng)
 
     def test_rows(self, model: StreamedGP) -> Iterator[Chunk]:
         """The test duels as the model takes them, ties too; or answers about sets."""
@@ -610,15 +614,6 @@ def predict_held_out(
         scored = with_forecasts(scored, model, test)
     events = holdout.table.events.take(holdout.split.test_rows)
     return replace(scored, parts=_people_parts(events, model))
-
-
-def _rivals(train: Duels, rng: np.random.Generator, people: Any = None) -> dict[str, Any]:
-    from sparse_prefgp.analysis.answers import rivals_of
-    from sparse_prefgp.analysis.baselines import rivals_of_duels
-
-    if train.events.has_sets:
-        return {**rivals_of(train, rng, people)}
-    return {**rivals_of_duels(train, rng)}
 
 
 def _nobody_new(events: Events, model: PreferenceGP) -> Codes:

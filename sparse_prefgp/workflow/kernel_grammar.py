@@ -3,7 +3,7 @@
     sum      product + product + …
     product  factor * factor * …
     factor   (sum), a kernel, a column, or "a column" in quotes
-    kernel   linear, se, matern32, matern52, item, pair, additive-se, …
+    kernel   linear, se, matern32, matern52, item, pair, additive-se, …, or a registered one
              kernel(column, column), iso(kernel),
              projected(kernel, directions), projected(kernel, directions, leading),
              item-in-time(in time), item-in-time(in time, slices)
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from sparse_prefgp.data.slices import AUTO, SLICES
+from sparse_prefgp.support.registry import KERNEL, own, spelt
 from sparse_prefgp.support.words import spelt_like
 
 # By name, the class of GPflow.
@@ -256,12 +257,13 @@ class _Reader:
             return terms[0] if len(terms) == 1 else Sum(terms)
         if token.kind == "mark":
             self._refuse(token.place, f"a kernel is missing before {token.text!r}")
-        name, bracket = token.text.lower(), self._peek()
+        name, bracket, known = spelt(KERNEL, token.text), self._peek(), own(KERNEL)
         if bracket is None or bracket.text != "(" or bracket.kind != "mark":
             if name in _WITH_BRACKETS:
                 example = _EXAMPLES[name]
                 self._refuse(token.place, f"{name} needs a kernel in brackets, as {example}")
-            return Plain(name) if name in KERNEL_NAMES else ColumnTerm(token.text)
+            is_kernel = name in KERNEL_NAMES or name in known
+            return Plain(name) if is_kernel else ColumnTerm(token.text)
         self._next += 1
         if name == IN_TIME:
             return self._in_time(bracket)
@@ -282,7 +284,7 @@ class _Reader:
             return Plain(inner.name, inner.columns, name == "iso", number, leading)
         if name in KERNEL_NAMES and name not in OF_COLUMNS:
             self._refuse(token.place, f"{name} takes no columns; {', '.join(OF_COLUMNS)} do")
-        if name not in KERNEL_NAMES:
+        if name not in KERNEL_NAMES and name not in known:
             _unknown(token.text, self._text)
         return Plain(name, self._columns(bracket))
 
@@ -420,9 +422,10 @@ def _check(term: Term, text: str, top: bool = True, of_item: bool = False) -> No
 
 def _unknown(name: str, text: str) -> NoReturn:
     where = "" if name == text.strip() else f" in {text!r}"
+    known = (*KERNEL_NAMES, *own(KERNEL))
     raise ValueError(
-        f"The kernel {name!r}{where} is unknown; {nearest(name.lower(), KERNEL_NAMES)}"
-        f"choose from {', '.join(KERNEL_NAMES)}, or a sum such as linear+matern52; columns stand "
+        f"The kernel {name!r}{where} is unknown; {nearest(name.lower(), known)}"
+        f"choose from {', '.join(known)}, or a sum such as linear+matern52; columns stand "
         "in brackets, as linear(price), or in a product with item."
     )
 
@@ -430,6 +433,6 @@ def _unknown(name: str, text: str) -> NoReturn:
 def _written(column: str) -> str:
     """A column as it can be read again."""
     plain = column and not re.search(r"[\s()+*,/\"']", column)
-    if plain and column.lower() not in (*KERNEL_NAMES, *_WITH_BRACKETS):
+    if plain and spelt(KERNEL, column) not in (*KERNEL_NAMES, *_WITH_BRACKETS, *own(KERNEL)):
         return column
     return f"'{column}'" if '"' in column else f'"{column}"'

@@ -5,6 +5,7 @@ Names are checked without TensorFlow; only `build` loads it.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.registry import KERNEL, own
 from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE,
     ITEM,
@@ -358,6 +360,8 @@ class _Maker:
         if term.name == "linear":
             each = np.full(size, 1.0 / size) if size <= OWN_VARIANCES else 1.0 / size
             return _limited(gpflow.kernels.Linear(variance=each, active_dims=seen))
+        if term.name not in STATIONARY_KERNELS:
+            return _registered(own(KERNEL)[term.name], size, seen)
         make = getattr(gpflow.kernels, STATIONARY_KERNELS[term.name])
         if term.directions:
             return self._projected(term, make, seen)
@@ -484,6 +488,13 @@ def _no_column(name: str, known: Sequence[str]) -> str:
         f"The kernel names the column {name!r}, which is not a feature; {nearest(name, known)}"
         f"choose from {', '.join(known)}."
     )
+
+
+def _registered(make: Any, size: int, seen: Sequence[int] | None) -> Kernel:
+    """One's own kernel of so many features, which starts as stationary ones do."""
+    takes = inspect.signature(make).parameters
+    scales = {"lengthscales": np.full(size, math.sqrt(size))} if "lengthscales" in takes else {}
+    return _limited(make(**scales, active_dims=seen))
 
 
 def _limited(kernel: Kernel) -> Kernel:

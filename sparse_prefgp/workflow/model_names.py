@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice, check_number
+from sparse_prefgp.support.registry import APPROXIMATION, own, spelt
 from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE_KERNELS,
     STATIONARY_KERNELS,
@@ -82,10 +83,10 @@ class ApproximationChoice:
             missing, not wanted or out of range.
         """
         name, colon, number = text.strip().partition(":")
-        name = name.lower()
-        if name not in APPROXIMATION_NAMES:
-            hint = ", prior-power:P, pitc:BLOCKS, pitc:COLUMN, subset:SIZE"
-            check_choice("The approximation", text, PLAIN_APPROXIMATIONS, hint)
+        name, registered = spelt(APPROXIMATION, name), own(APPROXIMATION)
+        if name not in APPROXIMATION_NAMES and name not in registered:
+            hint = ", prior-power:P, pitc:BLOCKS, pitc:COLUMN, subset:SIZE, or --import its module"
+            check_choice("The approximation", text, (*PLAIN_APPROXIMATIONS, *registered), hint)
         if name == "prior-power":
             power = _number(number) if colon else DEFAULT_POWER
             hint = ", such as prior-power:0.5"
@@ -110,12 +111,18 @@ class ApproximationChoice:
     @property
     def needs_inducing(self) -> bool:
         """Whether it has inducing inputs."""
-        return self.name not in WITHOUT_INDUCING
+        registered = self._own
+        return self.name not in WITHOUT_INDUCING and (not registered or registered.needs_inducing)
 
     @property
     def summed_over_duels(self) -> bool:
         """Whether a fit in chunks can have it."""
-        return self.name in SUMMED
+        return self.name in SUMMED or bool(self._own and self._own().summed_over_duels)
+
+    @property
+    def _own(self) -> Any:
+        """The class, where it is one's own."""
+        return None if self.name in APPROXIMATION_NAMES else own(APPROXIMATION).get(self.name)
 
     def build(self, seed: int = 0, labels: Sequence[Any] | None = None) -> Approximation:
         """The approximation; `seed` draws the duels of `subset` and starts `pitc`'s k-means.
@@ -133,6 +140,8 @@ class ApproximationChoice:
         if self.column is not None:
             assert labels is not None
             return approximations.PITC(labels)
+        if self._own is not None:
+            return self._own()
         kind, arguments = PLAIN_APPROXIMATIONS[self.name]
         made: Approximation = getattr(approximations, kind)(**arguments)
         return made

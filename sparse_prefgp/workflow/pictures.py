@@ -151,13 +151,13 @@ def write_pictures(
             f"{_missing([*model.duels.covariate_names, *labels])}",
         )
     if report is not None and (hasattr(report, "history") or len(report)):
-        duels = model.weight_used
+        duels, events = model.weight_used, model.duels.events
         add(
             "evidence",
-            lambda: plotting.evidence(report, duels),
+            lambda: plotting.evidence(report, duels, unit=events.unit),
             "How the fit went",
-            "Log evidence of the training duels after each iteration; a curve that still rises at "
-            "its end asks for more iterations.",
+            f"Log evidence of the training {events.noun} after each iteration; a curve that still "
+            "rises at its end asks for more iterations.",
         )
     if model.inducing_variable is not None and not plotting.all_are_inducing(model):
         add(

@@ -412,6 +412,7 @@ class _OneFit:
     ) -> HeldOut | None:
         """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
+            self.reporter.done(SCORING, figures)
             return None
         with self.reporter.started(SCORING):
             found = predict_held_out(holdout, model, alike)

@@ -39,6 +39,7 @@ PAGES = [
     pytest.param("demo.md", None, id="demo", marks=SLOW),
     pytest.param("get-started.md", None, id="get-started", marks=SLOW),
     pytest.param("gpflow.md", None, id="gpflow", marks=SLOW),
+    pytest.param("write-your-own.md", None, id="write-your-own", marks=SLOW),
     pytest.param("coming-from/bradley-terry.md", "llm_votes", id="bradley-terry", marks=SLOW),
     pytest.param("coming-from/botorch.md", "ev_choice_us", id="botorch", marks=SLOW),
     pytest.param("coming-from/gpflow-svgp.md", "ev_choice_us", id="gpflow-svgp", marks=SLOW),

@@ -945,7 +945,7 @@ CASES: dict[str, Case] = {
         (sentence("no_inducing", "inducing_variable"),),
     ),
     "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
-    "out not ours": Case(FIT, ("did not write",), foreign),
+    "out not ours": Case(FIT, ("is no part of a fit",), foreign),
     "out a finished fit": Case(
         FIT.replace("/new", "/fitted"), ("holds a finished fit", "--overwrite")
     ),
@@ -963,7 +963,7 @@ CASES: dict[str, Case] = {
     ),
     "somebody's own folder": Case(
         FIT + " --resume",
-        ("did not write",),
+        ("is no part of a fit",),
         lambda f: (
             (f / "new" / "checkpoint" / "mine").mkdir(parents=True),
             (f / "new" / "checkpoint" / "mine" / "notes.json").write_text("{}"),

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.cli.console import sentences
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import FeatureTransform
@@ -170,7 +170,7 @@ ASKED: dict[str, tuple[Callable[[spg.PreferenceGP], Any], str]] = {
         "Clusters of 60 rows with 10 features",
     ),
     "linear probit": (
-        lambda model: LinearProbit.of(spg.Duels(drawn(50, 50), np.arange(49), np.arange(1, 50))),
+        lambda model: linear_probit(spg.Duels(drawn(50, 50), np.arange(49), np.arange(1, 50))),
         "Linear predictors of 49 rows with 50 features",
     ),
     "features": (

@@ -17,9 +17,9 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal, norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.data.events import TIE, Codes
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.checkpoint import identify
@@ -177,12 +177,12 @@ def test_the_linear_probit_learns_from_decided_duels_with_their_weights(
 ) -> None:
     items, duels = frames()
     weighted = read_table(items, duels, weights="worth").to_duels()
-    probit = LinearProbit.of(weighted)
+    probit = linear_probit(weighted)
     row = weighted.decided
-    by_hand = LinearProbit.fit(weighted.differences()[row], weighted.weights[row])
-    np.testing.assert_array_equal(probit.weights, by_hand.weights)
+    by_hand = linear_probit(weighted.differences()[row], weighted.weights[row])
+    np.testing.assert_array_equal(probit.coefficients, by_hand.coefficients)
     with pytest.raises(ValueError, match="all ties"):
-        LinearProbit.of(spg.Duels([[0.0], [1.0]], [0], [1], ties=[True]))
+        linear_probit(spg.Duels([[0.0], [1.0]], [0], [1], ties=[True]))
 
 
 @pytest.mark.parametrize("weights", [None, "worth"])
@@ -194,12 +194,12 @@ def test_judges_change_nothing_of_the_linear_probit(weights: str | None) -> None
     for groups in (None, "judge"):
         table = read_table(items, duels, groups=groups, weights=weights)
         data = table.to_duels()
-        probits.append(LinearProbit.of(data, np.random.default_rng(0)))
+        probits.append(linear_probit(data, rng=np.random.default_rng(0)))
     assert read_table(items, duels, groups="judge").to_duels().num_pairs > data.decided.sum()
     one, other = probits
-    assert one.prior_width == other.prior_width
+    assert one.ridge == other.ridge
     np.testing.assert_allclose(one.cross_validation, other.cross_validation, rtol=ROUNDING)
-    np.testing.assert_allclose(one.weights, other.weights, rtol=IDENTITY)
+    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=IDENTITY)
 
 
 def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
@@ -415,8 +415,8 @@ def test_weights_of_duels_count_in_every_fold() -> None:
     from_table = spg.compare(["linear/exact"], table, folds=2, max_iterations=2)
     from_duels = spg.compare(["linear/exact"], table.to_duels(), folds=2, max_iterations=2)
     plain = spg.compare(["linear/exact"], table.saying(weights=None), folds=2, max_iterations=2)
-    assert from_table.scores[0].nlp != plain.scores[0].nlp
-    assert from_duels.scores[0].nlp != plain.scores[0].nlp
+    assert from_table.scores[0].nlp_nats != plain.scores[0].nlp_nats
+    assert from_duels.scores[0].nlp_nats != plain.scores[0].nlp_nats
 
 
 # fit.

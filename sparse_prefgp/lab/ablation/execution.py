@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import (
     auc,
     calibration_bins,
@@ -21,6 +20,7 @@ from sparse_prefgp.analysis.metrics import (
     median_nlp,
     score,
 )
+from sparse_prefgp.analysis.rivals import KNOWS_NOTHING, linear_probit
 from sparse_prefgp.lab.ablation.configuration import Study
 from sparse_prefgp.lab.ablation.data import COINS, stream
 from sparse_prefgp.lab.ablation.fitting import (
@@ -208,16 +208,17 @@ def _baseline(study: Study, run: RunSettings, found: _RunRecord, clock: Phases) 
     holdout, utilities = _prepared(study, run, found, clock)
     items = holdout.train.items
     with clock("fit"):
-        predictor: Coin | LinearProbit = Coin()
+        rival = KNOWS_NOTHING
         if run.approximation != COIN:
-            predictor = LinearProbit.of(holdout.train, np.random.default_rng(run.seed))
+            rival = linear_probit(holdout.train, rng=np.random.default_rng(run.seed))
     with clock("predict"):
         won, lost = holdout.test_sides()
-        log_p = predictor.predict_log_proba(items[won] - items[lost])
+        log_p = rival.log_wins(items[won], items[lost])
     _score(run, holdout, log_p, found)
-    if utilities is not None and isinstance(predictor, LinearProbit):
+    if utilities is not None and run.approximation != COIN:
         rows = compared_items(holdout, run.seed)
-        found.figures["kendall_tau"] = kendall_tau(utilities[rows], items[rows] @ predictor.weights)
+        weights = rival.coefficients[: items.shape[1]]
+        found.figures["kendall_tau"] = kendall_tau(utilities[rows], items[rows] @ weights)
     found.figures["fit_seconds"] = clock.seconds["fit"]
 
 

@@ -12,8 +12,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.projected import num_features_of, points_of
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.codec import Decoder, Encoder, variances_of_leans
-from sparse_prefgp.models.outcomes import GroupRatios
+from sparse_prefgp.models.codec import Decoder, Encoder, decoded, encoded
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -100,38 +99,15 @@ class Hyperparameters(gpflow.Module):
     def described(self) -> Description:
         """As JSON and arrays.
 
-        :raises ValueError: a kernel class that `register_kernel` does not know.
+        :raises ValueError: a class that was not given to `register`.
         """
         encoder = Encoder()
-        function = self.mean_function
         names = {
-            "kernel": encoder.module(self.kernel, "The kernel"),
-            "taste": None
-            if self.taste is None
-            else encoder.module(self.taste, "The kernel of tastes"),
-            "mean_function": None
-            if function is None
-            else encoder.module(function, "The mean function"),
-            "noise_variance": encoder.parameter(self.noise_variance, "the noise variance"),
+            **encoded(self, encoder),
             "inducing": encoder.parameter(self.inducing_variable.Z, "the inducing inputs"),
             "num_features": num_features_of(self.inducing_variable),
-            "margin": None if self.margin is None else encoder.parameter(self.margin, "the margin"),
-            "cut_steps": [encoder.parameter(x, "a step of the cuts") for x in self.cut_steps],
-            "covariate_variance": None
-            if self.covariate_variance is None
-            else encoder.parameter(self.covariate_variance, "the variances of coefficients"),
-            "lean_variances": [
-                encoder.parameter(x, "the variance of the leans") for x in self.lean_variances
-            ],
             "leaning": [list(each) for each in self._leaning],
-            "noise_ratio": None
-            if self.noise_ratio is None
-            else encoder.parameter(self.noise_ratio, "the noise ratios"),
-            "cut_scale": None
-            if self.cut_scale is None
-            else encoder.parameter(self.cut_scale, "the scales of the cuts"),
             "parameters": encoder.parameters,
-            "centre": None if self.centre is None else self.centre.tolist(),
         }
         return Description(names, encoder.arrays)
 
@@ -144,39 +120,27 @@ class Description(NamedTuple):
 
     def rebuilt(self) -> Hyperparameters:
         decoder = Decoder(self.names["parameters"], self.arrays)
-        function = self.names["mean_function"]
-        margin, covariate, ratio, scale = (
-            None if self.names.get(name) is None else decoder.parameter(self.names[name])
-            for name in (
-                "margin",
-                "covariate_variance",
-                "noise_ratio",
-                "cut_scale",
-            )
-        )
+        parts = decoded(self.names, decoder)
         leaning = self.names.get("leaning") or []
         if self.names.get("lean_variance") is not None:  # before, groups leaned
             leaning = [(leaning[0], 0, leaning[1])]
-        variances = variances_of_leans(self.names, decoder)
-        kernel = decoder.module(self.names["kernel"])
+        leans = zip(parts["lean_variances"], leaning, strict=True)
         z = decoder.parameter(self.names["inducing"])
         # Files of before have inducing inputs like the items.
-        points = points_of(kernel, z, self.names.get("num_features", int(z.shape[-1])))
+        points = points_of(parts["kernel"], z, self.names.get("num_features", int(z.shape[-1])))
         return Hyperparameters(
-            kernel,
-            None if function is None else decoder.module(function),
-            decoder.parameter(self.names["noise_variance"]),
+            parts["kernel"],
+            parts["mean_function"],
+            parts["noise_variance"],
             points,
-            margin,
-            cut_steps=tuple(decoder.parameter(x) for x in self.names.get("cut_steps", ())),
-            covariate_variance=covariate,
-            leans=[Leans(x, *each) for x, each in zip(variances, leaning, strict=True)],
-            # A file names the prior, and the class what it is the density of.
-            noise_ratio=None if ratio is None else GroupRatios.like(ratio),
-            cut_scale=None if scale is None else GroupRatios.like(scale),
-            taste=None if self.names.get("taste") is None else decoder.module(self.names["taste"]),
-            # Files of before are about the origin.
-            centre=None if self.names.get("centre") is None else np.array(self.names["centre"]),
+            parts["margin"],
+            cut_steps=parts["cut_steps"],
+            covariate_variance=parts["covariate_variance"],
+            leans=[Leans(variance, *each) for variance, each in leans],
+            noise_ratio=parts["noise_ratio"],
+            cut_scale=parts["cut_scale"],
+            taste=parts["taste"],
+            centre=parts["centre"],
         )
 
 

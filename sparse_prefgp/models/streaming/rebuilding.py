@@ -15,8 +15,6 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.describing import (
-    APPROXIMATIONS,
-    ENGINES,
     GROUPS,
     label_names_of,
     value_of,
@@ -26,6 +24,7 @@ from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.hyperparameters import Description
 from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
 from sparse_prefgp.models.streaming.seen import SeenDuels
+from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 
 
 def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> StreamedGP:
@@ -63,7 +62,7 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     parameters = Description(description, arrays).rebuilt()
     natural = arrays["natural"]
     prior = between_inducing(parameters.inducing_variable, parameters.kernel)
-    approximation = value_of(description["approximation"], APPROXIMATIONS)
+    approximation = value_of(APPROXIMATION, description["approximation"])
     size = size_of(parameters, approximation, data.get("has_sets", False))
     # Files of before have leans among the coefficients.
     dense = Size(size.whole)
@@ -82,6 +81,6 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     return StreamedGP.without_duels(
         parameters,
         approximation,
-        value_of(description["engine"], ENGINES),
+        value_of(ENGINE, description["engine"]),
         kept,
     )

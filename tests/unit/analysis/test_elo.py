@@ -45,10 +45,9 @@ def _plainly(matches: Matches, rate: float, home: float, tie: float) -> np.ndarr
 @pytest.mark.parametrize("ties", [False, True])
 def test_forecasts_are_those_of_twenty_lines(ties):
     matches, tie = _drawn(ties), 0.6 if ties else 0.0
-    elo = Elo(0.3, np.array([0.4]), tie, np.zeros(6), np.nan)
-    forecasts, moved = elo.ahead(matches)
+    elo = Elo(0.3, np.array([0.4]), tie, np.zeros(6))
+    forecasts = elo.ahead(matches)
     np.testing.assert_allclose(forecasts, _plainly(matches, 0.3, 0.4, tie), rtol=1e-12)
-    np.testing.assert_allclose(moved.ratings.sum(), 0.0, atol=1e-12)
     first = np.flatnonzero(matches.date == matches.date[0])
     np.testing.assert_allclose(elo.frozen(matches)[first], forecasts[first], rtol=1e-12)
 
@@ -78,7 +77,6 @@ def test_learned_constants_forecast_best(ties):
         return -np.average(np.log(p)[since:], weights=matches.count[since:])
 
     best = nats(elo.rate, elo.advantages[0], elo.tie)
-    assert elo.nats == pytest.approx(best, rel=1e-12)
     for step in (0.9, 1.1):
         assert nats(elo.rate * step, elo.advantages[0], elo.tie) > best
         assert nats(elo.rate, elo.advantages[0] * step, elo.tie) > best
@@ -86,20 +84,11 @@ def test_learned_constants_forecast_best(ties):
     assert 0.1 < elo.advantages[0] < 0.9
 
 
-def test_matches_out_of_order_and_none_are_refused():
-    with pytest.raises(ValueError, match="Match 1 is of 1, after one of 2; sort"):
-        Matches(np.array([0, 1]), np.array([1, 0]), np.array([2.0, 1.0]))
-    none = Matches(np.zeros(0, int), np.zeros(0, int), np.zeros(0))
-    with pytest.raises(ValueError, match="no matches"):
-        Elo.learned(none, 2)
-
-
 def test_who_always_wins_breaks_nothing() -> None:
     rng = np.random.default_rng(0)
     pairs = np.sort(rng.permuted(np.tile(np.arange(6), (300, 1)), axis=1)[:, :2], axis=1)
     matches = Matches(pairs[:, 0], pairs[:, 1], np.arange(300.0))
     elo = Elo.learned(matches, 6)
-    assert 0.0 < elo.rate <= 5.0 * (1 + 1e-12) and np.isfinite(elo.nats)
-    three, moved = elo.ahead(matches)
-    np.testing.assert_allclose(three.sum(1), 1.0)
-    assert np.all(np.isfinite(moved.ratings)) and np.all(np.isfinite(elo.frozen(matches)))
+    assert 0.0 < elo.rate <= 5.0 * (1 + 1e-12)
+    np.testing.assert_allclose(elo.ahead(matches).sum(1), 1.0)
+    assert np.all(np.isfinite(elo.ratings)) and np.all(np.isfinite(elo.frozen(matches)))

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.metrics import score_each
+from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.analysis.scoring import learned_from
 from tests.cases import assert_same_scores, random_duels
 from tests.together import refused
@@ -65,10 +65,10 @@ def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
     found = evaluate(model, TEST, rng=np.random.default_rng(3))
     x, training, counts = model.duels.items, model.duels, TEST["count"].to_numpy()
     won, lost = TEST["winner"].to_numpy() - 100, TEST["loser"].to_numpy() - 100
-    probit = LinearProbit.fit(training.differences(), training.counts, rng=np.random.default_rng(3))
+    probit = linear_probit(training.differences(), training.counts, rng=np.random.default_rng(3))
     log_p = {
         "model": model.predict_log_duel(x[won], x[lost]).numpy(),
-        "linear_probit": probit.predict_log_proba(x[won] - x[lost]),
+        "linear_probit": probit.log_wins(x[won] - x[lost]),
         "coin": np.full(12, np.log(0.5)),
     }
     assert list(found["held_out"]) == list(log_p)

@@ -10,8 +10,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import scoring
-from sparse_prefgp.analysis.baselines import COIN, Coin
 from sparse_prefgp.analysis.evaluation import evaluate
+from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING
 from sparse_prefgp.data.events import TIE, Events
 from tests.cases import assert_same_scores
 from tests.tolerances import IDENTITY
@@ -78,5 +78,5 @@ def test_nothing_to_score_is_nothing() -> None:
     inputs, none = np.zeros((2, 1)), np.zeros(3, dtype=np.int64)
     ties = Events.between(none, none + 1, kind=np.full(3, TIE))
     rows = scoring.rows_between(inputs, ties)
-    found = scoring.score_events(None, {COIN: Coin()}, rows)
+    found = scoring.score_events(None, {COIN: KNOWS_NOTHING}, rows)
     assert found.scores() == {} and found.unseen_scores() == {}

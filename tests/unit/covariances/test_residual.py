@@ -56,7 +56,7 @@ class Paired(gpflow.kernels.SquaredExponential):
         self.pair = gpflow.Parameter(pair, transform=gpflow.utilities.positive())
 
 
-spg.register_kernel(Paired)
+spg.register(Paired)
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,7 +24,7 @@ from sparse_prefgp.covariances.item_effect import know_effects, known_effects
 from sparse_prefgp.disk import saving
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.engines import Status
-from sparse_prefgp.models import codec
+from sparse_prefgp.support import registry
 from tests.tolerances import ROUNDING
 
 N, D = 14, 3
@@ -131,9 +131,9 @@ WITH_QUADRATURE = {"power ep", "sequential power", "variational", "laplace", "la
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_KERNELS", dict(codec._KERNELS))
-    monkeypatch.setattr(codec, "_FUNCTIONS", dict(codec._FUNCTIONS))
-    spg.register_kernel(Ridge)
+    every = {kind: {**classes} for kind, classes in registry._CLASSES.items()}
+    monkeypatch.setattr(registry, "_CLASSES", every)
+    spg.register(Ridge)
 
 
 def assert_same(first: spg.PreferenceGP, second: spg.PreferenceGP) -> None:
@@ -413,31 +413,33 @@ def test_a_kernel_that_is_not_registered(
 ) -> None:
     model = spg.PreferenceGP(duels, KERNELS["ours"]())
     spg.save(model, tmp_path / "model")
-    known = dict(codec._KERNELS)
-    known.pop("Ridge")
-    monkeypatch.setattr(codec, "_KERNELS", known)
-    with pytest.raises(ValueError, match="class Ridge, which is not known here"):
+    del registry._CLASSES[registry.KERNEL]["Ridge"]
+    remedy = rf"class Ridge, which is not registered here; import {__name__} before loading"
+    with pytest.raises(ValueError, match=remedy):
         spg.load(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"call spg.register_kernel\(Ridge\) first"):
+    with pytest.raises(ValueError, match=r"call spg.register\(Ridge\) first"):
         spg.save(model, tmp_path / "model")
 
 
 def test_classes_that_cannot_be_registered() -> None:
     with pytest.raises(ValueError, match="takes a class of kernels"):
-        spg.register_kernel(se())  # type: ignore[type-var]
-    other = type("SquaredExponential", (gpflow.kernels.Kernel,), {})
+        spg.register(se())  # type: ignore[type-var]
+    other = type("Other", (gpflow.kernels.Kernel,), {})
+    with pytest.raises(ValueError, match="Other lacks K, K_diag"):
+        spg.register(other)
+    other = type("SquaredExponential", (Ridge,), {})
     with pytest.raises(ValueError, match="named SquaredExponential is known already"):
-        spg.register_kernel(other)
-    assert spg.register_kernel(Ridge) is Ridge
+        spg.register(other)
+    assert spg.register(Ridge) is Ridge
 
 
 def test_kernels_that_do_not_say_what_they_are_made_of(duels: spg.Duels, tmp_path: Path) -> None:
-    @spg.register_kernel
+    @spg.register
     class Forgetful(gpflow.kernels.SquaredExponential):
         def __init__(self, factor: float) -> None:
             super().__init__(variance=factor)
 
-    @spg.register_kernel
+    @spg.register
     class Sloppy(gpflow.kernels.SquaredExponential):
         def __init__(self, factor: float = 1.0) -> None:
             super().__init__()
@@ -487,7 +489,7 @@ def test_folders_of_others_are_left_alone(duels: spg.Duels, saved: Path, tmp_pat
     assert (saved / "notes.txt").read_text() == "mine"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / DESCRIPTION).write_text("{}")
-    with pytest.raises(ValueError, match=r"has a model.json that spg.save did not write"):
+    with pytest.raises(ValueError, match=r"is no part of a saved model"):
         spg.save(model, tmp_path / "other")
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="is a file"):
@@ -601,7 +603,7 @@ def test_arrays_of_a_save_that_was_killed_are_ours(duels: spg.Duels, saved: Path
 
 
 def test_a_model_without_finite_values_is_not_saved(duels: spg.Duels, tmp_path: Path) -> None:
-    @spg.register_kernel
+    @spg.register
     class Indefinite(gpflow.kernels.SquaredExponential):
         def __init__(self) -> None:
             super().__init__(variance=50.0)
@@ -643,9 +645,9 @@ def test_mean_functions(name: str, duels: spg.Duels, tmp_path: Path) -> None:
     }[name]
     model = spg.PreferenceGP(duels, se(), mean_function=function)
     if name == "own":
-        with pytest.raises(ValueError, match=r"call spg.register_kernel\(Own\) first"):
+        with pytest.raises(ValueError, match=r"call spg.register\(Own\) first"):
             spg.save(model, tmp_path)
-        spg.register_kernel(Own)
+        spg.register(Own)
     spg.save(model, tmp_path)
     assert_same(model, spg.load(tmp_path))
 

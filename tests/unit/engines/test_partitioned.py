@@ -81,7 +81,7 @@ def test_what_cannot_be_parted_is_told_in_one_sentence(make_it, words: str) -> N
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
 
-@spg.register_kernel
+@spg.register
 class _NotANumber(gpflow.functions.MeanFunction):
     def __call__(self, X: tf.Tensor) -> tf.Tensor:
         return tf.where(X[:, :1] > 7.0, np.nan, tf.zeros_like(X[:, :1]))

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.analysis.hallucination import hallucinations
+from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.data.events import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
@@ -434,7 +434,7 @@ def test_what_sets_cannot_go_with() -> None:
         lambda: hallucinations(model, 1, np.random.default_rng(0)),
         lambda: model.duels.winners,
         lambda: spg.evaluate(model, model.duels),
-        lambda: LinearProbit.of(model.duels),
+        lambda: linear_probit(model.duels),
     ):
         with pytest.raises(ValueError, match="sets"):
             ask()

@@ -3,13 +3,16 @@
 import math
 import re
 from dataclasses import dataclass, replace
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from sparse_prefgp import tell
-from sparse_prefgp.tell.markup import latex_text
-from sparse_prefgp.tell.tables import digits, facts_table, first_of
+from sparse_prefgp.tell.markup import as_latex, as_markdown, latex_text
+from sparse_prefgp.tell.tables import Column, Table, digits, facts_table, first_of
+from sparse_prefgp.tell.terminal import as_rich
 
 ROWS = [
     {"name": "first", "score": 0.25, "number": 1200},
@@ -156,3 +159,20 @@ def test_a_result_is_told_by_all() -> None:
     assert found.to_markdown().endswith("|\n\n\nIt is <so>.")
     shown = found._repr_html_() or ""
     assert "<p>It is &lt;so&gt;.</p>" in shown and ">−0.50</td>" in shown
+
+
+@pytest.mark.parametrize("text", ["[/b] one", "*star", "a|b", "<i>x</i>", "", "50 %_of #1"])
+def test_no_text_has_a_meaning_of_the_notation(text: str) -> None:
+    """As a title, a heading or a cell, with rows and without."""
+    for rows in ([], [{"a": text, "b": 1.0}]):
+        table = Table(
+            "t", text, [Column("a", text or "a", left=True), Column("b", "b", ".1f")], rows
+        )
+        latex, markdown = as_latex(table), as_markdown(table)
+        assert r"\begin{tabular}{lr}" in latex and r"\caption{}" not in latex
+        assert not [line for line in latex.splitlines() if line.startswith(("[", "*"))]
+        assert "****" not in markdown and "<i>" not in markdown
+        assert {line.replace(r"\|", "").count("|") for line in markdown.splitlines()} <= {0, 3}
+        screen = StringIO()
+        Console(file=screen, width=80).print(as_rich(table))
+        assert text in screen.getvalue()

@@ -1,4 +1,4 @@
-"""The conditional logit against loops over sets, and against published figures."""
+"""Linear rivals against loops over sets and duels, and against published figures."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
+from scipy.special import log_ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.conditional_logit import EqualShares, features_of_people, stages_of
+from sparse_prefgp.analysis import rivals
+from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.analysis.rivals import (
+    KNOWS_NOTHING,
+    bradley_terry,
+    features_of_people,
+    linear_probit,
+    loss_of,
+    probit_derivatives,
+)
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
@@ -24,6 +36,8 @@ from sparse_prefgp.data.events import (
     Codes,
     Events,
 )
+from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.io import read_table
 from tests.reference import slow_choices
 from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING
 
@@ -159,7 +173,7 @@ def test_answers_are_choices_one_after_the_other(said):
         logs.append(slow_choices.log_likelihood(w, choices))
         every += choices
         weights += [events.weights[i]] * len(choices)
-    np.testing.assert_allclose(found.log_probabilities(said), logs, rtol=ROUNDING)
+    np.testing.assert_allclose(found.log_answers(said.items, said.events), logs, rtol=ROUNDING)
     np.testing.assert_allclose(found.log_likelihood, events.weights @ logs, rtol=ROUNDING)
     assert found.choices == pytest.approx(events.weights.sum())
     slopes = sum(c * slow_choices.slope(w, [one]) for c, one in zip(weights, every, strict=True))
@@ -167,9 +181,9 @@ def test_answers_are_choices_one_after_the_other(said):
 
 
 def test_people_are_left_out_whole(said):
-    stages = stages_of(said.events, said.items)
-    np.testing.assert_array_equal(stages.unit, stages.event % 3)
-    np.testing.assert_array_equal(np.bincount(stages.event), [1, 1, 3, 2, 2, 2, 1, 1, 4, 1])
+    loss = loss_of(said.events, said.items[said.events.sides])
+    np.testing.assert_array_equal(loss.unit, loss.event % 3)
+    np.testing.assert_array_equal(np.bincount(loss.event), [1, 1, 3, 2, 2, 2, 1, 1, 4, 1])
 
 
 def test_probabilities_of_new_sets(simulated):
@@ -186,7 +200,7 @@ def test_probabilities_of_new_sets(simulated):
         share = np.exp(new[i][mask[i]] @ found.coefficients)
         np.testing.assert_allclose(p[i][mask[i]], share / share.sum(), rtol=ROUNDING)
     np.testing.assert_array_equal(
-        found.predict_choice(np.ones((1, 3, 3))), EqualShares().predict_choice(np.ones((1, 3, 3)))
+        found.predict_choice(np.ones((1, 3, 3))), KNOWS_NOTHING.predict_choice(np.ones((1, 3, 3)))
     )
 
 
@@ -197,13 +211,8 @@ def test_far_utilities_stay_finite():
     np.testing.assert_array_equal(found.predict_choice([[[1e12], [-1e12]]]), [[1.0, 0.0]])
 
 
-def test_equal_shares():
-    mask = np.array([[True, True, True], [False, True, True]])
-    np.testing.assert_array_equal(spg.equal_shares(mask), [[1 / 3, 1 / 3, 1 / 3], [0.0, 0.5, 0.5]])
-
-
 def test_equal_shares_of_answers(said):
-    logs = EqualShares().log_probabilities(said)
+    logs = KNOWS_NOTHING.log_answers(said.items, said.events)
     numbers = [4, 2, 24, 20, 12, 20, 2, 3, 120, 2]
     np.testing.assert_allclose(logs, -np.log(numbers), rtol=ROUNDING)
 
@@ -213,18 +222,17 @@ def test_shares_of_labels():
     sets, labels = np.repeat(np.arange(300), 3), np.tile(["air", "bus", "car"], 300)
     chosen = np.zeros((300, 3), int)
     chosen[np.arange(300), rng.choice(3, 300, p=[0.5, 0.1, 0.4])] = 1
-    found = spg.label_shares(labels, sets, chosen.reshape(-1), ridge=1e-9)
-    assert found.labels == ("air", "bus", "car")
+    flags = pd.get_dummies(labels)
+    found = spg.conditional_logit(flags, sets, chosen.reshape(-1), names=[*flags], ridge=1e-9)
+    assert found.names == ("air", "bus", "car")
     shares = found.predict_choice(
-        [["car", "bus", "air"], ["air", "car", ""]], [[True] * 3, [True, True, False]]
+        np.eye(3)[[[2, 1, 0], [0, 2, 0]]], [[True] * 3, [True, True, False]]
     )
     every = chosen.mean(0)
     np.testing.assert_allclose(shares[0], every[[2, 1, 0]], rtol=FIXED_POINT)
     np.testing.assert_allclose(
         shares[1], [*every[[0, 2]] / every[[0, 2]].sum(), 0.0], rtol=FIXED_POINT
     )
-    with pytest.raises(ValueError, match="'train' of alternative 1 of set 0 was in no set"):
-        found.predict_choice([["car", "train"]])
 
 
 def test_prints_coefficients(simulated):
@@ -242,7 +250,7 @@ SETS, CHOSEN = [0, 0, 1, 1], [1, 0, 0, 1]
     ("change", "message"),
     [
         ({"features": X[0]}, r"features has shape \(2,\)"),
-        ({"features": np.where(X == 2.0, np.nan, X)}, "features has nan in row 2, column 0"),
+        ({"features": np.where(X == 2.0, np.nan, X)}, "features has nan at 2, 0"),
         ({"sets": SETS[:3]}, r"sets has shape \(3,\)"),
         ({"sets": [0.0, 0.0, 1.0, np.nan]}, r"sets has no value \(NaN\) in row 3"),
         ({"chosen": [1, 0, 1]}, r"chosen has shape \(3,\)"),
@@ -254,7 +262,7 @@ SETS, CHOSEN = [0, 0, 1, 1], [1, 0, 0, 1]
         ({"names": ["one"]}, "1 names for 2 features"),
         ({"ridge": -1.0}, "ridge is -1.0; give 0 alone"),
         ({"ridge": (0.0, 1.0)}, r"ridge is \(0.0, 1.0\); give 0 alone"),
-        ({"folds": 1}, "folds is 1; give at least 2"),
+        ({"folds": 1}, "folds is 1; give a whole number, at least 2"),
         ({"chosen": None}, "sets or chosen is missing"),
         ({"features": np.ones((4, 2)), "ridge": 0.0}, "differs in no set from a sum"),
         ({"features": np.column_stack([X[:, 1], 2 * X[:, 1]]), "ridge": 0.0}, "differs in no set"),
@@ -271,24 +279,170 @@ def test_refuses_what_it_knows_nothing_of(said):
     tied = said.events.take([6, 9])
     tied = Events.between(*tied.pairs.T, kind=np.array([WIN, TIE]))
     duels = spg.Duels.from_events(said.items, tied)
-    for ask in (spg.conditional_logit, EqualShares().log_probabilities):
-        with pytest.raises(ValueError, match="Event 1 is a tie, of which a conditional logit"):
-            ask(duels)
+    with pytest.raises(ValueError, match="Event 1 is a tie, of which a conditional logit"):
+        spg.conditional_logit(duels)
     with pytest.raises(ValueError, match="Duels say themselves what was chosen"):
         spg.conditional_logit(said, [0])
     found = spg.conditional_logit(said)
     with pytest.raises(ValueError, match=r"features has shape \(1, 2, 2\)"):
         found.predict_choice(np.ones((1, 2, 2)))
-    with pytest.raises(ValueError, match="features has nan in alternative 1 of set 0"):
+    with pytest.raises(ValueError, match="features has nan at 0, 1, 1"):
         found.predict_choice([[[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]]])
     with pytest.raises(ValueError, match="Set 1 has no alternatives"):
-        spg.equal_shares([[True], [False]])
+        found.predict_choice(np.ones((2, 1, 3)), [[True], [False]])
     with pytest.raises(ValueError, match=r"mask has shape \(2,\)"):
-        spg.equal_shares([True, False])
+        found.predict_choice(np.ones((2, 1, 3)), [True, False])
     with pytest.raises(
         ValueError, match="1 features and covariates, but the logit was fitted to 3"
     ):
-        found.log_probabilities(spg.Duels([[0.0], [1.0]], [0], [1]))
+        found.log_answers(np.array([[0.0], [1.0]]), Events.between(np.array([0]), np.array([1])))
+
+
+# ---- duels ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawn():
+    rng = np.random.default_rng(3)
+    weights = np.array([1.0, -0.5, 0.0])
+    x = rng.normal(size=(2000, 3))
+    x *= np.where(x @ weights + rng.normal(size=2000) > 0, 1.0, -1.0)[:, None]
+    return x, weights
+
+
+def test_finds_the_weights(drawn):
+    x, weights = drawn
+    model = linear_probit(x)
+    np.testing.assert_allclose(model.coefficients, weights, atol=0.12)
+    assert len(model.cross_validation) == 8
+    losses = dict(model.cross_validation)
+    assert losses[model.ridge] == min(losses.values())
+
+
+def test_a_probit_is_the_maximum(drawn):
+    x, _ = drawn
+    model = linear_probit(x[:50], ridge=0.3**-2)
+    assert model.ridge == 0.3**-2
+
+    def loss(w):
+        return -log_ndtr(x[:50] @ w).sum() + 0.5 * w @ w / 0.09
+
+    best = minimize(loss, np.zeros(3), tol=1e-10)
+    np.testing.assert_allclose(model.coefficients, best.x, atol=1e-5)
+
+
+def test_counts_are_repeats(drawn):
+    x, _ = drawn
+    counts = np.arange(200) % 3 + 1
+    merged = linear_probit(x[:200], counts, ridge=1.0)
+    repeated = linear_probit(np.repeat(x[:200], counts, axis=0), ridge=1.0)
+    np.testing.assert_allclose(merged.coefficients, repeated.coefficients, rtol=1e-8)
+
+
+def test_separable_and_far_tails_stay_finite():
+    x = np.array([[1e6], [2e6], [-1e6], [3e6]])
+    model = linear_probit(x, ridge=30.0**-2)
+    assert np.isfinite(model.coefficients).all()
+    assert np.isfinite(model.log_wins(np.array([[-1e6]]))).all()
+    assert np.isfinite(linear_probit(np.ones((40, 2))).coefficients).all()
+    assert np.isfinite(linear_probit(np.ones((1, 2))).coefficients).all()
+
+
+def test_derivatives_in_the_tail():
+    a = np.array([-1e8, -30.1, -29.9, -3.0, 0.0, 40.0])
+    ratio, curvature = probit_derivatives(a)
+    assert (curvature[:-1] > 0).all() and (curvature <= 1).all() and curvature[-1] < 1e-300
+    assert ratio[0] == pytest.approx(1e8) and ratio[4] == pytest.approx(np.sqrt(2 / np.pi))
+    # 1 - 1/a^2 + 6/a^4 - 50/a^6 is exact to rounding on either side of the change of form.
+    np.testing.assert_allclose(
+        curvature[1:3], 1 - a[1:3] ** -2 + 6 * a[1:3] ** -4 - 50 * a[1:3] ** -6, rtol=1e-9
+    )
+
+
+def test_covariates_are_columns():
+    rng = np.random.default_rng(0)
+    items, sides = rng.normal(size=(8, 2)), rng.integers(8, size=(200, 2))
+    sides = sides[sides[:, 0] != sides[:, 1]]
+    said = 3.0 * rng.normal(size=(len(sides), 1))
+    ahead = (items[sides[:, 0]] - items[sides[:, 1]])[:, 0] + said[:, 0] / 2 > 0
+    won, lost = np.where(ahead[:, None], sides, sides[:, ::-1]).T
+    said = np.where(ahead[:, None], said, -said)
+    duels = Duels(items, won, lost, covariates=said, covariate_names=["first"])
+    found = linear_probit(duels, rng=np.random.default_rng(1))
+    scale = np.sqrt(np.mean(said**2))
+    by_hand = linear_probit(
+        np.column_stack([items[won] - items[lost], said / scale]), rng=np.random.default_rng(1)
+    )
+    assert found.covariate_names == ("first",)
+    np.testing.assert_allclose(found.coefficients[:2], by_hand.coefficients[:2], rtol=1e-9)
+    np.testing.assert_allclose(found.coefficients[2:], by_hand.coefficients[2:] / scale, rtol=1e-9)
+    apart = items[won] - items[lost]
+    np.testing.assert_allclose(
+        found.log_wins(apart, covariates=said),
+        by_hand.log_wins(np.column_stack([apart, said / scale])),
+        rtol=1e-9,
+    )
+    held_at_0 = found.log_wins(apart)
+    np.testing.assert_array_equal(held_at_0, found.log_wins(apart, covariates=0.0 * said))
+
+
+def test_real_duels_with_people_held_out(data_dir):
+    folder = data_dir / "ev_choice_us"
+    table = read_table(folder / "items.csv", folder / "duels.csv.gz")
+    nats = []
+    for seed in range(5):
+        split = split_duels(table, "group:person", 0.2, np.random.default_rng(seed))
+        train = table.to_duels(split.train_rows, only_compared=True)
+        test = table.to_duels(split.test_rows, transform=train.transform, only_compared=True)
+        model = linear_probit(train.differences(), train.counts)
+        log_p = model.log_wins(test.differences())
+        nats.append(score(log_p, counts=test.counts)["nlp_nats"])
+    # A linear logistic model gets 0.456 to 0.492 depending on the people drawn.
+    assert 0.45 < np.mean(nats) < 0.50
+
+
+def test_the_width_is_chosen_on_some_of_many_duels(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 4))
+    x *= np.sign(x @ [1.0, 0.5, 0.0, -1.0] + rng.normal(size=3000))[:, None]
+    whole = linear_probit(x)
+    monkeypatch.setattr(rivals, "MOST_WORK", 16_000)
+    some = linear_probit(x)
+    assert [ridge for ridge, _ in some.cross_validation] == [r for r, _ in whole.cross_validation]
+    assert some.cross_validation != whole.cross_validation
+    np.testing.assert_allclose(some.coefficients, whole.coefficients, rtol=0.05, atol=0.02)
+
+
+def test_strengths_of_bradley_and_terry_are_the_maximum() -> None:
+    rng = np.random.default_rng(4)
+    winner = rng.integers(0, 7, 90)
+    loser = (winner + rng.integers(1, 7, 90)) % 7
+    home = rng.choice([-2.0, 0.0, 2.0], (90, 1))
+    duels = spg.Duels(
+        np.zeros((9, 0)), winner, loser, counts=rng.integers(1, 4, 90), covariates=home
+    )
+    found = bradley_terry(duels)
+    counts = duels.events.totals
+
+    def minus_log(values: np.ndarray) -> float:
+        total = 0.0
+        said = duels.events.covariate_differences[:, 0] / np.sqrt(
+            np.mean(duels.events.covariate_differences[:, 0] ** 2)
+        )
+        for (a, b), count, x in zip(duels.events.pairs, counts, said, strict=True):
+            total += count * np.log1p(np.exp(-(values[a] - values[b] + x * values[9])))
+        for value in values:
+            total += 0.5 * np.log1p(np.exp(-value)) + 0.5 * np.log1p(np.exp(value))
+        return total
+
+    spread = np.sqrt(np.mean(duels.events.covariate_differences[:, 0] ** 2))
+    best = np.append(found.coefficients[:9], found.coefficients[9:] * spread)
+    assert found.coefficients[7] == found.coefficients[8] == 0.0  # of whom nothing is known
+    for step in np.eye(10) * 1e-3:
+        assert minus_log(best) <= min(minus_log(best + step), minus_log(best - step))
+    log_p = found.log_wins([[0], [1], [0]], [[1], [0], [99]], np.zeros((3, 1)))
+    assert np.exp(log_p[:2]).sum() == pytest.approx(1.0, abs=1e-12)
+    assert np.exp(log_p[2]) == pytest.approx(1.0 / (1.0 + np.exp(-best[0])), abs=1e-12)
 
 
 # ---- published figures -------------------------------------------------------------------------
@@ -400,7 +554,16 @@ def test_products_with_columns_of_people_are_columns() -> None:
     )
     assert found.names[2:] == ("column 0 × feature 0", "column 1 × feature 0")
     np.testing.assert_allclose(found.coefficients, by_hand.coefficients, rtol=FIXED_POINT)
-    total = found.log_probabilities(duels) @ duels.events.totals
+    total = found.log_answers(duels.items, duels.events) @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
     strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
     assert not np.any(features_of_people(duels.people_features, strangers))
+
+
+def test_folds_of_other_people_leave_products_as_they_are(said: Duels) -> None:
+    whose = {f"p{k}": [float(k)] for k in range(3)}
+    duels = spg.Duels.from_events(said.items, said.events, people_features=whose)
+    one = spg.conditional_logit(duels, ridge=1.0)
+    other = spg.conditional_logit(duels, ridge=1.0, people=np.arange(len(duels.given)) % 2)
+    assert one.names == other.names and len(one.names) == 6
+    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=FIXED_POINT)

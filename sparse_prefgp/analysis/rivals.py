@@ -1,0 +1,723 @@
+"""What a preference model must beat: rivals that are linear in what is known of the alternatives.
+
+Of a choice the differences d = x_chosen - x_other to all the others count. With probability
+1 / (1 + sum exp(-d' w)) it is McFadden (1974), Conditional logit analysis of qualitative choice
+behavior, of duels with a column for each item Bradley & Terry (1952), and with Phi(d' w) a linear
+probit of duels. Minus log P is convex in w; the square of w, times half a ridge, is added to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse, special
+from scipy.optimize import minimize
+
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import (
+    BEST_WORST,
+    BEST_WORST_AT_ONCE,
+    CHOICE,
+    KINDS,
+    RANKING,
+    TOP,
+    WIN,
+    Codes,
+    Events,
+)
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.support import together
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import as_numbers, check_finite, check_number, check_shape
+from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.words import id_text, shortened
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table
+
+LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
+CONDITIONAL_LOGIT, EQUAL_SHARES = "conditional_logit", "equal_shares"
+RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01, 0.001)
+# Priors of these standard deviations, on weights of standardised features.
+RIDGES_OF_PROBIT = tuple(width**-2 for width in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
+MAX_NEWTON_STEPS = 100
+# Of a Newton step of the cross-validation: r D², beyond which some units stand for all.
+MOST_WORK = 5e8
+# Of the features, a fold's and those times a weight among them; and of the size of the Hessian.
+_COPIES, _SQUARES = 6, 4
+_BOTH_ENDS = (BEST_WORST, BEST_WORST_AT_ONCE)
+# Without a ridge: curvature that is so small, next to the largest one and next to what it is where
+# all weights are 0, is rounding, or the end of a way that leads to infinity.
+_FLAT, _ESCAPED = 1e-12, 1e-7
+_STRENGTHS = {"maxiter": 5000, "maxfun": 10_000, "gtol": 1e-8, "ftol": 1e-15}
+
+
+# ---- the loss and its minimum ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLoss:
+    """-sum of weight log P over s choices of one, a function of a (r,) = x @ weights."""
+
+    x: Any
+    """(r, D) of the chosen one less each of the others, those of one choice after those of another;
+    an array, or a sparse matrix, of which there is no Hessian."""
+    first: IntArray
+    """(s,) where the rows of each choice begin; a probit has one row each."""
+    weight: FloatArray
+    """(s,) as how many choices each counts."""
+    unit: IntArray
+    """(s,) what each belongs to that folds leave whole, numbers from 0."""
+    event: IntArray
+    """(s,) the event that each is part of."""
+    probit: bool = False
+
+    @property
+    def others(self) -> IntArray:
+        """(s,) how many were not chosen."""
+        return np.diff(self.first, append=self.x.shape[0])
+
+    @property
+    def num_units(self) -> int:
+        return int(self.unit.max()) + 1
+
+    @property
+    def total(self) -> float:
+        """The weight of all events."""
+        return float(self.weight[np.unique(self.event, return_index=True)[1]].sum())
+
+    def log_probabilities(self, a: FloatArray) -> FloatArray:
+        """(s,) of what was chosen."""
+        if self.probit:
+            return np.asarray(special.log_ndtr(a))
+        return np.asarray(-np.logaddexp(0.0, np.logaddexp.reduceat(-a, self.first)))
+
+    def value(self, a: FloatArray) -> float:
+        """The loss, in nats."""
+        return -float(self.weight @ self.log_probabilities(a))
+
+    def slope(self, a: FloatArray) -> FloatArray:
+        """(r,) its gradient with respect to a."""
+        if self.probit:
+            return -self.weight * probit_derivatives(a)[0]
+        log_p, weight = (
+            np.repeat(x, self.others) for x in (self.log_probabilities(a), self.weight)
+        )
+        return np.asarray(-weight * np.exp(log_p - a))
+
+    def hessian(self, a: FloatArray) -> FloatArray:
+        """(D, D) with respect to the weights."""
+        if self.probit:
+            return np.asarray(
+                self.x.T @ (self.x * (self.weight * probit_derivatives(a)[1])[:, None])
+            )
+        weighted = -self.slope(a)[:, None] * self.x
+        sums = np.add.reduceat(weighted, self.first)
+        return np.asarray(self.x.T @ weighted - sums.T @ (sums / self.weight[:, None]))
+
+    def part(self, units: BoolArray) -> LinearLoss:
+        """That of some of the units, a mask of them."""
+        kept, others = units[self.unit], self.others
+        return LinearLoss(
+            self.x[np.repeat(kept, others)],
+            np.append(0, np.cumsum(others[kept]))[:-1],
+            self.weight[kept],
+            self.unit[kept],
+            self.event[kept],
+            self.probit,
+        )
+
+    def spread(self) -> FloatArray:
+        """(D,) standard deviations of the columns within choices; 1 where one is the same within
+        each."""
+        sums, sizes = np.add.reduceat(self.x, self.first), self.others + 1
+        squares = np.sum(self.x**2, 0) - np.sum(sums**2 / sizes[:, None], 0)
+        return _divisor(np.sqrt(np.maximum(squares, 0.0) / sizes.sum()))
+
+
+def probit_derivatives(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """First derivative of log Phi(a) and minus the second, both safe in the far tail."""
+    with np.errstate(over="ignore"):
+        ratio = np.sqrt(2.0 / np.pi) / special.erfcx(-a / np.sqrt(2.0))
+    curvature = ratio * (ratio + a)
+    far = a < -30.0  # ratio + a cancels there; its series does not
+    if far.any():
+        s = a[far] ** -2
+        curvature[far] = 1.0 - s * (1.0 - s * (6.0 - 50.0 * s))
+    return ratio, curvature
+
+
+def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
+    """Weights (D,) that minimise the loss + ridge |weights|²/2, from `start` (D,).
+
+    Cost is that of a Hessian and O(D³) a step.
+    """
+    w = start
+    activation = loss.x @ w
+
+    def penalised(a: FloatArray, v: FloatArray) -> float:
+        return loss.value(a) + 0.5 * ridge * float(v @ v)
+
+    value = penalised(activation, w)
+    for _ in range(MAX_NEWTON_STEPS):
+        gradient = ridge * w + loss.x.T @ loss.slope(activation)
+        hessian = loss.hessian(activation) + ridge * np.eye(len(w))
+        step = linalg.solve(hessian, gradient, assume_a="pos")
+        decrement = float(gradient @ step)
+        if decrement <= 1e-12 * (1.0 + abs(value)):
+            return w - step
+        move, size = loss.x @ step, 1.0
+        while True:
+            trial, trial_activation = w - size * step, activation - size * move
+            trial_value = penalised(trial_activation, trial)
+            if trial_value <= value - 1e-4 * size * decrement or size < 1e-8:
+                break
+            size *= 0.5
+        if trial_value >= value:  # nothing left but rounding
+            break
+        w, activation, value = trial, trial_activation, trial_value
+    return w
+
+
+def cross_validate(
+    loss: LinearLoss, ridges: Sequence[float], folds: int, rng: np.random.Generator
+) -> tuple[float, ...]:
+    """The mean loss of units that were left out of the fit, for each ridge.
+
+    Of as many units, at random, as keep r D² at 5 10^8, which are all of 2 10^6 rows with 16
+    columns and 30,000 with 128.
+
+    :param ridges: the largest first: each fit starts from the last and needs few steps.
+    :param folds: at most the number of units.
+    :param rng: draws the folds.
+    """
+    rows, columns = loss.x.shape
+    most = max(1000, int(MOST_WORK * loss.num_units / (rows * max(columns, 1) ** 2)))
+    if loss.num_units > most:
+        loss = loss.part(
+            np.isin(np.arange(loss.num_units), rng.choice(loss.num_units, most, False))
+        )
+    fold = rng.permutation(loss.num_units) % folds
+    losses = np.zeros(len(ridges))
+    for k in range(folds):
+        kept, held = loss.part(fold != k), loss.part(fold == k)
+        weights = np.zeros(columns)
+        for i, ridge in enumerate(ridges):
+            weights = newton(kept, ridge, weights)
+            losses[i] += held.value(held.x @ weights)
+    return tuple((losses / loss.total).tolist())
+
+
+def fitted(
+    loss: LinearLoss,
+    scale: FloatArray,
+    names: tuple[str, ...],
+    ridge: float | Sequence[float],
+    folds: int,
+    rng: np.random.Generator | None,
+) -> LinearRival:
+    """The rival that minimises the loss.
+
+    :param scale: (D,) by which each column is divided before the ridge counts.
+    :param ridge: 0, or those above 0 of which cross-validation chooses.
+    :raises ValueError: what `conditional_logit` raises of ridges and folds.
+    """
+    grid = np.unique(np.asarray(ridge, dtype=np.float64))[::-1].tolist()
+    if not (grid == [0.0] or (grid and grid[-1] > 0.0 and np.all(np.isfinite(grid)))):
+        raise ValueError(f"ridge is {shortened(ridge)}; give 0 alone, or one or more above 0.")
+    check_number("folds", folds, least=2, whole=True)
+    if not names:
+        return replace(KNOWS_NOTHING, probit=loss.probit)
+    loss = replace(loss, x=loss.x / scale)
+    table: tuple[tuple[float, float], ...] = ()
+    best = grid[0] if len(grid) == 1 else 1.0
+    if best == 0.0:
+        at_start = loss.hessian(np.zeros(loss.x.shape[0]))
+        _check_told_apart(at_start, names)
+    if len(grid) > 1 and loss.num_units > 1:
+        generator = np.random.default_rng(0) if rng is None else rng
+        losses = cross_validate(loss, grid, min(folds, loss.num_units), generator)
+        table = tuple(zip(grid, losses, strict=True))
+        best = min(table, key=lambda row: row[1])[0]
+    weights = newton(loss, best, np.zeros(len(scale)))
+    hessian = loss.hessian(loss.x @ weights)
+    if best == 0.0 and linalg.eigh(hessian, at_start, eigvals_only=True)[0] < _ESCAPED:
+        raise ValueError(
+            "The features part the chosen alternatives from others without an error, so that "
+            "the coefficients have no finite values; give a ridge above 0."
+        )
+    covariance = linalg.inv(hessian + best * np.eye(len(scale))) / np.outer(scale, scale)
+    coefficients = weights / scale
+    for array in (coefficients, covariance):
+        array.setflags(write=False)
+    likelihood = -loss.value(loss.x @ weights)
+    return LinearRival(
+        coefficients, names, covariance, likelihood, loss.total, best, table, loss.probit
+    )
+
+
+def _check_told_apart(hessian: FloatArray, names: tuple[str, ...]) -> None:
+    """Refuse columns that are combinations of the others within all sets."""
+    values, vectors = np.linalg.eigh(hessian)
+    if values[0] <= _FLAT * max(values[-1], 1.0):
+        j = int(np.argmax(np.abs(vectors[:, 0])))
+        raise ValueError(
+            f"The feature {names[j]!r} differs in no set from a sum of multiples of the others; "
+            "leave it out, or give a ridge above 0."
+        )
+
+
+# ---- rivals ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRival(Result):
+    """P(a is chosen) = exp(x_a' w) / sum_b exp(x_b' w), or of a duel Phi((x_a - x_b)' w)."""
+
+    coefficients: FloatArray
+    """(D,) w, in units of utility per unit of the feature; the noise of an alternative is a
+    standard Gumbel, of variance pi²/6, that of a duel with a probit standard normal. None at all
+    where nothing is known, whatever the columns are.
+    """
+    names: tuple[str, ...] = ()
+    """D names of the features, covariates, and products of these with features of people."""
+    covariance: FloatArray | None = None
+    """(D, D) of the coefficients: the inverse of the Hessian, ridge included."""
+    log_likelihood: float = 0.0
+    """Of what was fitted to, in nats, without the penalty of the ridge."""
+    choices: float = 0.0
+    """How many choices (rankings, duels, …) it was fitted to, weights included."""
+    ridge: float = 0.0
+    """r of the penalty ½ r sum_j (scale_j w_j)²: `scale_j` is the standard deviation of feature j
+    within sets, and of a probit 1, or the root mean square of a covariate.
+    """
+    cross_validation: tuple[tuple[float, float], ...] = ()
+    """(ridge, mean negative log probability of what was left out, in nats) of every ridge tried;
+    empty where there was a single one, or a single unit to leave out.
+    """
+    probit: bool = False
+    """Whether noise is normal; it knows duels alone then."""
+    covariate_names: tuple[str, ...] = ()
+    """Those of duels, whose coefficients are the last."""
+    people: PeopleFeatures | None = None
+    """Whose products with the others are the last columns; None without."""
+    of_items: bool = False
+    """Whether there is a column for each item, and none for its features."""
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """(D,) of the coefficients."""
+        assert self.covariance is not None
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    def log_wins(
+        self,
+        won: npt.ArrayLike,
+        lost: npt.ArrayLike = 0.0,
+        covariates: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """Log probability, (k,) in nats, that the first side of a duel wins.
+
+        :param won: (k, D) its features. With a column for each item, the item's number comes last;
+            others than those of training are average.
+        :param lost: the same of the other side; by default `won` has differences.
+        :param covariates: (k, C) of the first side less those of the second; 0 by default.
+        """
+        own = len(self.coefficients) - len(self.covariate_names)
+        by_feature, by_covariate = np.split(self.coefficients, [own])
+        first, second = np.asarray(won, dtype=np.float64), np.asarray(lost, dtype=np.float64)
+        if self.of_items:
+            number = np.stack([first[:, -1], second[:, -1]]).astype(np.int64)
+            number = np.where((number >= 0) & (number < own), number, own)
+            lead = np.subtract(*np.append(by_feature, 0.0)[number])
+        else:
+            lead = (first - second)[:, :own] @ by_feature
+        if covariates is not None and self.covariate_names:
+            lead = lead + np.asarray(covariates, dtype=np.float64) @ by_covariate
+        return np.asarray(special.log_ndtr(lead) if self.probit else special.log_expit(lead))
+
+    def predict_choice(
+        self, features: npt.ArrayLike, mask: npt.ArrayLike | None = None
+    ) -> FloatArray:
+        """Probability of each alternative of new sets, (b, k); each row adds up to 1.
+
+        :param features: (b, k, D) of the alternatives.
+        :param mask: (b, k) which of them there are; all by default. The others have 0.
+        :raises ValueError: arrays of another shape, features that are not finite, a set without
+            alternatives.
+        """
+        x, size = np.asarray(features, dtype=np.float64), len(self.coefficients)
+        check_shape("features", x, "sets", "alternatives", size or "D")
+        there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, dtype=bool)
+        check_shape("mask", there, *x.shape[:2])
+        for i in np.flatnonzero(~there.any(1))[:1]:
+            raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
+        seen = np.where(there[:, :, None], x, 0.0)[:, :, :size]
+        check_finite("features", seen)
+        return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
+
+    def utilities(self, features: FloatArray, events: Events) -> FloatArray:
+        """(s,) of each side of some answers between rows of features (n, D).
+
+        :raises ValueError: other columns than those that it was fitted to.
+        """
+        x, size = _columns(features, events, self.people), len(self.coefficients)
+        if size and x.shape[1] != size:
+            raise ValueError(
+                f"The duels have {x.shape[1]} features and covariates, but the logit was "
+                f"fitted to {size}; give the same."
+            )
+        return np.asarray(x[:, :size] @ self.coefficients)
+
+    def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
+        """Log probability, (e,) in nats, of each thing that was said of rows of features (n, D).
+
+        :param events: choices, rankings, best and worst, or wins.
+        :raises ValueError: ties and grades; what `utilities` raises.
+        """
+        loss = loss_of(events, self.utilities(features, events)[:, None])
+        logs = loss.log_probabilities(loss.x[:, 0])
+        return np.asarray(np.bincount(loss.event, logs, len(events)), dtype=np.float64)
+
+    def table(self, most: int | None = None) -> Table:
+        """The coefficients."""
+        title = (
+            f"Conditional logit of {self.choices:,.10g} choices: log-likelihood "
+            f"{self.log_likelihood:.3f}, {-self.log_likelihood / self.choices:.4f} nats each, "
+            f"ridge {self.ridge:g}"
+        )
+        columns = [
+            Column("feature", "feature", left=True),
+            Column("coefficient", "coefficient", ".5g"),
+            Column("error", "standard error", ".2g"),
+        ]
+        each = zip(self.names, self.coefficients, self.standard_errors, strict=True)
+        keys = [column.key for column in columns]
+        rows = [dict(zip(keys, row, strict=True)) for row in each]
+        return Table("coefficients", title, columns, rows[:most])
+
+
+# A coin, and equal shares of all alternatives.
+KNOWS_NOTHING = LinearRival(np.zeros(0))
+
+
+def linear_probit(
+    duels: Duels | npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    ridge: float | Sequence[float] = RIDGES_OF_PROBIT,
+    folds: int = 5,
+    rng: np.random.Generator | None = None,
+) -> LinearRival:
+    """P(a beats b) = Phi((x_a - x_b)' w), no intercept; the ridge as in `conditional_logit`.
+
+    Equal duels of different groups are one unit, so that groups change neither the folds nor the
+    fit. Covariates are columns next to the features. Cost is O(t D²) a Newton step.
+
+    :param duels: of which those that have a winner count, with their weights; or (t, D)
+        standardised features of the winner less those of the loser.
+    :param counts: (t,) of differences, how often each was seen; default all 1.
+    :raises ValueError: all duels are ties; what `fitted` raises.
+    """
+    covariate_names: tuple[str, ...] = ()
+    if isinstance(duels, Duels):
+        covariate_names = duels.covariate_names
+        sides, weights, said, spread = _won(duels)
+        key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
+        if covariate_names:
+            key, axis = np.column_stack([key, said + 0.0]), 0
+        _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # that of first appearance
+        counts = np.bincount(row.reshape(-1), weights)[order]
+        _ask_for_rows(len(order), duels.num_features)
+        won, lost = duels.items[sides[first[order]].T]
+        x = np.column_stack([won - lost, said[first[order]]])
+        scale = np.append(np.ones(duels.num_features), spread)
+    else:
+        x = np.asarray(duels, dtype=np.float64)
+        counts = np.ones(len(x)) if counts is None else counts
+        scale = np.ones(x.shape[1])
+    every = np.arange(len(x))
+    weight = np.asarray(counts, dtype=np.float64)
+    loss = LinearLoss(x, every, weight, every, every, probit=True)
+    rival = fitted(loss, scale, _names(None, x.shape[1]), ridge, folds, rng)
+    return replace(rival, covariate_names=covariate_names)
+
+
+def bradley_terry(duels: Duels) -> LinearRival:
+    """A strength of each item, with half a win and half a loss of each against the average, and of
+    each covariate by itself. Cost is O(t) a step.
+
+    :param duels: of which those that have a winner count, with their weights.
+    :raises ValueError: all duels are ties.
+    """
+    sides, weights, said, spread = _won(duels)
+    every, columns = np.arange(len(sides)), duels.num_items + said.shape[1]
+    ones, shape = np.ones(len(sides)), (len(sides), duels.num_items)
+    won, lost = (sparse.csr_matrix((ones, (every, side)), shape) for side in sides.T)
+    average = sparse.identity(columns, format="csr")
+    x = sparse.vstack([sparse.hstack([won - lost, said / spread]), average, -average]).tocsr()
+    row = np.arange(x.shape[0])
+    loss = LinearLoss(x, row, np.append(weights, np.full(2 * columns, 0.5)), row, row)
+
+    def objective(w: FloatArray) -> tuple[float, FloatArray]:
+        a = x @ w
+        return loss.value(a), x.T @ loss.slope(a)
+
+    start = np.zeros(columns)
+    w = minimize(objective, start, jac=True, method="L-BFGS-B", options=_STRENGTHS).x
+    w[duels.num_items :] /= spread
+    return LinearRival(w, covariate_names=duels.covariate_names, of_items=True)
+
+
+def conditional_logit(
+    features: npt.ArrayLike | Duels,
+    sets: npt.ArrayLike | None = None,
+    chosen: npt.ArrayLike | None = None,
+    *,
+    people: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    ridge: float | Sequence[float] = RIDGES,
+    folds: int = 5,
+    rng: np.random.Generator | None = None,
+) -> LinearRival:
+    """Fit a conditional logit (McFadden 1974) by Newton's method with the exact Hessian.
+
+    The ridge is chosen by cross-validation over whole sets, or over whole people where they are
+    known. Features may have any units, and any location; constants of the alternatives are columns
+    of 0 and 1. Of `Duels`, rankings are exploded, best and worst are the best of all and then the
+    worst of the others with reversed utilities, wins are choices of two, weights are kept,
+    covariates are further columns, as are products of all columns with the features of people, and
+    equal sets are one unit. Cost is O(r D²) a step.
+
+    :param features: (r, D) of the alternatives, one row each, in any order; or `Duels`, which need
+        nothing else.
+    :param sets: (r,) labels: the choice set of each row.
+    :param chosen: (r,) 1 for the chosen row of each set, 0 for the others.
+    :param people: (r,) labels: who chose; by default each set is a person's own. Of `Duels`, a
+        label for each event as given (`duels.given`).
+    :param names: D names of the features.
+    :param ridge: 0, or one or several above 0 to choose from: r of the penalty ½ r sum_j (scale_j
+        w_j)², `scale_j` the standard deviation of feature j within sets.
+    :param folds: the number of folds, five unless there are fewer sets or people.
+    :param rng: draws the folds; default a generator with seed 0.
+    :raises ValueError: arrays of the wrong shape or not finite, none or two chosen in a set, a set
+        of one row or of two people, a ridge below 0, or 0 with others, fewer than two folds, ties
+        or grades; with ridge 0, features that are not told apart within sets, or that part the
+        chosen from the others without an error, so that coefficients are not finite.
+    """
+    known = None
+    if isinstance(features, Duels):
+        if sets is not None or chosen is not None or names is not None:
+            raise ValueError(
+                "Duels say themselves what was chosen, but sets, chosen or names were given too; "
+                "leave them out."
+            )
+        events = features.events if people is None else features.given
+        known = None if events.person is None else features.people_features
+        x = _columns(features.items, events, known)  # of those whose preference it is
+        if people is not None:
+            events = replace(events, person=_coded(people, "people", len(events)))
+        columns = _names(features.feature_names, features.num_features) + features.covariate_names
+        if known is not None:
+            columns += tuple(f"{name} × {of}" for name in columns for of in known.feature_names)
+    else:
+        if sets is None or chosen is None:
+            raise ValueError(
+                "sets or chosen is missing; give the set of each row, and which is chosen."
+            )
+        x = as_numbers("features", features, "rows", "D")
+        events, columns = _choices(len(x), sets, chosen, people), _names(names, x.shape[1])
+        x = x[events.sides]
+    loss = loss_of(events, x)
+    return replace(fitted(loss, loss.spread(), columns, ridge, folds, rng), people=known)
+
+
+def rivals_of(
+    train: Duels, rng: np.random.Generator | None, people: npt.ArrayLike | None = None
+) -> dict[str, LinearRival]:
+    """What a model is scored next to, by name, each learned from its training answers.
+
+    Of duels a linear probit, a coin, and without features and dates the strengths of Bradley and
+    Terry; of answers about sets a conditional logit and equal shares, without features these alone.
+
+    :param people: label of who gave each answer about a set, as given: folds leave them whole.
+    :raises ValueError: all duels are ties.
+    """
+    rivals = {}
+    if train.events.has_sets:
+        if train.num_features or train.covariate_names:
+            rivals[CONDITIONAL_LOGIT] = conditional_logit(train, people=people, rng=rng)
+        return {**rivals, EQUAL_SHARES: KNOWS_NOTHING}
+    rivals[LINEAR_PROBIT] = linear_probit(train, rng=rng)
+    if not train.num_features and train.events.time is None:
+        rivals[BRADLEY_TERRY] = bradley_terry(train)
+    return {**rivals, COIN: KNOWS_NOTHING}
+
+
+# ---- what was said, as choices of one ----------------------------------------------------------
+
+
+def loss_of(events: Events, x: FloatArray) -> LinearLoss:
+    """Answers about sets, and wins, as choices of one.
+
+    A ranking is the choice of the first, of the second from the others, and so on ("exploded";
+    Beggs, Cardell & Hausman 1981); best and worst are the best of all and the worst of the others,
+    of which the utilities are turned around.
+
+    :param x: (s, D) columns of each side of the events.
+    :raises ValueError: ties and grades.
+    """
+    kind, sizes = events.kind, np.diff(events.offsets)
+    for i in np.flatnonzero(~np.isin(kind, (WIN, CHOICE, RANKING, TOP, *_BOTH_ENDS)))[:1]:
+        raise ValueError(
+            f"Event {i} is a {KINDS[kind[i]].name}, of which a conditional logit knows "
+            "nothing; give choices, rankings, best and worst, or wins alone."
+        )
+    steps = np.where(kind == RANKING, sizes - 1, 1)
+    if events.ordered is not None:
+        steps = np.where(kind == TOP, events.ordered, steps)
+    event = np.repeat(np.arange(len(events)), steps)
+    place = np.arange(len(event)) - np.repeat(np.cumsum(steps) - steps, steps)
+    worst = np.flatnonzero(np.isin(kind, _BOTH_ENDS) & (sizes > 2))
+    chosen = np.append(events.offsets[event] + place, events.offsets[worst + 1] - 1)
+    others = np.append(sizes[event] - place - 1, sizes[worst] - 2)
+    start = np.append(events.offsets[event] + place, events.offsets[worst]) + 1
+    sign = np.repeat([1.0, -1.0], [len(event), len(worst)])
+    event = np.append(event, worst)
+    first = np.cumsum(others) - others
+    won, lost = np.repeat([chosen, start - first], others, axis=1)
+    lost = lost + np.arange(len(lost))
+
+    _ask_for_rows(len(won), x.shape[1])
+    x = (x[won] - x[lost]) * np.repeat(sign, others)[:, None]
+    person = events.person
+    units = np.arange(len(events)) if person is None else person.used().numbers
+    return LinearLoss(x, first, events.totals[event], units[event], event)
+
+
+def _columns(
+    features: FloatArray, events: Events, people: PeopleFeatures | None = None
+) -> FloatArray:
+    """(s, D) of each side: features of its row, covariates, and products of these with features of
+    who answered."""
+    of_people = features_of_people(people, events)
+    number = features.shape[1] + len(events.covariate_names)
+    _ask_for_rows(len(events.sides), number * (1 if of_people is None else 1 + of_people.shape[1]))
+    x = features[events.sides]
+    if events.covariates is not None:
+        x = np.column_stack([x, events.covariates])
+    if of_people is None:
+        return np.asarray(x)
+    whose = np.repeat(of_people, np.diff(events.offsets), axis=0)
+    return np.concatenate([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)], 1)
+
+
+def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArray | None:
+    """(e, S) of who gave each answer, standardised, 0 where nothing is known of them; None where
+    people have none."""
+    person = events.person
+    if known is None or person is None:
+        return None
+    place = {id_text(name): i for i, name in enumerate(known.names)}
+    numbers = [place.get(id_text(name), -1) for name in person.names]
+    values = np.vstack([known.values, np.zeros(known.values.shape[1])])
+    return np.asarray(values[np.append(numbers, -1).astype(np.int64)[person.numbers]])
+
+
+def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
+    """Those of some duels that one side won.
+
+    :return: (t, 2) rows of winner and loser, (t,) weights, and (t,) the event that each is of.
+    :raises ValueError: answers about sets.
+    """
+    doors = duels.events.pair_doors()
+    event = doors.event[doors.decided]
+    weights = duels.events.totals[event] * doors.weight[doors.decided]
+    return doors.features[doors.decided], weights, event
+
+
+def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """`decided`, but in place of events their covariates, (t, C), and root mean squares, (C,).
+
+    :raises ValueError: all duels are ties.
+    """
+    sides, weights, event = decided(duels)
+    together.check(only_ties=not len(sides), linear_probit=True)
+    said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates[event]
+    return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
+
+
+def _divisor(spread: FloatArray) -> FloatArray:
+    """The same, 1 where it is 0."""
+    return np.where(spread == 0.0, 1.0, spread)
+
+
+def _ask_for_rows(rows: int, columns: int) -> None:
+    """Ask for the memory that a fit to features (rows, columns) takes, before they are made.
+
+    :raises NotEnoughMemory: more than is free.
+    """
+    ask(
+        8 * columns * (_COPIES * rows + _SQUARES * columns),
+        f"Linear predictors of {rows:,} rows with {columns:,} features",
+        "give fewer features, or hold nothing out (--test-fraction 0), which fits none",
+    )
+
+
+# ---- what people give --------------------------------------------------------------------------
+
+
+def _choices(
+    rows: int, sets: npt.ArrayLike, chosen: npt.ArrayLike, people: npt.ArrayLike | None
+) -> Events:
+    """Rows of a table as choices of one."""
+    of, flag = _coded(sets, "sets", rows), np.asarray(chosen)
+    check_shape("chosen", flag, rows)
+    for i in np.flatnonzero((flag != 0) & (flag != 1))[:1]:
+        raise ValueError(f"chosen has {flag[i]} in row {i}; give 1 or 0.")
+    flag = flag.astype(bool)
+    sizes, number = np.bincount(of.numbers), np.bincount(of.numbers, flag)
+    for i in np.flatnonzero(number != 1)[:1]:
+        raise ValueError(
+            f"The set {shortened(of.names[i])} has {int(number[i])} chosen rows; give it one."
+        )
+    for i in np.flatnonzero(sizes < 2)[:1]:
+        raise ValueError(
+            f"The set {shortened(of.names[i])} has one row, so that nothing was chosen; give it at "
+            "least two."
+        )
+    sides, offsets = np.lexsort((~flag, of.numbers)), np.append(0, np.cumsum(sizes))
+    person = None
+    if people is not None:
+        who = _coded(people, "people", rows)
+        person = who.take(sides[offsets[:-1]])
+        for i in np.flatnonzero(who.numbers != person.numbers[of.numbers])[:1]:
+            raise ValueError(
+                f"The set {shortened(of.labels[i])} is of two people; give it one of its own."
+            )
+    kind = np.full(len(sizes), CHOICE, np.int8)
+    return Events(sides, offsets, kind, np.ones(len(sizes), np.int64), person=person)
+
+
+def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:
+    """Labels, in the order of first appearance."""
+    values = np.asarray(labels)
+    check_shape(name, values, rows)
+    code, every = require_pandas().factorize(values)
+    for i in np.flatnonzero(code < 0)[:1]:
+        raise ValueError(f"{name} has no value (NaN) in row {i}; fill it in.")
+    names: tuple[Hashable, ...] = tuple(np.asarray(every).tolist())
+    return Codes(np.asarray(code, dtype=np.int64), names)
+
+
+def _names(names: Sequence[str] | None, columns: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"column {j}" for j in range(columns))
+    if len(names) != columns:
+        raise ValueError(f"There are {len(names)} names for {columns} features; give one each.")
+    return tuple(str(name) for name in names)
