@@ -320,7 +320,7 @@ def test_an_item_with_several_rows_has_one_effect_and_place() -> None:
 
 
 def test_item_columns_that_are_none() -> None:
-    with pytest.raises(ValueError, match="item column 'name' is not in the items frame"):
+    with pytest.raises(ValueError, match="item column is 'name'; choose from"):
         spg.read_duels(STATES, MET, item="name")
     gap = STATES.assign(player=[*STATES["player"][:-1], None])
     with pytest.raises(ValueError, match="player"):
