@@ -134,7 +134,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--items", "{}/items.csv", "--duels", "{}/none.csv"], "does not exist"),
         (["--duels", "{}/wide.parquet", "--ties", "t.csv"], sentence("chunks", "ties_table")),
         (["--duels", "{}/ids", "--report"], sentence("chunks", "report")),
-        (["--duels", "{}/wide.parquet", "--weight", "no"], "has no column 'no'"),
+        (["--duels", "{}/wide.parquet", "--weight", "no"], "column of weights is 'no'"),
         (
             ["--duels", "{}/wide.parquet", "--noise-by", "who"],
             "column of judges is 'who'",
@@ -272,10 +272,11 @@ def test_only_files_of_sites_are_made_anew(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_of_the_bar_are_short(number: float, words: str) -> None:
-    from sparse_prefgp.cli.streaming import _clock, _short
+    from sparse_prefgp.cli.console import clock
+    from sparse_prefgp.cli.streaming import _short
 
     assert _short(number) == words
-    assert _clock(59.6) == "1:00" and _clock(3661.0) == "1:01:01"
+    assert clock(59.6) == "1:00" and clock(3661.0) == "1:01:01"
 
 
 @pytest.mark.slow
