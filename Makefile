@@ -21,7 +21,7 @@ PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 # Next to NumPy 2, which Python 3.13 needs, pip installs GPflow only without its requirements.
 WITHOUT_REQUIREMENTS := $(if $(filter 3.13,$(VERSION)),$(shell grep '^gpflow==' $(CONSTRAINTS)))
 
-.PHONY: help setup demo lint test test-all test-alone test-all-alone durations test-data peers dist \
+.PHONY: help setup demo bench lint test test-all test-alone test-all-alone durations test-data peers dist \
 	wheel wheel-environment smoke smoke-tests lowest docs clean
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-all   as make test, with the slow tests"
 	@echo "make durations  set up, then name the tests that take long but are not marked slow"
 	@echo "make test-data  set up, then run the tests that touch data with none within reach"
+	@echo "make bench      measure what it costs on this machine, into build/bench; BENCHMARKS=sweep for one"
 	@echo "make peers      run the code of other packages that is in docs/coming-from, in .venv-peers"
 	@echo "make dist       set up, then build a wheel and an sdist into dist/ and check them"
 	@echo "make wheel      install the wheel into a fresh environment, and run it from elsewhere"
@@ -87,6 +88,13 @@ durations: setup
 # Copied to where no folder with data lies next to it: what a stranger's clone has.
 test-data: setup
 	sh tools/without_data.sh $(abspath $(BIN))/python -m pytest -n $(WORKERS) -m "data and not slow"
+
+BENCHMARKS := exact sweep sets roofline engines svgp optimise stream scaling gpu
+
+bench: setup
+	for one in $(BENCHMARKS); do \
+		$(BIN)/python -m experiments.benchmarks.$$one --out build/bench || exit 1; \
+	done
 
 # Some gigabytes, as BoTorch brings PyTorch; NumPy is newer there than GPflow allows.
 peers: setup

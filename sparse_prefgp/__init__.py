@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sparse_prefgp.support.public import LOG_LEVEL, public, quietly
+from sparse_prefgp.support.extras import require_gpflow
+from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.version import __version__ as __version__
 
-if "gpflow" not in sys.modules and find_spec("gpflow") is None:
-    raise ModuleNotFoundError(
-        "sparse_prefgp needs GPflow, which pip does not install of its own accord next to NumPy 2: "
-        "run `pip install --no-deps gpflow==2.11.2`.",
-        name="gpflow",
-    )
-
-os.environ.setdefault(LOG_LEVEL, "3")  # fatal errors only
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+os.environ.setdefault(_LOG_LEVEL, "3")  # fatal errors only; read when TensorFlow is first imported
 # 2^17 cycles, 50 µs, in place of 2^26: threads of OpenBLAS that wait for work take the cores from
 # those of TensorFlow. It counts where NumPy is not imported yet.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "17")
@@ -94,25 +89,109 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import register as register
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
-    from sparse_prefgp.workflow import Candidate as Candidate
-    from sparse_prefgp.workflow import compare as compare
+    from sparse_prefgp.workflow.comparison import compare as compare
+    from sparse_prefgp.workflow.model_names import Candidate as Candidate
     from sparse_prefgp.workflow.settings import CompareSettings as CompareSettings
     from sparse_prefgp.workflow.settings import FitSettings as FitSettings
     from sparse_prefgp.workflow.workflow import fit as fit
 
+# The same names, and the module that each comes from.
+_HOMES = {
+    "score_ahead": "analysis.ahead",
+    "evidence_report": "analysis.certificates",
+    "hallucination_believer": "analysis.challenger",
+    "consistency": "analysis.consistency",
+    "evaluate": "analysis.evaluation",
+    "explain": "analysis.explanation",
+    "score": "analysis.metrics",
+    "predict": "analysis.prediction",
+    "initial_projection": "analysis.projection",
+    "rank": "analysis.ranking",
+    "conditional_logit": "analysis.rivals",
+    "shares": "analysis.shares",
+    "suggest": "analysis.suggestion",
+    "update": "analysis.updating",
+    "worth": "analysis.worth",
+    "DTC": "approximations",
+    "Exact": "approximations",
+    "FITC": "approximations",
+    "HeteroscedasticVFE": "approximations",
+    "InducingApproximation": "approximations",
+    "PITC": "approximations",
+    "PriorPower": "approximations",
+    "SubsetOfData": "approximations",
+    "TightVFE": "approximations",
+    "VFE": "approximations",
+    "ItemEffect": "covariances",
+    "ItemInTime": "covariances",
+    "ItemTimes": "covariances",
+    "PairEffect": "covariances",
+    "Projected": "covariances",
+    "SameLevel": "covariances",
+    "Duels": "data.duels",
+    "split_duels": "data.splits",
+    "DuelTable": "data.table",
+    "export_saved_model": "disk.exporting",
+    "load": "disk.saving",
+    "save": "disk.saving",
+    "Laplace": "engines",
+    "LowRankPlusDiagonal": "engines",
+    "ParallelEP": "engines",
+    "PartitionedEP": "engines",
+    "SequentialEP": "engines",
+    "Variational": "engines",
+    "truncated_normal_ep": "engines",
+    "DuelKernel": "gpflow_blocks",
+    "StreamedDuels": "io",
+    "read_best_worst": "io",
+    "read_choices": "io",
+    "read_duels": "io",
+    "read_items": "io",
+    "read_rankings": "io",
+    "read_table": "io",
+    "stream_duels": "io",
+    "with_embedding": "io",
+    "with_texts": "io",
+    "Checkpoint": "learning.checkpoint",
+    "Interrupted": "learning.checkpoint",
+    "greedy_em": "learning.greedy",
+    "auto_inputs": "learning.initial",
+    "initial_inputs": "learning.initial",
+    "optimise": "learning.optimise",
+    "begin_tastes": "learning.tastes",
+    "to_tensorboard": "learning.tensorboard",
+    "PreferenceGP": "models",
+    "kmeans_inputs": "models",
+    "register": "models",
+    "StreamedGP": "models.streaming",
+    "sample_posterior": "sampling",
+    "compare": "workflow.comparison",
+    "Candidate": "workflow.model_names",
+    "CompareSettings": "workflow.settings",
+    "FitSettings": "workflow.settings",
+    "fit": "workflow.workflow",
+}
 # Modules of public names, used as `spg.datasets.boston()`.
 MODULES = ("asking", "datasets", "exact", "gpflow", "lab", "markov", "plotting", "results")
-
-_get, _names = public(__name__)
+__all__ = [*_HOMES, *MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return [*_get(name), *MODULES, "__version__"]
     if name in MODULES:
-        return quietly(f"{__name__}.{name}")
-    return _get(name)
+        return _quietly(name)
+    if name in _HOMES:
+        return getattr(_quietly(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*_names(), *MODULES, "__version__"])
+    return sorted(__all__)
+
+
+def _quietly(module: str) -> Any:
+    """Import a module; the notices that TensorFlow prints before it reads its level are dropped."""
+    require_gpflow()
+    if "tensorflow" in sys.modules or os.environ.get(_LOG_LEVEL) == "0":
+        return import_module(f"{__name__}.{module}")
+    with held_back_stderr():
+        return import_module(f"{__name__}.{module}")

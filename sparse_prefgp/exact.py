@@ -1,15 +1,6 @@
 """How far a model is from the exact posterior and the exact evidence."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from sparse_prefgp.support.public import public
-
-if TYPE_CHECKING:
-    from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
-    from sparse_prefgp.analysis.importance import importance_sampling as importance_sampling
-    from sparse_prefgp.sampling import check_against_sampling as check_against_sampling
-    from sparse_prefgp.sampling import sample_posterior as sample_posterior
-
-__getattr__, __dir__ = public(__name__)
+from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
+from sparse_prefgp.analysis.importance import importance_sampling as importance_sampling
+from sparse_prefgp.sampling import check_against_sampling as check_against_sampling
+from sparse_prefgp.sampling import sample_posterior as sample_posterior

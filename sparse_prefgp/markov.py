@@ -1,17 +1,8 @@
 """Markov kernels of one number in time, for `ItemInTime`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from sparse_prefgp.support.public import public
-
-if TYPE_CHECKING:
-    from sparse_prefgp.covariances.markov import Constant as Constant
-    from sparse_prefgp.covariances.markov import MarkovKernel as MarkovKernel
-    from sparse_prefgp.covariances.markov import MarkovSum as MarkovSum
-    from sparse_prefgp.covariances.markov import Matern12 as Matern12
-    from sparse_prefgp.covariances.markov import Matern32 as Matern32
-    from sparse_prefgp.covariances.markov import Wiener as Wiener
-
-__getattr__, __dir__ = public(__name__)
+from sparse_prefgp.covariances.markov import Constant as Constant
+from sparse_prefgp.covariances.markov import MarkovKernel as MarkovKernel
+from sparse_prefgp.covariances.markov import MarkovSum as MarkovSum
+from sparse_prefgp.covariances.markov import Matern12 as Matern12
+from sparse_prefgp.covariances.markov import Matern32 as Matern32
+from sparse_prefgp.covariances.markov import Wiener as Wiener

@@ -78,7 +78,6 @@ CALLS = {
     ),
     "ablate": ("wrong.yaml --out new", "study.yaml --out folder"),
     "report": ("folder", "fitted"),
-    "bench": ("nothing",),
 }
 WORDS = (
     "",
@@ -158,7 +157,7 @@ def drawn(rng: np.random.Generator) -> list[str]:
         else:
             call.append((word, words.pop(0) if pools[word] else None))
     for _ in range(rng.integers(1, 4)):
-        if call and name != "bench" and rng.random() < 0.15:  # which measures all by default
+        if call and rng.random() < 0.15:
             call.pop(rng.integers(len(call)))
             continue
         flag = str(rng.choice(list(pools)))
@@ -358,7 +357,7 @@ def calls(number: int, seed: int = 0, first: int = 0) -> Iterator[list[str]]:
 
 def is_quick(words: list[str]) -> bool:
     """Whether a call computes little, or is sure to be refused before."""
-    quick = words[0] in ("datasets", "report", "bench", "rank", "predict", "trajectories")
+    quick = words[0] in ("datasets", "report", "rank", "predict", "trajectories")
     return quick or any(word.partition("=")[2] in NEVER for word in words if "=" in word)
 
 

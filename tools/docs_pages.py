@@ -13,6 +13,7 @@ import posixpath
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import urljoin
 
@@ -274,18 +275,17 @@ def names() -> str:
     import griffe
 
     import sparse_prefgp
-    from sparse_prefgp.support.public import declared
 
     package = griffe.load("sparse_prefgp")
     sections: dict[str, list[str]] = {title: [] for title in SECTIONS.values()}
-    for name, home in declared("sparse_prefgp").items():
-        room = home.split(".")[1]
+    for name, home in sparse_prefgp._HOMES.items():
+        room = home.partition(".")[0]
         title = SECTIONS.get(room, f"From `sparse_prefgp.{room}`")
-        sections.setdefault(title, []).append(_place(package, home.partition(".")[2], name))
+        sections.setdefault(title, []).append(_place(package, home, name))
     # Used as `plotting.utilities(...)`, not under the names of the package.
     shown = {path for paths in sections.values() for path in paths}
     for module in sparse_prefgp.MODULES:
-        places = {_place(package, module, name) for name in getattr(sparse_prefgp, module).__all__}
+        places = {_place(package, module, name) for name in names_in(module)}
         title = SECTIONS.get(module, f"`spg.{module}`")
         sections.setdefault(title, []).extend(places - shown)
     parts = []
@@ -294,6 +294,15 @@ def names() -> str:
             parts.append(f"## {title}")
             parts += [f"::: {path}" for path in sorted(set(paths), key=_last_part)]
     return "\n\n".join(parts)
+
+
+def names_in(module: str) -> list[str]:
+    """The public names of one of `sparse_prefgp.MODULES`."""
+    import sparse_prefgp
+
+    values = vars(getattr(sparse_prefgp, module))
+    plain = [name for name, value in values.items() if not isinstance(value, ModuleType)]
+    return [*values.get("__all__", (name for name in plain if not name.startswith("_")))]
 
 
 def _place(package: Any, home: str, name: str) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -21,15 +22,23 @@ import numpy as np
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import linear_probit
-from sparse_prefgp.lab.benchmarks.problems import (
+from sparse_prefgp.models import kmeans_inputs
+from sparse_prefgp.support.versions import versions
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from experiments.benchmarks.shared import (
     NOISE_VARIANCE,
     Problem,
     make_problem,
     random_utility,
 )
-from sparse_prefgp.lab.benchmarks.race import RIVALS, Case, train_ours, train_rival
-from sparse_prefgp.models import kmeans_inputs
-from sparse_prefgp.support.versions import versions
+from experiments.benchmarks.svgp import (
+    RIVALS,
+    Case,
+    train_ours,
+    train_rival,
+)
 
 HERE = Path(__file__).resolve().parent
 HELD_OUT = 5_000

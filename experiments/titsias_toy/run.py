@@ -9,6 +9,7 @@ import argparse
 import csv
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from sparse_prefgp.lab.regression import RegressionGP
+    from tests.reference.regression import RegressionGP
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -104,7 +105,7 @@ def fit(line: Line, data: Path, restart: int, seed: int = SEED) -> Fit:
     import gpflow
 
     import sparse_prefgp as spg
-    from sparse_prefgp.lab.regression import RegressionGP
+    from tests.reference.regression import RegressionGP
 
     approximation = {
         "full_gp": spg.Exact(),
@@ -266,4 +267,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # of tests/reference
     main()

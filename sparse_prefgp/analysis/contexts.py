@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -212,16 +211,12 @@ def met(
     Of a model without contexts the table is as it was. Else its ids are those of the items, and
     columns of the context say in which context each side is.
 
-    Warns of ids that name an item in its context, as earlier versions wanted them.
-
     :param sides: the columns of ids.
     :raises ValueError: an id that is unknown or missing, with its row; a column of the context that
         is missing, or empty in a row.
     """
     if not has_contexts(model, items):
         return known_items(model, items), table
-    if _in_old_form(model.duels, table, sides):
-        return known_items(model), table
     bases = bases_of(model, items)
     known = Ids(bases.lookup, bases.name)
     base = [known.rows_in(table, side, what) for side in sides]
@@ -236,21 +231,6 @@ def met(
     frame = table.frame.assign(**{sides[0]: names[:k], sides[1]: names[k:]})
     _, first = np.unique(names.astype(str), return_index=True)
     return found.select(np.sort(first)), replace(table, frame=frame)
-
-
-def _in_old_form(duels: KnownDuels, table: Table, sides: tuple[str, str]) -> bool:
-    """Whether all ids are those of rows, such as `Ann @ home=1`."""
-    known = {id_text(value) for value in duels.item_ids or ()}
-    texts = [id_text(value) for side in sides for value in table.frame[side]]
-    if not texts or not all(" @ " in text and text in known for text in texts):
-        return False
-    rows = _rows(duels)
-    warnings.warn(
-        f"{table.name} names items in their contexts, such as {texts[0]!r}; give the items alone, "
-        f"and their context in columns ({', '.join(_wanted(rows, sides))}).",
-        stacklevel=4,
-    )
-    return True
 
 
 def _wanted(rows: ItemRows, sides: tuple[str, str]) -> list[str]:

@@ -10,9 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
-from sparse_prefgp.support.lazy import late
-
-metrics = late("sklearn.metrics")
 
 Floats = npt.NDArray[np.float32]
 
@@ -49,12 +46,16 @@ def far_from(training: FloatArray, features: FloatArray) -> BoolArray:
 
 def _nearest(rows: Floats, reference: Floats) -> FloatArray:
     """Distance of each row to the nearest reference, (N,), a chunk at a time."""
+    from sklearn import metrics
+
     _, distances = metrics.pairwise_distances_argmin_min(rows, reference)
     return np.asarray(distances, dtype=np.float64)
 
 
 def _to_others(rows: Floats) -> FloatArray:
     """Distance of each row to the nearest one that is another, (n,)."""
+    from sklearn import metrics
+
     found = []
     for start in range(0, len(rows), 1000):
         part = rows[start : start + 1000]

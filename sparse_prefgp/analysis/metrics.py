@@ -11,10 +11,6 @@ import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_shape
-from sparse_prefgp.support.lazy import late
-
-metrics = late("sklearn.metrics")
-stats = late("scipy.stats")
 
 # As tables for people call them.
 MODEL, ONE_UTILITY = "model", "one_utility"  # the same model without tastes of one's own
@@ -304,6 +300,8 @@ def auc(
     :param rng: of the coins.
     :raises ValueError: what `score` raises.
     """
+    from sklearn import metrics
+
     seen = _Seen.of(log_probabilities, None, counts)
     log_p, weights = seen.log_happened, seen.weights
     with np.errstate(divide="ignore"):
@@ -328,6 +326,8 @@ def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
     :raises ValueError: arrays of another shape or of unequal length, or nothing in them.
     """
+    from scipy import stats
+
     known, guess = (np.asarray(values, dtype=np.float64) for values in (utilities, predicted))
     if known.ndim != 1 or known.shape != guess.shape or not len(known):
         raise ValueError(

@@ -32,7 +32,6 @@ from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
-from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.randomness import seed_of
@@ -222,7 +221,11 @@ class Ranking(Result):
         )
 
     if not TYPE_CHECKING:
-        __getattr__ = says("A ranking has no {name}; its table, a data frame, is `.frame`.")
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"A ranking has no {name!r}; its table, a data frame, is `.frame`."
+            )
 
     def __len__(self) -> int:
         return len(self.frame)

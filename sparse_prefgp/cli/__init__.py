@@ -19,4 +19,7 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+    except KeyboardInterrupt:  # what is imported takes its time
+        print("Stopped before the end; no file was left half written.", file=sys.stderr)
+        sys.exit(130)
     app(prog_name="sparse-prefgp")

@@ -8,7 +8,6 @@ import typer
 
 from sparse_prefgp.cli import (
     ablate,
-    bench,
     datasets,
     demo,
     evaluate,
@@ -51,7 +50,7 @@ _PANELS = {
         suggest,
         update,
     ),
-    "Studies of the method": (ablate, report, bench),
+    "Studies of the method": (ablate, report),
 }
 for panel, modules in _PANELS.items():
     for module in modules:

@@ -175,7 +175,6 @@ def _parameter(one: Field[Any], option: Option, typed: Any, help: str) -> inspec
     about = make(
         *flags,
         help=help,
-        hidden=option.hidden,
         rich_help_panel=option.panel,
         show_default=default is not None and default is not MISSING,
         **more,

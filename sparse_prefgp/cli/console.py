@@ -20,6 +20,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from sparse_prefgp.cli.output_options import FORMS, OutputOptions, write_file
+from sparse_prefgp.support.extras import require_gpflow
 from sparse_prefgp.support.machine import short_of_memory
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.quiet import held_back_stderr
@@ -223,6 +224,7 @@ def import_packages(prepare: Callable[[], None]) -> None:
 
     :param prepare: called when TensorFlow is there and nothing has computed yet.
     """
+    require_gpflow()
     with _older_keras():
         # Before TensorFlow: otherwise it brings its layers and experiments.
         import tensorflow_probability  # noqa: F401  isort: skip

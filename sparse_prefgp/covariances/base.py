@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import tensorflow as tf
 from check_shapes import check_shapes
@@ -58,9 +58,6 @@ class Covariance(Protocol):
     `precision` and `shift` are the natural parameters of the Gaussian sites on z, (t,), already
     multiplied by the counts: c tau and c nu.
     """
-
-    # Whether the sites speak to each other through inducing values alone, as sums over sites.
-    summed_over_sites: ClassVar[bool] = False
 
     @check_shapes(
         "precision: [t]",

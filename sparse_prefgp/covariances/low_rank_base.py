@@ -9,7 +9,7 @@ again in every pass, here or on other machines (docs/method.md, sections 3, 10 a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 from check_shapes import inherit_check_shapes
@@ -78,7 +78,6 @@ class LowRank(SequentialCovariance, ABC):
     `own` is what a form computes of its sites once, for sums, marginals and gradient.
     """
 
-    summed_over_sites: ClassVar[bool] = True
     # What sites that are not among these say of u, and keep saying; None without any.
     known: Sums | None = None
 

@@ -26,13 +26,9 @@ from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Table, facts, facts_table
-
-sparse = late("scipy.sparse")
-csgraph = late("scipy.sparse.csgraph")
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.contexts import ItemRows
@@ -514,6 +510,9 @@ class Duels:
 
     def summary(self) -> DuelsSummary:
         """What the duels look like: sizes, contradictions, and how the items are connected."""
+        from scipy import sparse
+        from scipy.sparse import csgraph
+
         # Kept out of the module: this import is slow, and only this method needs it.
         n, sets = self.num_items, self.events.has_sets
         if sets:  # what each answer says of two alternatives

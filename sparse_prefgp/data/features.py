@@ -26,7 +26,6 @@ from sparse_prefgp.data.texts import TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.extras import needed
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import counted, id_text, shortened
 
@@ -35,7 +34,6 @@ _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
 _LEAVE_OUT = ", or leave the column out with ignore= (--ignore)"
 _WRITE_DATES = "write dates such as 2024-01-31"
 AS_NUMBERS = "make it a number, in pandas with str.replace and astype(float)"
-preprocessing = late("sklearn.preprocessing")
 
 
 @dataclass(frozen=True)
@@ -771,6 +769,8 @@ def _one_hot(
 
 
 def _encoder(categories: Any = "auto") -> Any:
+    from sklearn import preprocessing
+
     return preprocessing.OneHotEncoder(
         categories=categories, handle_unknown="ignore", sparse_output=False
     )

@@ -12,10 +12,7 @@ import numpy as np
 
 from sparse_prefgp.data.vectors import VectorRows, refuse_not_finite, rows_at_a_time
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import ask
-
-linalg = late("scipy.linalg")
 
 # Above so many features they are reduced, to at most so many directions, of which each needs so
 # many items.
@@ -377,6 +374,8 @@ def _places(blocks: Sequence[InputBlock]) -> list[tuple[InputBlock, slice]]:
 
 def _leading(matrix: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
     """The largest eigenvalues of a symmetric matrix and their vectors, the largest first."""
+    from scipy import linalg
+
     size = len(matrix)
     values, vectors = linalg.eigh(
         matrix, subset_by_index=[size - most, size - 1], overwrite_a=True, check_finite=False

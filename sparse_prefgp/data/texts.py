@@ -20,10 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
-from sparse_prefgp.support.lazy import late
-
-feature_extraction = late("sklearn.feature_extraction.text")
-linalg = late("scipy.sparse.linalg")
 
 DIRECTIONS = 32
 MIN_TEXTS, MAX_SHARE = 3, 0.5  # in how many texts a word must be to count for the directions
@@ -157,6 +153,8 @@ class WordDirections:
         There are at most 32 directions, fewer where texts or words are, and none where no word is
         in enough texts and in few enough.
         """
+        from sklearn.feature_extraction import text as feature_extraction
+
         vectorizer = feature_extraction.TfidfVectorizer(
             analyzer=_as_they_are, min_df=min(MIN_TEXTS, len(words)), max_df=MAX_SHARE
         )
@@ -191,6 +189,8 @@ class WordDirections:
 
     @cached_property
     def _vectorizer(self) -> Any:
+        from sklearn.feature_extraction import text as feature_extraction
+
         found = feature_extraction.TfidfVectorizer(analyzer=_as_they_are, vocabulary=self.words)
         found.idf_ = self.idf
         return found
@@ -202,6 +202,8 @@ def _as_they_are(words: Sequence[str]) -> Sequence[str]:
 
 def _leading(weights: Any, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Singular values (r,) and right vectors (r, w) of sparse weights (n, w) less their mean."""
+    from scipy.sparse import linalg
+
     n, width = weights.shape
     kept = min(DIRECTIONS, n, width)
     if n * width <= _WHOLE or kept == min(n, width):

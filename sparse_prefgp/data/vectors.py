@@ -11,10 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import agreeing, counted, shortened
-
-vector_column = late("sparse_prefgp.data.vector_column")
 
 # Numbers that are held at a time while a matrix is read.
 _AT_A_TIME = 1 << 22
@@ -207,6 +204,8 @@ def as_column(rows: VectorRows, index: Any = None) -> Any:
 
     :param index: of the series; by default row numbers.
     """
+    from sparse_prefgp.data import vector_column
+
     return vector_column.series(rows, index)
 
 

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.support.lazy import late
-
-toys = late("sklearn.datasets")
 
 NOISE_SHARE = 0.25
 
@@ -30,6 +27,8 @@ def demo_tables(count: int = 5000, seed: int = 0) -> tuple[Any, Any]:
     :raises ValueError: a count below 1.
     :raises ModuleNotFoundError: pandas is not installed.
     """
+    from sklearn import datasets as toys
+
     if count < 1:
         raise ValueError(f"The number of duels is {count}; give a whole number of at least 1.")
     pd = require_pandas()

@@ -16,9 +16,6 @@ from typing import Any
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile
 from sparse_prefgp.disk.folders import write_file
 from sparse_prefgp.support.extras import needed
-from sparse_prefgp.support.lazy import late
-
-requests = late("requests")  # which pooch brings
 
 DATA_VARIABLE = "SPARSE_PREFGP_DATA"
 CACHE_VARIABLE = "SPARSE_PREFGP_CACHE"
@@ -161,6 +158,8 @@ def _retrieve(url: str, scratch: Path) -> Path:
 
     :raises ConnectionError: the address does not answer with the file.
     """
+    import requests
+
     pooch = _pooch()
     try:
         with _quiet(pooch.get_logger()):

@@ -162,7 +162,11 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     points = None
     if inducing is not None:
         points = points_of(kernel, decoder.parameter(inducing), duels.num_features)
-    engine = value_of(ENGINE, description["engine"])
+    entry = description["engine"]
+    if entry["type"] == "PartitionedEP":  # before, in memory too, with the steps of ParallelEP
+        kept = {k: x for k, x in entry["fields"].items() if k not in ("parts", "local_sweeps")}
+        entry = {"type": "ParallelEP", "fields": kept}
+    engine = value_of(ENGINE, entry)
     has = {name: parts[name] is not None for name in PARAMETERS}
 
     def build(approximation: Approximation) -> PreferenceGP:

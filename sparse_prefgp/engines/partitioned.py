@@ -23,16 +23,13 @@ class PartitionedEP(Propagation):
     is that of `ParallelEP`, whatever the parts; with one local sweep, so is every round.
 
     `StreamedGP` has parts that read their own files, here or on other machines, or those of
-    `stream_duels(duels)`, and logs each round. The duels of `PreferenceGP` lie in one place and
-    have nothing to tell each other: there a round is one sweep over all of them, as in
-    `ParallelEP`, whatever `parts` and `local_sweeps` are.
+    `stream_duels(duels)`, and logs each round.
 
     :param damping: share of each local step taken at first, less by the rule of `ParallelEP`.
     :param tolerance: on the largest change that an undamped sweep over all duels would make.
     :param max_sweeps: of rounds.
     :param site_power: power EP's p, 1 for EP itself.
-    :raises ValueError: what `ParallelEP` raises; parts or local_sweeps below 1. Inference refuses
-        approximations without inducing inputs.
+    :raises ValueError: what `ParallelEP` raises; parts or local_sweeps below 1.
     """
 
     parts: int = 4
@@ -51,15 +48,7 @@ class PartitionedEP(Propagation):
         return MAX_LOCAL_SWEEPS if self.local_sweeps is None else self.local_sweeps
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        if not covariance.summed_over_sites:
-            raise ValueError(
-                "PartitionedEP works on approximations with inducing inputs, such as VFE() and "
-                "FITC(); use ParallelEP() for Exact and SubsetOfData."
-            )
-        t = factors.counts.shape[0]
-        if t is not None and self.parts > t:
-            raise ValueError(
-                f"{self.parts} parts of {t} distinct duels would leave a part without duels; take "
-                f"at most {t} parts."
-            )
-        return super().run(covariance, factors, sites)
+        raise ValueError(
+            "PartitionedEP() is the engine of StreamedGP; take ParallelEP(), which ends at the "
+            "same result."
+        )

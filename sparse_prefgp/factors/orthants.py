@@ -29,9 +29,6 @@ from sparse_prefgp.factors.sites import (
 )
 from sparse_prefgp.factors.truncated_draws import standard_draws
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
-from sparse_prefgp.support.lazy import late
-
-stats = late("scipy.stats")
 
 POINTS = 256
 # The log mass is stationary in the sites: it errs by the square of what they still move.
@@ -49,6 +46,8 @@ def sobol_points(count: int, size: int, rng: np.random.Generator) -> FloatArray:
     :return: (count, size), in [0, 1).
     :raises ValueError: a count that is not a power of two, whose points would not be even.
     """
+    from scipy import stats
+
     if count < 1 or count & (count - 1):
         raise ValueError(f"points is {count}; give a power of two.")
     if not size:

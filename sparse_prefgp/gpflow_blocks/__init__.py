@@ -5,14 +5,7 @@ items side by side; the first wins with probability Phi(g / sqrt(2 sigma²)). Th
 GPflow's, so that everything in its documentation applies; `PreferenceGP` does not need them.
 """
 
-from typing import TYPE_CHECKING
-
-from sparse_prefgp.support.public import public
-
-if TYPE_CHECKING:
-    from sparse_prefgp.gpflow_blocks.kernel import DuelKernel as DuelKernel
-    from sparse_prefgp.gpflow_blocks.kernel import ItemInducingPoints as ItemInducingPoints
-    from sparse_prefgp.gpflow_blocks.likelihood import DuelLikelihood as DuelLikelihood
-    from sparse_prefgp.gpflow_blocks.stacking import stacked_duels as stacked_duels
-
-__getattr__, __dir__ = public(__name__)
+from sparse_prefgp.gpflow_blocks.kernel import DuelKernel as DuelKernel
+from sparse_prefgp.gpflow_blocks.kernel import ItemInducingPoints as ItemInducingPoints
+from sparse_prefgp.gpflow_blocks.likelihood import DuelLikelihood as DuelLikelihood
+from sparse_prefgp.gpflow_blocks.stacking import stacked_duels as stacked_duels

@@ -1,24 +1,16 @@
 """Reading items, duels, choices and rankings: CSV, Excel, Parquet and data frames."""
 
-from typing import TYPE_CHECKING
-
-from sparse_prefgp.support.public import public
-
-if TYPE_CHECKING:
-    from sparse_prefgp.data.table import DuelTable as DuelTable
-    from sparse_prefgp.io import streams as streams
-    from sparse_prefgp.io.choices import read_best_worst as read_best_worst
-    from sparse_prefgp.io.choices import read_best_worst_table as read_best_worst_table
-    from sparse_prefgp.io.choices import read_choice_table as read_choice_table
-    from sparse_prefgp.io.choices import read_choices as read_choices
-    from sparse_prefgp.io.choices import read_ranking_table as read_ranking_table
-    from sparse_prefgp.io.choices import read_rankings as read_rankings
-    from sparse_prefgp.io.reading import read_duels as read_duels
-    from sparse_prefgp.io.reading import read_items as read_items
-    from sparse_prefgp.io.reading import read_table as read_table
-    from sparse_prefgp.io.streams import StreamedDuels as StreamedDuels
-    from sparse_prefgp.io.streams import stream_duels as stream_duels
-    from sparse_prefgp.io.texts import with_texts as with_texts
-    from sparse_prefgp.io.vectors import with_embedding as with_embedding
-
-__getattr__, __dir__ = public(__name__)
+from sparse_prefgp.data.table import DuelTable as DuelTable
+from sparse_prefgp.io.choices import read_best_worst as read_best_worst
+from sparse_prefgp.io.choices import read_best_worst_table as read_best_worst_table
+from sparse_prefgp.io.choices import read_choice_table as read_choice_table
+from sparse_prefgp.io.choices import read_choices as read_choices
+from sparse_prefgp.io.choices import read_ranking_table as read_ranking_table
+from sparse_prefgp.io.choices import read_rankings as read_rankings
+from sparse_prefgp.io.reading import read_duels as read_duels
+from sparse_prefgp.io.reading import read_items as read_items
+from sparse_prefgp.io.reading import read_table as read_table
+from sparse_prefgp.io.streams import StreamedDuels as StreamedDuels
+from sparse_prefgp.io.streams import stream_duels as stream_duels
+from sparse_prefgp.io.texts import with_texts as with_texts
+from sparse_prefgp.io.vectors import with_embedding as with_embedding

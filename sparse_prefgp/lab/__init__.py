@@ -1,17 +1,8 @@
-"""Ablation studies, their report, benchmarks and the Gaussian limit."""
+"""Ablation studies and their report."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from sparse_prefgp.support.public import public
-
-if TYPE_CHECKING:
-    from sparse_prefgp.lab.ablation import Study as Study
-    from sparse_prefgp.lab.ablation import StudyResult as StudyResult
-    from sparse_prefgp.lab.ablation import read_study as read_study
-    from sparse_prefgp.lab.ablation import run_study as run_study
-    from sparse_prefgp.lab.report import StudyReport as StudyReport
-    from sparse_prefgp.lab.report import study_report as study_report
-
-__getattr__, __dir__ = public(__name__)
+from sparse_prefgp.lab.ablation import Study as Study
+from sparse_prefgp.lab.ablation import StudyResult as StudyResult
+from sparse_prefgp.lab.ablation import read_study as read_study
+from sparse_prefgp.lab.ablation import run_study as run_study
+from sparse_prefgp.lab.report import StudyReport as StudyReport
+from sparse_prefgp.lab.report import study_report as study_report

@@ -27,10 +27,9 @@ from sparse_prefgp.learning.causes import cause_and_remedies
 from sparse_prefgp.learning.initial import EXPLAINED
 from sparse_prefgp.learning.optimise import NotFinite, optimise
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import check_kind, check_number
+from sparse_prefgp.support.checks import check_inducing_count, check_kind, check_number
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
 # So many additions in a row without a finite evidence: another item will not help.
@@ -421,7 +420,7 @@ def _check(
     model: PreferenceGP, count: int, candidates: int, additions: int, m_step_iterations: int
 ) -> None:
     inducing = _inducing(model)
-    check_count(count, len(model.duels.distinct_rows()[0]))
+    check_inducing_count(count, len(model.duels.distinct_rows()[0]))
     present = inducing.num_inducing
     if count < present:
         raise ValueError(

@@ -32,14 +32,13 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.inducing_inputs import (
-    check_count,
     farthest_inputs,
     kmeans_inputs,
     random_inputs,
 )
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import check_choice, check_number
+from sparse_prefgp.support.checks import check_choice, check_inducing_count, check_number
 from sparse_prefgp.support.defaults import SHARE
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
@@ -160,7 +159,7 @@ def initial_inputs(
         check_choice("count", count, ("auto",), ", or a whole number")
         return auto_inputs(method, duels, kernel, rng)
     rows, _ = duels.distinct_rows()
-    check_count(count, len(rows))
+    check_inducing_count(count, len(rows))
     return _source(method, duels, rows, kernel, count, rng)(count)
 
 
@@ -185,7 +184,7 @@ def duel_inputs(
     :raises ValueError: count < 1 or more than the distinct items or the candidates.
     """
     rows, _ = duels.distinct_rows()
-    check_count(count, len(rows))
+    check_inducing_count(count, len(rows))
     if candidates is not None and candidates < count:
         raise ValueError(
             f"{candidates} candidates are fewer than the {count} inducing inputs to be chosen "

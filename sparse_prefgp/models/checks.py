@@ -30,10 +30,10 @@ from sparse_prefgp.covariances.residual import MAX_BLOCK
 from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
-from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import (
     check_finite,
+    check_inducing_count,
     check_kind,
     check_number,
     check_shape,
@@ -324,7 +324,7 @@ def inducing_points(
         items = None if items is None else projection.project(items).numpy()
     check_shape("inducing_variable", z, "m", columns, hint=", columns like those of the items")
     check_finite("inducing_variable", z)
-    check_count(len(z), len(z if items is None else np.unique(items, axis=0)))
+    check_inducing_count(len(z), len(z if items is None else np.unique(items, axis=0)))
     if len(np.unique(z, axis=0)) < len(z):
         raise ValueError(
             "inducing_variable has equal rows, which make its kernel matrix singular; "

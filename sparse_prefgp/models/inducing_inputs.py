@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import check_number
+from sparse_prefgp.support.checks import check_inducing_count
 from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
 
 
@@ -19,7 +19,7 @@ def random_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
     :raises ValueError: count < 1 or more than the distinct rows.
     """
     rows = distinct(rows)
-    check_count(count, len(rows))
+    check_inducing_count(count, len(rows))
     return rows[rng.permutation(len(rows))[:count]]
 
 
@@ -36,7 +36,7 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
     :raises ValueError: count < 1 or more than the distinct rows.
     """
     rows = distinct(rows)
-    check_count(count, len(rows))
+    check_inducing_count(count, len(rows))
     if count == len(rows):
         return rows
     centres = np.unique(_means(rows, kmeans_labels(rows, count, rng), count), axis=0)
@@ -58,7 +58,7 @@ def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> F
     :raises ValueError: count < 1 or more than the distinct rows.
     """
     rows = distinct(rows)
-    check_count(count, len(rows))
+    check_inducing_count(count, len(rows))
     points = unit_spread(rows)
     chosen = [int(rng.integers(len(rows)))]
     nearest = np.full(len(rows), np.inf)
@@ -72,15 +72,6 @@ def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> F
 def distinct(rows: np.ndarray) -> FloatArray:
     """Distinct rows in ascending order; adding zero makes -0.0 and 0.0 the same row."""
     return np.unique(np.asarray(rows, dtype=float) + 0.0, axis=0)
-
-
-def check_count(count: int, distinct: int) -> None:
-    check_number("The number of inducing inputs", count, least=1, whole=True)
-    if count > distinct:
-        raise ValueError(
-            f"{count} inducing inputs are more than the {distinct} distinct items; "
-            f"use at most {distinct}, or Exact()."
-        )
 
 
 def _means(rows: FloatArray, labels: IntArray, count: int) -> FloatArray:

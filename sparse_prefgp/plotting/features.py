@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.items import feature_parts
-from sparse_prefgp.analysis.ranking import ROUNDING
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -30,6 +27,8 @@ from sparse_prefgp.support.randomness import generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sparse_prefgp.models import PreferenceGP
 
 SWAPS, LEAST_SWAPS = 2000, 200
 MOST_PREDICTIONS = 200_000
@@ -87,6 +86,8 @@ def feature_relevance(
     :return: Names (G,) and relevances (G,), raw columns in the order of the features.
     :raises ValueError: fewer than 1 swap.
     """
+    from sparse_prefgp.analysis.items import feature_parts
+
     groups = feature_parts(model.duels)
     if swaps is None:
         swaps = max(LEAST_SWAPS, min(SWAPS, MOST_PREDICTIONS // len(groups)))
@@ -152,6 +153,8 @@ def relevance(
 
 def any_matters(model: PreferenceGP, values: FloatArray) -> bool:
     """Whether any of these relevances is more than rounding, so that a picture shows something."""
+    from sparse_prefgp.analysis.ranking import ROUNDING
+
     return bool(values.max() > ROUNDING * noise_of(model) ** 0.5)
 
 

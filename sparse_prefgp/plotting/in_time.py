@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.history import history
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -49,6 +48,8 @@ def trajectories(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: what `history` raises.
     """
+    from sparse_prefgp.analysis.history import history
+
     frame = history(model, items, dates, level=level, at=at) if found is None else found
     ax = axes_or_new(ax)
     names = list(dict.fromkeys(frame["item_id"]))

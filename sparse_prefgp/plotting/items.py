@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.ranking import Ranking
-from sparse_prefgp.covariances.projected import ProjectedPoints, seen_by_inducing
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -38,6 +35,9 @@ ROUNDING = 1e-9
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from sparse_prefgp.analysis.ranking import Ranking
+    from sparse_prefgp.models import PreferenceGP
+
 MOST_POINTS = 5000
 
 
@@ -60,6 +60,8 @@ def utilities(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: fewer than 1 item asked for or given, or a column that is missing.
     """
+    from sparse_prefgp.analysis.ranking import Ranking
+
     top = whole_number("top", top, 1)
     by = ""
     if isinstance(ranking, Ranking):
@@ -136,6 +138,8 @@ def inducing_inputs(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: the model has no inducing inputs.
     """
+    from sparse_prefgp.covariances.projected import ProjectedPoints, seen_by_inducing
+
     Z = inducing_points(model)
     if Z is None:
         raise ValueError(
@@ -216,6 +220,8 @@ def all_are_inducing(model: PreferenceGP) -> bool:
 
     :param model: with or without inducing inputs; without any it is False.
     """
+    from sparse_prefgp.covariances.projected import seen_by_inducing
+
     Z = inducing_points(model)
     if Z is None:
         return False

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.people import compared_on, seen_by
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -38,6 +37,8 @@ def tastes(model: Any, *, ax: Axes | None = None) -> Axes:
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: a model without tastes; fewer than two items.
     """
+    from sparse_prefgp.analysis.people import compared_on
+
     items = compared_on(model)
     own = model.tastes(items.inputs)
     own = own - own.mean(1, keepdims=True)
@@ -90,6 +91,8 @@ def person(model: Any, who: Hashable, *, ax: Axes | None = None) -> Axes:
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: a model without tastes; a person that it does not know.
     """
+    from sparse_prefgp.analysis.people import compared_on, seen_by
+
     items = compared_on(model)
     shared = model.predict_f(items.inputs)[0].numpy()[:, 0]
     shared = shared - shared.mean()

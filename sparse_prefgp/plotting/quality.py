@@ -15,7 +15,6 @@ from sparse_prefgp.analysis.metrics import (
     calibration_bins,
     calibration_error,
 )
-from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -31,6 +30,8 @@ from sparse_prefgp.support.checks import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sparse_prefgp.learning.report import OptimisationReport
 
 Z_95 = 1.959963984540054  # of the standard normal
 # Told apart without colours too.

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.shares import ADDED, OVER_PEOPLE, Shares
-from sparse_prefgp.analysis.worth import Worth
 from sparse_prefgp.plotting.canvas import BLUE, GREY, SMALL, axes_or_new, set_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sparse_prefgp.analysis.shares import Shares
+    from sparse_prefgp.analysis.worth import Worth
 
 # Of a name made of what an alternative is like.
 _LONGEST = 24
@@ -25,6 +26,8 @@ def shares(found: Shares, *, which: int = 0, ax: Axes | None = None) -> Axes:
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: a set that there is not.
     """
+    from sparse_prefgp.analysis.shares import ADDED
+
     rows = np.flatnonzero(np.array(found.sets) == which)
     if not len(rows):
         raise ValueError(
@@ -88,6 +91,8 @@ def worth(found: Worth, *, ax: Axes | None = None) -> Axes:
 
 def _names(frame: Any) -> list[str]:
     """What tells the alternatives of a set apart: their ids, or the columns that differ."""
+    from sparse_prefgp.analysis.shares import ADDED, OVER_PEOPLE
+
     columns = [name for name in frame.columns if name not in (*ADDED, *OVER_PEOPLE)]
     if "item_id" in columns:
         columns = ["item_id"]

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sparse_prefgp.analysis.ranking import ROUNDING
-from sparse_prefgp.covariances.projected import ProjectedPoints
 from sparse_prefgp.io.ids import meant_id
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -36,6 +33,8 @@ from sparse_prefgp.support.words import id_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sparse_prefgp.models import PreferenceGP
 
 CURVE, SIDE = 200, 60  # points of a curve, and along each side of a surface
 REFERENCE = 300  # items that stand for the average item
@@ -205,6 +204,8 @@ def _side(model: PreferenceGP, feature: int, count: int) -> FloatArray:
 
 def _mark_along(ax: Axes, model: PreferenceGP, scale: FeatureScale, x: FloatArray) -> None:
     """Items as ticks along the bottom, inducing inputs as crosses along the top."""
+    from sparse_prefgp.covariances.projected import ProjectedPoints
+
     across = ax.get_xaxis_transform()
     items = scale.raw(model.duels.items[compared_items(model.duels), 0])
     ax.plot(
@@ -229,6 +230,9 @@ def _surface(
     levels: Any = None,
 ) -> None:
     """Filled contours in raw units with a colour bar, the items and the inducing inputs."""
+    from sparse_prefgp.analysis.ranking import ROUNDING
+    from sparse_prefgp.covariances.projected import ProjectedPoints
+
     scales = feature_scales(model.duels)
     x, y = (scale.raw(side) for scale, side in zip(scales, sides, strict=True))
     grid = values.reshape(len(y), len(x))

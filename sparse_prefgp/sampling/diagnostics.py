@@ -13,9 +13,6 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.lazy import late
-
-stats = late("scipy.stats")
 
 # Quantities at a time: bounds the memory of the Fourier transforms.
 _CHUNK = 256
@@ -78,6 +75,8 @@ def _split(draws: FloatArray) -> FloatArray:
 
 def _normal_scores(draws: FloatArray) -> FloatArray:
     """Ranks over all chains as normal quantiles (Vehtari et al. 2021, eq. 14)."""
+    from scipy import stats
+
     flat = draws.reshape(-1, draws.shape[-1])
     ranks = stats.rankdata(flat, axis=0)
     return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(draws.shape), dtype=float)

@@ -154,3 +154,13 @@ def check_least_gain(value: float | None) -> None:
             hint=", nats per duel, such as 1e-5, or none to continue to the optimum (None; on the "
             "command line 0)",
         )
+
+
+def check_inducing_count(count: int, distinct: int) -> None:
+    """Of inducing inputs, among so many distinct items."""
+    check_number("The number of inducing inputs", count, least=1, whole=True)
+    if count > distinct:
+        raise ValueError(
+            f"{count} inducing inputs are more than the {distinct} distinct items; "
+            f"use at most {distinct}, or Exact()."
+        )

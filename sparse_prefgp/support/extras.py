@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
 def install(extra: str) -> str:
     """How to install an extra, as the end of a sentence."""
     return f'pip install ".[{extra}]" in the folder of the repository'
+
+
+def require_gpflow() -> None:
+    """:raises ModuleNotFoundError: GPflow is not installed."""
+    if "gpflow" not in sys.modules and find_spec("gpflow") is None:
+        raise ModuleNotFoundError(
+            "sparse_prefgp needs GPflow, which pip does not install of its own accord next to "
+            "NumPy 2: run `pip install --no-deps gpflow==2.11.2`.",
+            name="gpflow",
+        )
 
 
 def needed(module: str, package: str, what: str, extra: str = "cli") -> Any:

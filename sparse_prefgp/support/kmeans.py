@@ -7,11 +7,7 @@ import warnings
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import ask
-
-cluster = late("sklearn.cluster")
-exceptions = late("sklearn.exceptions")
 
 # Above so many rows k-means goes through them in small batches.
 _ROWS_FOR_KMEANS = 20_000
@@ -32,6 +28,8 @@ def kmeans_labels(rows: FloatArray, count: int, rng: np.random.Generator) -> Int
 
     :raises NotEnoughMemory: more than is free.
     """
+    from sklearn import cluster, exceptions
+
     ask(
         3 * 8 * rows.size,
         f"Clusters of {len(rows):,} rows with {rows.shape[1]:,} features",

@@ -50,8 +50,6 @@ class Option:
     parse: Callable[[Any], Any] | None = None
     """Makes the value of what was typed; by default that is the value."""
     metavar: str | None = None
-    hidden: bool = False
-    """Not in the help."""
     panel: str | None = None
     """One of `Panel`; None for the options that stand first."""
     argument: bool = False

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import analysis
 from sparse_prefgp.analysis.metrics import (
     CalibrationBin,
     abstention_curve,
@@ -446,10 +445,12 @@ def fit_candidate(
     :param groups: of features, for additive kernels.
     :raises ValueError: what model and optimiser raise; a result that is not finite.
     """
+    from sparse_prefgp.analysis.scoring import log_probabilities_of
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
         model, report = fit_model(Training(settings.of(candidate), train, inducing, groups=groups))
-        found = analysis.scoring.log_probabilities_of(model, test)
+        found = log_probabilities_of(model, test)
     evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
@@ -541,13 +542,15 @@ class _Run:
                 self._total -= given_up * (folds - k - 1)
 
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
+        from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
+
         rng = np.random.default_rng(self._settings.seed)
         test = self._plan.events.take(fold.test)
         if test.has_sets or train.events.has_sets:
-            rival = analysis.rivals.conditional_logit(train, rng=rng)
+            rival = conditional_logit(train, rng=rng)
             self._probit.append(rival.log_answers(train.items, test))
             return
-        probit = analysis.rivals.linear_probit(train, rng=rng)
+        probit = linear_probit(train, rng=rng)
         won, lost = train.items[test.pairs.T]
         self._probit.append(probit.log_wins(won, lost, test.covariate_differences))
 

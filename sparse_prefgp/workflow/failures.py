@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import short_of_memory
-
-tf = late("tensorflow")
 
 # What TensorFlow puts around its own words: names of graph nodes and operations, its trace.
 _NODES = re.compile(r"\{\{.*?\}\}|\[\[\{\{.*?\}\}\]\]|\[Op:[^\]]*\].*")
@@ -17,11 +14,15 @@ _LONGEST = 160
 
 def failures() -> tuple[type[Exception], ...]:
     """What one candidate may fail by without ending a comparison; anything else is a bug."""
+    import tensorflow as tf
+
     return (ValueError, ArithmeticError, MemoryError, RuntimeError, tf.errors.OpError)
 
 
 def reason_of(error: Exception) -> str:
     """The first line of what an error says, without what only TensorFlow's authors can read."""
+    import tensorflow as tf
+
     if sentence := short_of_memory(error):
         return sentence
     lines = [line.strip() for line in str(error).splitlines()]

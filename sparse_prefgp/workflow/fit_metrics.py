@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp import analysis, covariances, models
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
 
 # A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
 IDLE_SHARE = 1e-3
@@ -141,10 +143,12 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
 
 
 def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
+    from sparse_prefgp.covariances.kernels import variance_of
+
     settings, train = holdout.settings, holdout.train
     names = settings.kernel_choice.term_names(train.num_features, groups_of(train))
     terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
-    found = map(covariances.kernels.variance_of, terms)
+    found = map(variance_of, terms)
     variances = dict(zip(names, found, strict=True))
     least = IDLE_SHARE * settings.noise_variance
     return {
@@ -154,9 +158,11 @@ def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, A
 
 
 def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
+    from sparse_prefgp.models.checks import lost_effects
+
     return {
         "engine": str(holdout.settings.engine_choice),
-        "item_effects_warning": models.checks.lost_effects(model),
+        "item_effects_warning": lost_effects(model),
         "pair_share": model.pair_share,
     }
 
@@ -238,9 +244,11 @@ def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
     }
 
 
-def people_figures(model: models.PreferenceGP) -> dict[str, Any]:
+def people_figures(model: PreferenceGP) -> dict[str, Any]:
     """What `metrics.json` says of the people of a model with tastes."""
-    frame, found = analysis.people.people(model), analysis.people.taste_share(model)
+    from sparse_prefgp.analysis.people import LEVEL, people, taste_share
+
+    frame, found = people(model), taste_share(model)
     each = frame["comparisons"]
     return {
         "column": model.duels.person_column,
@@ -249,7 +257,7 @@ def people_figures(model: models.PreferenceGP) -> dict[str, Any]:
         "duels_each": {"min": int(each.min()), "mean": float(each.mean()), "max": int(each.max())},
         "share": {
             "of_squares": found.share,
-            "level": analysis.people.LEVEL,
+            "level": LEVEL,
             "lower": _or_none(found.lower),
             "upper": _or_none(found.upper),
         },
@@ -260,20 +268,25 @@ def people_figures(model: models.PreferenceGP) -> dict[str, Any]:
     }
 
 
-def _taste_variances(model: models.PreferenceGP) -> dict[str, float]:
+def _taste_variances(model: PreferenceGP) -> dict[str, float]:
     """Of the terms of a taste, by their kinds, and of what features of people say."""
-    terms = covariances.finite.parts_of(model.taste)
-    found = {type(term).__name__: covariances.kernels.variance_of(term)[0] for term in terms}
+    from sparse_prefgp.covariances.finite import parts_of
+    from sparse_prefgp.covariances.kernels import variance_of
+
+    terms = parts_of(model.taste)
+    found = {type(term).__name__: variance_of(term)[0] for term in terms}
     if model.people_variance is not None:
         found["features of people"] = float(model.people_variance.numpy())
     return found
 
 
-def time_figures(model: models.PreferenceGP) -> dict[str, Any]:
+def time_figures(model: PreferenceGP) -> dict[str, Any]:
     """What `metrics.json` says of utilities that move: how much, and who was best when."""
+    from sparse_prefgp.analysis.history import seasons as seasons_of
+
     moved, noise = model.moved_in(1.0), 2.0 * float(model.noise_variance.numpy())
     slices = model.slices
-    seasons = analysis.history.seasons(model)
+    seasons = seasons_of(model)
     for season in seasons:
         for one in season["best"]:
             one["item"] = id_text(one["item"])

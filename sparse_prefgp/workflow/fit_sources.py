@@ -10,7 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import data, io
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.leaning import Leaning
+from sparse_prefgp.data.splits import split_columns
+from sparse_prefgp.data.table import DuelTable, table_of
+from sparse_prefgp.io import (
+    StreamedDuels,
+    read_best_worst_table,
+    read_choice_table,
+    read_ranking_table,
+    read_table,
+    stream_duels,
+)
+from sparse_prefgp.io.streams import PARQUET, is_stream
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support import together
@@ -148,12 +161,12 @@ class Sources:
         check_fields(self)
 
     @property
-    def leaning(self) -> data.leaning.Leaning:
+    def leaning(self) -> Leaning:
         """Which columns lean by which covariates.
 
         :raises ValueError: no covariate of that name, or several and no name; a lean twice.
         """
-        return data.leaning.Leaning.of(self.lean_by, self.covariate)
+        return Leaning.of(self.lean_by, self.covariate)
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -165,23 +178,21 @@ class Sources:
     @property
     def must_stream(self) -> bool:
         """Whether the duels can only be read in chunks."""
-        return isinstance(self.duels, io.StreamedDuels) or io.streams.is_stream(self.duels)
+        return isinstance(self.duels, StreamedDuels) or is_stream(self.duels)
 
     @property
     def can_stream(self) -> bool:
         """Whether duels can be read in chunks, which tables and arrays are not."""
         duels = self.duels
         if isinstance(duels, str | os.PathLike):
-            return io.streams.is_stream(duels) or os.fspath(duels).lower().endswith(
-                io.streams.PARQUET
-            )
+            return is_stream(duels) or os.fspath(duels).lower().endswith(PARQUET)
         several = isinstance(duels, list | tuple) and bool(duels)
         paths = several and all(isinstance(one, str | os.PathLike) for one in duels)
-        return isinstance(duels, io.StreamedDuels) or paths or hasattr(duels, "element_spec")
+        return isinstance(duels, StreamedDuels) or paths or hasattr(duels, "element_spec")
 
     def read(
         self, settings: FitSettings, progress: Callable[[int, int], None] | None = None
-    ) -> data.table.DuelTable | io.StreamedDuels:
+    ) -> DuelTable | StreamedDuels:
         """The duels; columns that the split names are not features.
 
         :param progress: of a stream, called with the rows read so far and their number.
@@ -193,21 +204,17 @@ class Sources:
             return self._stream(progress)
         return self.table(settings.split, name)
 
-    def table(self, split: str, name: str | None = None) -> data.table.DuelTable:
+    def table(self, split: str, name: str | None = None) -> DuelTable:
         """All of them in memory, as `read`."""
         name = name or self._given()
-        if isinstance(self.duels, data.table.DuelTable | data.duels.Duels):
+        if isinstance(self.duels, DuelTable | Duels):
             self._refuse_columns()
-            return (
-                self.duels
-                if isinstance(self.duels, data.table.DuelTable)
-                else data.table.table_of(self.duels)
-            )
-        readers: dict[str, Callable[..., data.table.DuelTable]] = {
-            "duels": io.read_table,
-            "choices": io.read_choice_table,
-            "rankings": io.read_ranking_table,
-            "best_worst": io.read_best_worst_table,
+            return self.duels if isinstance(self.duels, DuelTable) else table_of(self.duels)
+        readers: dict[str, Callable[..., DuelTable]] = {
+            "duels": read_table,
+            "choices": read_choice_table,
+            "rankings": read_ranking_table,
+            "best_worst": read_best_worst_table,
         }
         told = {
             "ties": self.ties,
@@ -225,7 +232,7 @@ class Sources:
             _pairs_frame(getattr(self, name)),
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
-            never_features=data.splits.split_columns(split),
+            never_features=split_columns(split),
             weights=self.weight,
             groups=self.noise_by,
             labels=self.leaning.columns,
@@ -243,12 +250,12 @@ class Sources:
         assert not self.leaning.pairs or self.covariate  # refuses what makes no sense
         return given[0]
 
-    def _stream(self, progress: Callable[[int, int], None] | None) -> io.StreamedDuels:
+    def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
         together.check(chunks=True, ties_table=self.ties is not None, time=self.time is not None)
-        if isinstance(self.duels, io.StreamedDuels):
+        if isinstance(self.duels, StreamedDuels):
             self._refuse_columns()
             return self.duels
-        return io.stream_duels(
+        return stream_duels(
             self.duels,
             self._items_of_stream(),
             features=None if self.features is None else list(self.features),
@@ -309,7 +316,7 @@ def _items_frame(items: Any) -> Any:
     if not isinstance(items, np.ndarray):
         return items
     check_shape("items", items, "n", "D", hint=", a row for each item")
-    pd = data.features.require_pandas()
+    pd = require_pandas()
     frame = pd.DataFrame(items, columns=[f"x{j}" for j in range(items.shape[1])])
     frame.insert(0, "item_id", np.arange(len(items)))
     return frame
@@ -320,4 +327,4 @@ def _pairs_frame(duels: Any) -> Any:
     if not isinstance(duels, np.ndarray):
         return duels
     check_shape("duels", duels, "t", 2, hint=", winner and loser of each")
-    return data.features.require_pandas().DataFrame(duels, columns=["winner", "loser"])
+    return require_pandas().DataFrame(duels, columns=["winner", "loser"])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparse_prefgp import analysis
 from sparse_prefgp.analysis.verdicts import score_parts
 from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
 from sparse_prefgp.tell.tables import Table, facts_table, first_of, typeset
 from sparse_prefgp.workflow.comparison import candidates_table
+
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis.ranking import Ranking
 
 # Files that sentences name.
 RANKING, COEFFICIENTS = "ranking.csv", "coefficients.csv"
@@ -227,7 +229,7 @@ def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> li
 
 def fit_report(
     figures: Mapping[str, Any],
-    ranking: analysis.ranking.Ranking | None = None,
+    ranking: Ranking | None = None,
     pictures: Sequence[Picture] = (),
     *,
     command: str | Sequence[str] | None = None,
@@ -286,7 +288,7 @@ def _subtitle(figures: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _items(ranking: analysis.ranking.Ranking | None, learned: str) -> list[Section]:
+def _items(ranking: Ranking | None, learned: str) -> list[Section]:
     """The best items, and the others folded."""
     if ranking is None:
         return []

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparse_prefgp import analysis, data, disk, models
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checkpoint_foreign_files, foreign_files
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.learning.notes import fit_notes
-from sparse_prefgp.models import streaming
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
@@ -28,6 +27,9 @@ from sparse_prefgp.workflow.fit_telling import COEFFICIENTS, RANKING, fit_report
 from sparse_prefgp.workflow.pictures import PICTURE_NAMES, write_pictures
 
 if TYPE_CHECKING:
+    from sparse_prefgp.analysis.ranking import Ranking
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.streaming import StreamedGP
     from sparse_prefgp.workflow.workflow import FitOutput
 
 Result = TypeVar("Result")
@@ -120,9 +122,7 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def write_model(
-    folder: Path, model: models.PreferenceGP | streaming.StreamedGP, figures: dict[str, Any]
-) -> bytes:
+def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> bytes:
     """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
 
     :param folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
@@ -131,11 +131,13 @@ def write_model(
     :return: the description of the model, which names all else of it by its contents.
     :raises ValueError: what `save` and `replaced_folder` raise.
     """
-    files = disk.saving.files_of(model)
+    from sparse_prefgp.disk.saving import files_of, write_files
+
+    files = files_of(model)
     everything = {"program": PROGRAM, **figures, "versions": versions()}
     with replaced_folder(folder, check_contents, keep=(CHECKPOINTS,)) as new:
         (new / MODEL).mkdir()
-        disk.saving.write_files(new / MODEL, files)
+        write_files(new / MODEL, files)
         (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
     return files[DESCRIPTION]
 
@@ -160,6 +162,8 @@ def write_fit(
     :return: The names of what was written, and what `metrics.json` holds.
     :raises ValueError: what `write_model` raises; another program has replaced the model meanwhile.
     """
+    from sparse_prefgp.analysis.people import people as people_of
+
     model, figures = output.model, dict(output.figures)
     written = write_model(folder, model, figures)
     attempts = OptionalOutputs(folder)
@@ -175,13 +179,13 @@ def write_fit(
     everything = {"program": PROGRAM, **figures, "versions": versions()}
     people = None
     if not output.streamed and model.taste is not None:
-        people = attempts.made(PEOPLE, lambda: analysis.people.people(model))
+        people = attempts.made(PEOPLE, lambda: people_of(model))
 
     def write(new: Path) -> None:
         if ranking is not None:
             (new / RANKING).write_text(csv_of(ranking.frame), encoding="utf-8")
         if coefficients is not None:
-            table = data.features.require_pandas().DataFrame(coefficients)
+            table = require_pandas().DataFrame(coefficients)
             (new / COEFFICIENTS).write_text(csv_of(table), encoding="utf-8")
         if output.streamed:
             return
@@ -261,12 +265,14 @@ class OptionalOutputs:
 
 
 def rank_items(
-    model: models.PreferenceGP | streaming.StreamedGP,
+    model: PreferenceGP | StreamedGP,
     seed: int,
     progress: Callable[[int, int], None] | None,
-) -> analysis.ranking.Ranking:
+) -> Ranking:
     """All items of the model."""
-    return analysis.ranking.rank(model, rng=seeded(seed), progress=progress)
+    from sparse_prefgp.analysis.ranking import rank
+
+    return rank(model, rng=seeded(seed), progress=progress)
 
 
 def _complete(

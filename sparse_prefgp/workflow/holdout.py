@@ -10,11 +10,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp import analysis, approximations, covariances, engines, learning, models
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Codes, Events
@@ -33,18 +32,24 @@ from sparse_prefgp.data.table import PERSON
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
-from sparse_prefgp.models import streaming
-from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.kernel_names import FeatureGroup, KernelChoice, feature_groups
 from sparse_prefgp.workflow.settings import FitSettings
 
-gpflow = late("gpflow")
+if TYPE_CHECKING:
+    from gpflow.kernels import Kernel
+
+    from sparse_prefgp.analysis.scoring import Chunk, HeldOut
+    from sparse_prefgp.approximations import Approximation
+    from sparse_prefgp.learning.checkpoint import Checkpoint
+    from sparse_prefgp.learning.initial import AutoInputs
+    from sparse_prefgp.learning.report import OptimisationReport
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.streaming import StreamedGP, StreamProgress
 
 
 # Training rows of a stream that the linear probit and the first inducing inputs are made of.
@@ -57,7 +62,7 @@ class FitCallbacks(NamedTuple):
     """What looks on while a model is fitted: after each iteration, and after each chunk."""
 
     step: Callable[[Any], None] | None = None
-    chunk: Callable[[streaming.StreamProgress], None] | None = None
+    chunk: Callable[[StreamProgress], None] | None = None
 
 
 class _Starts:
@@ -68,16 +73,18 @@ class _Starts:
         self._known: dict[Any, Any] = {}
 
     def distance(self, columns: Sequence[int] | None) -> float:
+        from sparse_prefgp.analysis.projection import median_distance
+
         rows, rng = self._seen(columns).distinct_rows()[0], np.random.default_rng(self._seed)
-        return analysis.projection.median_distance(rows, rng)
+        return median_distance(rows, rng)
 
     def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
+        from sparse_prefgp.analysis.projection import initial_projection
+
         key = (directions, None if columns is None else tuple(columns))
         if key not in self._known:
             rng = np.random.default_rng(self._seed)
-            self._known[key] = analysis.projection.initial_projection(
-                self._seen(columns), directions, rng=rng
-            )
+            self._known[key] = initial_projection(self._seen(columns), directions, rng=rng)
         found: FloatArray = self._known[key]
         return found
 
@@ -115,11 +122,11 @@ class Training:
         return self.settings.first_margin(self.train.num_ties, self.train.levels)
 
     @property
-    def approximation(self) -> approximations.Approximation:
+    def approximation(self) -> Approximation:
         """That of the settings."""
         return self.settings.approximation_choice.build(self.settings.seed)
 
-    def kernel(self) -> covariances.Kernel:
+    def kernel(self) -> Kernel:
         """That of the settings as it starts."""
         train = self.train
         groups = groups_of(train) if self.groups is None else self.groups or None
@@ -127,7 +134,7 @@ class Training:
             train.num_features, groups, groups_of(train), self._starts
         )
 
-    def taste(self) -> covariances.Kernel | None:
+    def taste(self) -> Kernel | None:
         """That of a person's own taste as it starts; None where nobody has one."""
         choice, train = self.settings.taste_choice, self.train
         if choice is None:
@@ -141,7 +148,7 @@ class Training:
 
     def first_inputs(
         self, rng: np.random.Generator | None = None
-    ) -> FloatArray | learning.initial.AutoInputs | None:
+    ) -> FloatArray | AutoInputs | None:
         """First inducing inputs, k-means centres of the training items; None where there are none.
 
         Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why
@@ -149,37 +156,43 @@ class Training:
 
         :param rng: by default that of the seed of the settings.
         """
+        from sparse_prefgp.covariances.projected import seen_by_inducing
+        from sparse_prefgp.learning.initial import auto_inputs
+        from sparse_prefgp.models import kmeans_inputs
+
         settings, train = self.settings, self.train
         rng = np.random.default_rng(settings.seed) if rng is None else rng
         if settings.inducing_share is not None:
             kernel = self.kernel()
-            found = learning.initial.auto_inputs(
-                "kmeans", train, kernel, rng, share=settings.inducing_share
-            )
-            inputs = covariances.projected.seen_by_inducing(kernel, found.inputs)
+            found = auto_inputs("kmeans", train, kernel, rng, share=settings.inducing_share)
+            inputs = seen_by_inducing(kernel, found.inputs)
             return replace(found, inputs=inputs)
         if self.num_inducing is None:
             return None
         rows = train.distinct_rows()[0]
         if settings.kernel_choice.is_projected:
-            rows = covariances.projected.seen_by_inducing(self.kernel(), rows)
-        return models.kmeans_inputs(rows, self.num_inducing, rng)
+            rows = seen_by_inducing(self.kernel(), rows)
+        return kmeans_inputs(rows, self.num_inducing, rng)
 
     def model(
         self,
-        inputs: FloatArray | learning.initial.AutoInputs | None,
-        kernel: covariances.Kernel | None = None,
+        inputs: FloatArray | AutoInputs | None,
+        kernel: Kernel | None = None,
         margin: float | None = None,
-        taste: covariances.Kernel | None = None,
-    ) -> models.PreferenceGP:
+        taste: Kernel | None = None,
+    ) -> PreferenceGP:
         """The model of the settings before anything is learned.
 
         :param kernel: in place of that of the settings.
         :param margin: the same.
         :param taste: the same.
         """
+        import gpflow
+
+        from sparse_prefgp.models import PreferenceGP
+
         settings = self.settings
-        model = models.PreferenceGP(
+        model = PreferenceGP(
             self.train,
             self.kernel() if kernel is None else kernel,
             approximation=self.approximation,
@@ -198,12 +211,14 @@ class Training:
             gpflow.set_trainable(model.inducing_variable, False)
         return model
 
-    def _covered(self, model: models.PreferenceGP) -> bool:
+    def _covered(self, model: PreferenceGP) -> bool:
         """Whether inducing inputs are all the distinct items, and so the best ones of a bound."""
+        from sparse_prefgp.covariances.projected import projection_of
+
         points = model.inducing_variable
         if points is None or not self.approximation.is_bound:
             return False
-        if covariances.projected.projection_of(model.kernel) is not None:
+        if projection_of(model.kernel) is not None:
             return False  # where the items are is learned
         return bool(points.num_inducing == len(self.train.distinct_rows()[0]))
 
@@ -231,7 +246,7 @@ class Holdout(Training):
         return self.settings.first_margin(self.table.num_ties, self.table.levels)
 
     @property
-    def approximation(self) -> approximations.Approximation:
+    def approximation(self) -> Approximation:
         """That of the settings; blocks may be a column of the table."""
         choice = self.settings.approximation_choice
         if choice.column is None:
@@ -281,13 +296,19 @@ class Holdout(Training):
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to."""
+        from sparse_prefgp.analysis.rivals import rivals_of
+
         people = None
         if self.train.events.has_sets and PERSON in self.table.context.columns:
             people = self.table.context[PERSON].to_numpy()[self.split.train_rows]
-        return analysis.rivals.rivals_of(self.train, rng, people)
+        return rivals_of(self.train, rng, people)
 
-    def test_rows(self, model: models.PreferenceGP) -> Iterator[analysis.scoring.Chunk]:
+    def test_rows(self, model: PreferenceGP) -> Iterator[Chunk]:
         """The test duels as the model takes them, ties too; or answers about sets."""
+        from sparse_prefgp.analysis.answers import sets_between
+        from sparse_prefgp.analysis.scoring import rows_between
+        from sparse_prefgp.models.outcomes import known_blocks, known_labels, labelled_for
+
         table, rows = self.table, self.split.test_rows
         if self.train.events.has_sets:
             test = table.to_duels(rows, transform=self.train.transform)
@@ -295,21 +316,21 @@ class Holdout(Training):
             if model.taste is not None:
                 answers = replace(answers, person=_nobody_new(answers, model))
             inputs = model.item_inputs()
-            return analysis.answers.sets_between(model, answers, test.items, inputs)
+            return sets_between(model, answers, test.items, inputs)
         groups = None
         if model.noise_ratio is not None and table.groups is not None:
-            groups = models.outcomes.known_labels(model, table.groups[rows])
+            groups = known_labels(model, table.groups[rows])
         blocks = None
         column = self.settings.approximation_choice.column
         if column is not None and model.approximation.has_blocks:
-            blocks = models.outcomes.known_blocks(model, table.context[column].to_numpy()[rows])
+            blocks = known_blocks(model, table.context[column].to_numpy()[rows])
         people = None
         if model.taste is not None and table.events.person is not None:
             people = _nobody_new(table.events.take(rows), model).labels
-        events = models.outcomes.labelled_for(model, table.events.take(rows))
-        return analysis.scoring.rows_between(model.item_inputs(), events, groups, blocks, people)
+        events = labelled_for(model, table.events.take(rows))
+        return rows_between(model.item_inputs(), events, groups, blocks, people)
 
-    def asks_for_outcomes(self, model: models.PreferenceGP) -> bool:
+    def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
         return self.table.num_ties > 0
 
@@ -321,10 +342,12 @@ class Holdout(Training):
 
     def unseen(self) -> dict[str, BoolArray]:
         """Which pairs that one side won were not in training; sets are not told apart."""
+        from sparse_prefgp.analysis.scoring import unseen_pairs
+
         if self.train.events.has_sets:
             return {}
         sides = (self.train.item[rows] for rows in self.test_sides())
-        return analysis.scoring.unseen_pairs(self.train, *sides)
+        return unseen_pairs(self.train, *sides)
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,15 +420,16 @@ class StreamHoldout:
 
     def first_inputs(self, rng: np.random.Generator | None = None) -> FloatArray:
         """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
+        from sparse_prefgp.covariances.projected import seen_by_inducing
+        from sparse_prefgp.models import kmeans_inputs
+
         rng = np.random.default_rng(self.settings.seed) if rng is None else rng
         rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
         if self.settings.kernel_choice.is_projected:
-            rows = covariances.projected.seen_by_inducing(self.kernel(), rows)
-        return models.kmeans_inputs(
-            rows, number_of_inducing(len(rows), self.settings.inducing), rng
-        )
+            rows = seen_by_inducing(self.kernel(), rows)
+        return kmeans_inputs(rows, number_of_inducing(len(rows), self.settings.inducing), rng)
 
-    def kernel(self) -> covariances.Kernel:
+    def kernel(self) -> Kernel:
         """That of the settings as it starts."""
         train, groups = self.train, groups_of(self.train)
         return self.settings.kernel_choice.build(train.num_features, groups, groups, self._starts)
@@ -415,17 +439,18 @@ class StreamHoldout:
         seed = self.settings.seed
         return _Starts(lambda: self.train.sample(_SAMPLE, np.random.default_rng(seed)), seed)
 
-    def model(self, inputs: Any) -> streaming.StreamedGP:
+    def model(self, inputs: Any) -> StreamedGP:
         """The model of the settings before anything is learned."""
+        from sparse_prefgp.engines import PartitionedEP
+        from sparse_prefgp.models.streaming import StreamedGP
+
         settings, train = self.settings, self.train
-        model = streaming.StreamedGP(
+        model = StreamedGP(
             train,
             self.kernel(),
             approximation=settings.approximation_choice.build(settings.seed),
             inducing_variable=inputs,
-            engine=engines.PartitionedEP(
-                parts=settings.parts, local_sweeps=settings.local_sweeps or None
-            ),
+            engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
             noise_variance=settings.noise_variance,
             margin=settings.first_margin(train.num_ties, train.levels),
             lean_by=settings.leans,
@@ -452,19 +477,26 @@ class StreamHoldout:
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to, fitted to at most 50,000 training rows."""
-        return analysis.rivals.rivals_of(self.train.sample(_SAMPLE, rng), rng)
+        from sparse_prefgp.analysis.rivals import rivals_of
 
-    def test_rows(self, model: streaming.StreamedGP) -> Iterator[analysis.scoring.Chunk]:
+        return rivals_of(self.train.sample(_SAMPLE, rng), rng)
+
+    def test_rows(self, model: StreamedGP) -> Iterator[Chunk]:
         """The test duels as the model takes them, ties too; or answers about sets."""
+        from sparse_prefgp.analysis.answers import sets_of_stream
+        from sparse_prefgp.analysis.scoring import rows_of_stream
+
         assert self.test is not None
         if self.train.scan.sets.any:
-            return analysis.answers.sets_of_stream(model, self.test)
-        return analysis.scoring.rows_of_stream(self.test, model)
+            return sets_of_stream(model, self.test)
+        return rows_of_stream(self.test, model)
 
-    def asks_for_outcomes(self, model: streaming.StreamedGP) -> bool:
+    def asks_for_outcomes(self, model: StreamedGP) -> bool:
         """Whether win, tie and loss are scored: where there are ties among the held-out duels."""
+        from sparse_prefgp.analysis.scoring import asks_for_outcomes
+
         assert self.test is not None
-        return analysis.scoring.asks_for_outcomes(model, self.test.num_ties)
+        return asks_for_outcomes(model, self.test.num_ties)
 
     def unseen(self) -> dict[str, BoolArray]:
         """Pairs are not told apart."""
@@ -486,8 +518,8 @@ def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | S
 def fit_model(
     training: Training | StreamHoldout,
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
-    checkpoint: learning.checkpoint.Checkpoint | None = None,
-    inputs: FloatArray | learning.initial.AutoInputs | None = None,
+    checkpoint: Checkpoint | None = None,
+    inputs: FloatArray | AutoInputs | None = None,
     rng: np.random.Generator | None = None,
     model: Any = None,
 ) -> tuple[Any, Any]:
@@ -498,13 +530,16 @@ def fit_model(
     :param model: in place of that of the settings.
     :return: The model and what the optimiser says of it.
     """
+    from sparse_prefgp.learning.optimise import optimise
+    from sparse_prefgp.learning.tastes import begin_tastes
+
     settings = training.settings
     rng = np.random.default_rng(settings.seed) if rng is None else rng
     if model is None:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
         if getattr(model, "taste", None) is not None:
-            learning.tastes.begin_tastes(model)
-    report = learning.optimise.optimise(
+            begin_tastes(model)
+    report = optimise(
         model,
         settings.max_iterations,
         callback=watch.step,
@@ -517,10 +552,10 @@ def fit_model(
 
 def refit_model(
     holdout: Holdout,
-    model: models.PreferenceGP,
+    model: PreferenceGP,
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
-    checkpoint: learning.checkpoint.Checkpoint | None = None,
-) -> tuple[models.PreferenceGP, learning.report.OptimisationReport]:
+    checkpoint: Checkpoint | None = None,
+) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, starting from the parameters of a model fitted to the training duels."""
     whole = holdout.of_everything()
     margin = None if model.margin is None else float(model.margin.numpy())
@@ -547,7 +582,7 @@ def refit_model(
 
 def predict_held_out(
     holdout: Holdout | StreamHoldout, model: Any, consensus: Any = None
-) -> analysis.scoring.HeldOut:
+) -> HeldOut:
     """Let the model, the linear probit and the coin predict the test duels; of answers about sets
     a conditional logit and equal shares in place of the last two.
 
@@ -556,8 +591,11 @@ def predict_held_out(
 
     :param consensus: a model of the same duels without tastes, to be scored too.
     """
+    from sparse_prefgp.analysis.forecasts import with_forecasts
+    from sparse_prefgp.analysis.scoring import score_events
+
     rivals = holdout.rivals(np.random.default_rng(holdout.settings.seed))
-    scored = analysis.scoring.score_events(
+    scored = score_events(
         model,
         rivals,
         holdout.test_rows(model),
@@ -568,17 +606,17 @@ def predict_held_out(
     if not isinstance(holdout, Holdout):
         return scored
     if consensus is not None:
-        plain = analysis.scoring.score_events(consensus, {}, holdout.test_rows(consensus))
+        plain = score_events(consensus, {}, holdout.test_rows(consensus))
         scored = scored.with_model(plain, ONE_UTILITY)
     if model.row_layout.dated:
         transform, rows = holdout.train.transform, holdout.split.test_rows
         test = holdout.table.to_duels(rows, transform=transform)
-        scored = analysis.forecasts.with_forecasts(scored, model, test)
+        scored = with_forecasts(scored, model, test)
     events = holdout.table.events.take(holdout.split.test_rows)
     return replace(scored, parts=_people_parts(events, model))
 
 
-def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:
+def _nobody_new(events: Events, model: PreferenceGP) -> Codes:
     """Whose preference events are, new people without features being nobody in particular."""
     assert events.person is not None
     known = set(map(id_text, model.described_people))
@@ -586,7 +624,7 @@ def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:
     return Codes.of([label if id_text(label) in known else None for label in labels])
 
 
-def _people_parts(events: Events, model: models.PreferenceGP) -> dict[str, BoolArray]:
+def _people_parts(events: Events, model: PreferenceGP) -> dict[str, BoolArray]:
     """Which events are of people the model knows, and which of new ones; none without tastes."""
     if model.taste is None:
         return {}
@@ -652,7 +690,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     if choice.needs_inducing and settings.inducing_share is None:
         distinct = len(train.distinct_rows()[0])
         count = number_of_inducing(distinct, settings.inducing)
-        check_count(count, distinct)
+        check_inducing_count(count, distinct)
     holdout = Holdout(settings, train, count, table, split, everything)
     undecided = len(split.test_rows) and not len(holdout.decided_rows)
     together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
@@ -771,8 +809,10 @@ def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
     )
 
 
-def _fix(model: models.PreferenceGP | streaming.StreamedGP, settings: FitSettings) -> None:
+def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
     """What the settings say is not to be learned."""
+    import gpflow
+
     if settings.fixed_inducing and model.inducing_variable is not None:
         gpflow.set_trainable(model.inducing_variable, False)
     if settings.fixed_margin and model.margin is not None:

@@ -10,13 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sparse_prefgp import covariances, data
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.registry import KERNEL, own
 from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE,
@@ -36,7 +34,9 @@ from sparse_prefgp.workflow.kernel_grammar import (
     parsed,
 )
 
-gpflow = late("gpflow")
+if TYPE_CHECKING:
+    from gpflow.kernels import Kernel
+from sparse_prefgp.data.features import FeatureTransform
 
 # Limits of what is learned, in units of standardised features: a lengthscale of 1e-4 takes any two
 # values for unrelated, and one of 1e-10 changes the evidence of a million duels by 1e-4 nats.
@@ -96,7 +96,7 @@ class KernelChoice:
         groups: Sequence[FeatureGroup] | None = None,
         columns: Sequence[FeatureGroup] | None = None,
         starts: KernelStarts | None = None,
-    ) -> covariances.Kernel:
+    ) -> Kernel:
         """The kernel with starting values for `num_features` standardised features.
 
         Stationary terms have variance 1 and one lengthscale per feature, at first sqrt(D): the
@@ -122,10 +122,12 @@ class KernelChoice:
         :raises ValueError: a column that is not among them; a projection
             without `starts`, or onto more directions than items vary along.
         """
+        import gpflow
+
         columns = single_columns(num_features) if columns is None else columns
         by_name = {group.name: group.columns for group in columns}
         maker = _Maker(num_features, by_name, starts)
-        terms: list[covariances.Kernel] = []
+        terms: list[Kernel] = []
         for term in self.terms:
             if isinstance(term, Plain) and term.name.startswith(ADDITIVE):
                 groups = single_columns(num_features) if groups is None else groups
@@ -149,7 +151,7 @@ class KernelChoice:
 
     def check_columns(
         self,
-        transform: data.features.FeatureTransform | None,
+        transform: FeatureTransform | None,
         covariates: Sequence[str] = (),
     ) -> None:
         """Refuse columns that are no features.
@@ -306,8 +308,10 @@ class _Maker:
     ) -> None:
         self._num_features, self._columns, self._starts = num_features, columns, starts
 
-    def of_group(self, name: str, group: FeatureGroup, count: int) -> covariances.Kernel:
+    def of_group(self, name: str, group: FeatureGroup, count: int) -> Kernel:
         """One of so many terms of an additive kernel."""
+        import gpflow
+
         make = getattr(gpflow.kernels, STATIONARY_KERNELS[name.removeprefix(ADDITIVE)])
         kernel = make(
             variance=1.0 / count,
@@ -316,26 +320,34 @@ class _Maker:
         )
         return _limited(kernel)
 
-    def kernel(self, term: Term) -> covariances.Kernel:
+    def kernel(self, term: Term) -> Kernel:
+        import gpflow
+
+        from sparse_prefgp.covariances import ItemInTime, ItemTimes, markov
+
         if isinstance(term, Plain):
             return self._plain(term)
         if isinstance(term, ColumnTerm):
             return self._column(term.name)
         if isinstance(term, Moving):
-            made = [getattr(covariances.markov, MARKOV_KERNELS[name])() for name in term.kernels]
-            in_time = made[0] if len(made) == 1 else covariances.markov.MarkovSum(made)
-            return covariances.ItemInTime(in_time, slices=term.slices)
+            made = [getattr(markov, MARKOV_KERNELS[name])() for name in term.kernels]
+            in_time = made[0] if len(made) == 1 else markov.MarkovSum(made)
+            return ItemInTime(in_time, slices=term.slices)
         if isinstance(term, Sum):
             return gpflow.kernels.Sum([self.kernel(one) for one in term.terms])
         if term.factors[0] == ITEM:
-            return covariances.ItemTimes(self._in_context(term.factors[1:]))
+            return ItemTimes(self._in_context(term.factors[1:]))
         return self._product([self.kernel(one) for one in term.factors])
 
-    def _plain(self, term: Plain) -> covariances.Kernel:
+    def _plain(self, term: Plain) -> Kernel:
+        import gpflow
+
+        from sparse_prefgp.covariances import ItemEffect, PairEffect
+
         if term == ITEM:
-            return _limited(covariances.ItemEffect())
+            return _limited(ItemEffect())
         if term == PAIR:
-            return _limited(covariances.PairEffect())
+            return _limited(PairEffect())
         seen = self._features(term.columns) if term.columns else None
         if term.leading:
             if term.leading > self._num_features:
@@ -358,16 +370,18 @@ class _Maker:
             scales = math.sqrt(size) if self._starts is None else self._starts.distance(seen)
         return _limited(make(lengthscales=scales, active_dims=seen))
 
-    def _projected(self, term: Plain, make: Any, seen: Sequence[int] | None) -> covariances.Kernel:
+    def _projected(self, term: Plain, make: Any, seen: Sequence[int] | None) -> Kernel:
+        from sparse_prefgp.covariances import Projected
+
         if self._starts is None:
             raise ValueError(
                 f"The kernel {term} starts from what the training duels say, which a name alone "
                 "does not know; make it of initial_projection, as Projected(kernel, W)."
             )
         w = self._starts.projection(term.directions, seen)
-        return covariances.Projected(_limited(make()), w, active_dims=seen)
+        return Projected(_limited(make()), w, active_dims=seen)
 
-    def _in_context(self, factors: Sequence[Term]) -> covariances.Kernel:
+    def _in_context(self, factors: Sequence[Term]) -> Kernel:
         """What the effects of each item are over contexts; levels of several columns jointly."""
         columns = [factor.name for factor in factors if isinstance(factor, ColumnTerm)]
         coded = [name for name in columns if len(self._features((name,))) > 1]
@@ -379,15 +393,19 @@ class _Maker:
         ]
         return made[0] if len(made) == 1 else self._product(made)
 
-    def _column(self, name: str) -> covariances.Kernel:
+    def _column(self, name: str) -> Kernel:
         """Of categories, which have a feature for each level, or of numbers."""
         coded = len(self._features((name,))) > 1
         return self._same_level([name]) if coded else self._plain(Plain("linear", (name,)))
 
-    def _same_level(self, names: Sequence[str]) -> covariances.Kernel:
-        return _limited(covariances.SameLevel(active_dims=self._features(names)))
+    def _same_level(self, names: Sequence[str]) -> Kernel:
+        from sparse_prefgp.covariances import SameLevel
 
-    def _product(self, kernels: list[covariances.Kernel]) -> covariances.Kernel:
+        return _limited(SameLevel(active_dims=self._features(names)))
+
+    def _product(self, kernels: list[Kernel]) -> Kernel:
+        import gpflow
+
         linear = [type(kernel) is gpflow.kernels.Linear for kernel in kernels]
         keeps = linear if any(linear) else [k == 0 for k in range(len(kernels))]
         for kernel, keep in zip(kernels, keeps, strict=True):
@@ -420,7 +438,7 @@ def single_columns(num_features: int) -> tuple[FeatureGroup, ...]:
 
 
 def feature_groups(
-    transform: data.features.FeatureTransform, given: Sequence[Sequence[str]] | None = None
+    transform: FeatureTransform, given: Sequence[Sequence[str]] | None = None
 ) -> tuple[FeatureGroup, ...]:
     """Groups of features for an additive kernel.
 
@@ -472,15 +490,17 @@ def _no_column(name: str, known: Sequence[str]) -> str:
     )
 
 
-def _registered(make: Any, size: int, seen: Sequence[int] | None) -> covariances.Kernel:
+def _registered(make: Any, size: int, seen: Sequence[int] | None) -> Kernel:
     """One's own kernel of so many features, which starts as stationary ones do."""
     takes = inspect.signature(make).parameters
     scales = {"lengthscales": np.full(size, math.sqrt(size))} if "lengthscales" in takes else {}
     return _limited(make(**scales, active_dims=seen))
 
 
-def _limited(kernel: covariances.Kernel) -> covariances.Kernel:
+def _limited(kernel: Kernel) -> Kernel:
     """Let no lengthscale or variance be learned below its limit."""
+    import gpflow
+
     for name, least in (("lengthscales", LEAST_LENGTHSCALE), ("variance", LEAST_VARIANCE)):
         parameter = getattr(kernel, name, None)
         if parameter is not None:

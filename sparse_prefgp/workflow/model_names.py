@@ -9,9 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sparse_prefgp import approximations, engines
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice, check_number
 from sparse_prefgp.support.registry import APPROXIMATION, own, spelt
@@ -21,6 +20,10 @@ from sparse_prefgp.workflow.kernel_grammar import (
     split_outside,
 )
 from sparse_prefgp.workflow.kernel_names import KernelChoice
+
+if TYPE_CHECKING:
+    from sparse_prefgp.approximations import Approximation
+    from sparse_prefgp.engines import Engine
 
 DEFAULT_APPROXIMATION = "vfe"
 DEFAULT_KERNEL = "linear+matern52"
@@ -121,13 +124,13 @@ class ApproximationChoice:
         """The class, where it is one's own."""
         return None if self.name in APPROXIMATION_NAMES else own(APPROXIMATION).get(self.name)
 
-    def build(
-        self, seed: int = 0, labels: Sequence[Any] | None = None
-    ) -> approximations.Approximation:
+    def build(self, seed: int = 0, labels: Sequence[Any] | None = None) -> Approximation:
         """The approximation; `seed` draws the duels of `subset` and starts `pitc`'s k-means.
 
         :param labels: of each duel, the values of `column`, where there is one.
         """
+        from sparse_prefgp import approximations
+
         if self.power is not None:
             return approximations.PriorPower(self.power)
         if self.size is not None:
@@ -140,7 +143,7 @@ class ApproximationChoice:
         if self._own is not None:
             return self._own()
         kind, arguments = PLAIN_APPROXIMATIONS[self.name]
-        made: approximations.Approximation = getattr(approximations, kind)(**arguments)
+        made: Approximation = getattr(approximations, kind)(**arguments)
         return made
 
     def __str__(self) -> str:
@@ -178,12 +181,14 @@ class EngineChoice:
             raise ValueError(f"The engine {text!r} takes no number; write {name}.")
         return cls(name)
 
-    def build(self) -> engines.Engine:
+    def build(self) -> Engine:
         """The engine."""
+        from sparse_prefgp import engines
+
         if self.power is not None:
             return engines.ParallelEP(site_power=self.power)
         kind, arguments = PLAIN_ENGINES[self.name]
-        made: engines.Engine = getattr(engines, kind)(**arguments)
+        made: Engine = getattr(engines, kind)(**arguments)
         return made
 
     def __str__(self) -> str:

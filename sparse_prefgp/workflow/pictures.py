@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp import analysis, learning, models, plotting
+from sparse_prefgp import plotting
 from sparse_prefgp.analysis.metrics import CHOICES, DUELS, MODEL
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
 from sparse_prefgp.tell.report import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sparse_prefgp.analysis.ranking import Ranking
+    from sparse_prefgp.analysis.scoring import Forecasts, HeldOut
+    from sparse_prefgp.learning.report import OptimisationReport
+    from sparse_prefgp.models import PreferenceGP
 
 TOP = 20
 # Two axes next to each other, whose letters can still be read at the width of a telephone.
@@ -41,11 +46,11 @@ PICTURE_NAMES = (
 
 def write_pictures(
     folder: Path,
-    model: models.PreferenceGP,
-    ranking: analysis.ranking.Ranking | Mapping[str, Sequence[Any]] | Any,
+    model: PreferenceGP,
+    ranking: Ranking | Mapping[str, Sequence[Any]] | Any,
     *,
-    report: learning.report.OptimisationReport | Sequence[float] | None = None,
-    held_out: analysis.scoring.HeldOut | None = None,
+    report: OptimisationReport | Sequence[float] | None = None,
+    held_out: HeldOut | None = None,
     level: float | None = None,
     candidates: Sequence[Mapping[str, Any]] = (),
 ) -> list[Picture]:
@@ -165,9 +170,7 @@ def write_pictures(
     return written
 
 
-def write_overview(
-    file: Path, ranking: analysis.ranking.Ranking, held_out: analysis.scoring.HeldOut
-) -> None:
+def write_overview(file: Path, ranking: Ranking, held_out: HeldOut) -> None:
     """Write one picture of two: the best items with their intervals, and the calibration.
 
     :param file: a PNG, 6.4 × 3.2 inches at 150 dots per inch; replaced if it is there.
@@ -196,15 +199,17 @@ def write_overview(
     save(figure, file)
 
 
-def _reliability(forecasts: analysis.scoring.Forecasts, ax: Axes | None = None) -> Axes:
+def _reliability(forecasts: Forecasts, ax: Axes | None = None) -> Axes:
     """Of the model."""
     logs = forecasts.log_probabilities[MODEL]
     return plotting.reliability(logs, forecasts.happened, forecasts.counts, of=forecasts.of, ax=ax)
 
 
-def _add_people(add: Callable[..., None], model: models.PreferenceGP) -> None:
+def _add_people(add: Callable[..., None], model: PreferenceGP) -> None:
     """What sets people apart, and the one furthest from all."""
-    furthest = analysis.people.people(model)["person"].iloc[0]
+    from sparse_prefgp.analysis.people import people
+
+    furthest = people(model)["person"].iloc[0]
     add(
         "tastes",
         lambda: plotting.tastes(model),
@@ -223,13 +228,12 @@ def _add_people(add: Callable[..., None], model: models.PreferenceGP) -> None:
 
 def _add_candidates(add: Callable[..., None], candidates: Sequence[Mapping[str, Any]]) -> None:
     """What the candidates of a choice knew about themselves."""
+    from sparse_prefgp.analysis.metrics import CalibrationBin
+
     if not candidates:
         return
     names = [one["candidate"] for one in candidates]
-    bins = [
-        [analysis.metrics.CalibrationBin(**values) for values in one["reliability"]]
-        for one in candidates
-    ]
+    bins = [[CalibrationBin(**values) for values in one["reliability"]] for one in candidates]
     curves = [
         {float(share): right for share, right in one["abstention"].items()} for one in candidates
     ]
@@ -257,7 +261,7 @@ def _missing(names: Iterable[object]) -> str:
 
 def _add_surfaces(
     add: Callable[[str, Callable[[], Axes], str, str], None],
-    model: models.PreferenceGP,
+    model: PreferenceGP,
     ranked: Sequence[Hashable],
 ) -> None:
     transform, number = model.duels.transform, model.duels.num_features

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp import data
+from sparse_prefgp.data.splits import says_itself
+from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice, check_number, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
@@ -214,7 +215,7 @@ class FitSettings:
         called, inducing = f"the approximation {approximation}", approximation.needs_inducing
         subset = self.gradients_kind == SUBSET and f"the gradients {self.gradients}"
         together.check(
-            stated_split=data.splits.says_itself(self.split) and f"the split {self.split!r}",
+            stated_split=says_itself(self.split) and f"the split {self.split!r}",
             test_fraction=self.test_fraction not in (0.0, DEFAULT_SHARE)
             and f"the test fraction {self.test_fraction}",
             logistic=engine.name == "laplace-logit" and f"the engine {engine}",
@@ -248,7 +249,7 @@ class FitSettings:
             return None
         return kernel.taste if self.taste is None else KernelChoice.parse(self.taste)
 
-    def of(self, table: data.table.DuelTable) -> FitSettings:
+    def of(self, table: DuelTable) -> FitSettings:
         """The settings for a table, whose items may have no features.
 
         :raises ValueError: a kernel on features that there are not.
@@ -414,7 +415,7 @@ class CompareSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        stated = isinstance(self.by, str) and data.splits.says_itself(self.by)
+        stated = isinstance(self.by, str) and says_itself(self.by)
         together.check(
             stated_split=stated and f"the split {self.by!r}",
             folds=self.folds != DEFAULT_FOLDS and f"{self.folds} folds",

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sparse_prefgp import analysis, learning, models
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.learning.notes import fit_notes, learned_from, notes_of
 from sparse_prefgp.support import together
-from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.words import some_of
 from sparse_prefgp.tell.report import Report, Section
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
@@ -70,6 +68,13 @@ from sparse_prefgp.workflow.settings import (
 )
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
 
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis.ranking import Ranking
+    from sparse_prefgp.analysis.scoring import HeldOut
+    from sparse_prefgp.learning.checkpoint import Checkpoint
+    from sparse_prefgp.learning.report import OptimisationReport
+    from sparse_prefgp.models import PreferenceGP
+
 # What `fit` takes by name along with settings.
 SOURCES = tuple(one.name for one in fields(Sources) if one.name not in ("items", "duels"))
 
@@ -82,7 +87,7 @@ class FitCheckpoints(Protocol):
         """Whether there is something to resume from."""
         ...
 
-    def stage(self, name: str) -> learning.checkpoint.Checkpoint | None:
+    def stage(self, name: str) -> Checkpoint | None:
         """That of one run of the optimiser."""
         ...
 
@@ -114,7 +119,7 @@ class FitOutput:
     """With names in place of `auto`."""
     figures: dict[str, Any]
     """What `metrics.json` holds, but for the ranking, which is made when it is written."""
-    held_out: analysis.scoring.HeldOut | None = None
+    held_out: HeldOut | None = None
     """What was predicted for the held-out duels, None without any."""
     notes: tuple[str, ...] = ()
     """What to know, one sentence each: what did not converge, what ran to a limit, and all
@@ -124,9 +129,12 @@ class FitOutput:
     """(label, value) rows on the duels."""
 
     if not TYPE_CHECKING:
-        __getattr__ = says(
-            "A fit has no {name}; what takes a model, takes its `.model` (spg.rank(fitted.model))."
-        )
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"A fit has no {name!r}; what takes a model, takes its `.model` "
+                "(spg.rank(fitted.model))."
+            )
 
     @property
     def streamed(self) -> bool:
@@ -164,7 +172,7 @@ class FitOutput:
         if self.streamed:
             self.model.close()
 
-    def report_of(self, ranking: analysis.ranking.Ranking | None = None) -> Report:
+    def report_of(self, ranking: Ranking | None = None) -> Report:
         """All that there is to say, as `report.html` has it, without pictures.
 
         :param ranking: what `rank` returned.
@@ -348,8 +356,8 @@ class _OneFit:
         return model, report
 
     def fitted_again(
-        self, holdout: Holdout, model: models.PreferenceGP, figures: dict[str, Any]
-    ) -> tuple[models.PreferenceGP, learning.report.OptimisationReport]:
+        self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]
+    ) -> tuple[PreferenceGP, OptimisationReport]:
         """The same of all duels."""
         with self.reporter.started(REFITTING, holdout) as watch:
             checkpoint = self.checkpoints.stage(REFIT_STAGE)
@@ -381,7 +389,7 @@ class _OneFit:
 
     def alike(
         self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any]
-    ) -> models.PreferenceGP | None:
+    ) -> PreferenceGP | None:
         """With tastes, what is known of people, and the model of the same duels without tastes, to
         be scored next to it; None without tastes or held-out duels."""
         if isinstance(holdout, StreamHoldout) or model.taste is None:
@@ -400,8 +408,8 @@ class _OneFit:
         holdout: Holdout | StreamHoldout,
         model: Any,
         figures: dict[str, Any],
-        alike: models.PreferenceGP | None = None,
-    ) -> analysis.scoring.HeldOut | None:
+        alike: PreferenceGP | None = None,
+    ) -> HeldOut | None:
         """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
             self.reporter.done(SCORING, figures)

@@ -358,13 +358,11 @@ def test_unusable_place_is_refused_before_the_fit(
     def too_late(*_: Any, **__: Any) -> None:
         raise AssertionError("the tables were read although nothing can be written")
 
-    monkeypatch.setattr("sparse_prefgp.io.read_table", too_late)
-    monkeypatch.setattr("sparse_prefgp.lab.benchmarks.run", too_late)
+    monkeypatch.setattr("sparse_prefgp.workflow.fit_sources.read_table", too_late)
     before = contents(tmp_path)
     file = tables[0]
     refused(fit(tables, file / "sub"), "items.csv' is a file")
     refused(fit(tables, file / "sub" / "deeper"), "items.csv' is a file")
-    refused(call("bench", "sweep", "--quick", "--out", file / "sub"), "items.csv' is a file")
     if Path("/proc").is_dir():
         refused(fit(tables, Path("/proc/nowhere/out")), "'/proc' is not writable")
     assert contents(tmp_path) == before
@@ -438,7 +436,7 @@ import sys
 from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 slow = ("tensorflow", "gpflow", "pandas", "sklearn", "scipy", "matplotlib")
-for command in ([], ["--help"], ["fit", "--help"], ["bench", "--help"], ["--version"]):
+for command in ([], ["--help"], ["fit", "--help"], ["--version"]):
     CliRunner().invoke(app, command)
     assert not [name for name in slow if name in sys.modules], command
 result = CliRunner().invoke(app, {bad!r})
@@ -449,7 +447,7 @@ assert "tensorflow" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    "command", ["fit", "rank", "predict", "evaluate", "explain", "update", "demo", "bench"]
+    "command", ["fit", "rank", "predict", "evaluate", "explain", "update", "demo"]
 )
 def test_help_shows_an_example(command: str) -> None:
     result = call(command, "--help")

@@ -116,18 +116,13 @@ def test_nothing_is_loaded_from_elsewhere(site):
 
 def test_the_reference_has_every_public_name(site):
     import sparse_prefgp
+    from tools.docs_pages import names_in
 
     (page,) = (page for path, page in site.items() if path.name == "reference.html")
     shown = {anchor.rpartition(".")[2] for anchor in page.anchors}
     names = set(sparse_prefgp.__all__) - {"__version__", *sparse_prefgp.MODULES}
-    names |= {name for module in sparse_prefgp.MODULES for name in _names_in(module)}
+    names |= {name for module in sparse_prefgp.MODULES for name in names_in(module)}
     assert names - shown == set()
-
-
-def _names_in(module: str) -> list[str]:
-    import sparse_prefgp
-
-    return list(getattr(sparse_prefgp, module).__all__)
 
 
 def test_no_docstring_field_is_left_raw(site):

@@ -1,17 +1,13 @@
 """Imports point one way, and the light parts of the package stay light."""
 
 import ast
-import importlib
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from sparse_prefgp.support.public import declared
 from tests.sources import nodes_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
@@ -114,91 +110,6 @@ def test_no_import_runs_back() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-IMPORTED_AS = {"pyyaml": "yaml"}
-
-
-def _extras() -> set[str]:
-    """What the packages of the extras are imported as."""
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    groups = project["project"]["optional-dependencies"].values()
-    wanted = {re.split(r"[^\w-]", one)[0] for group in groups for one in group}
-    return {IMPORTED_AS.get(name.lower(), name.replace("-", "_")) for name in wanted}
-
-
-# What takes so long to import that it is `lazy.late`, and who may: names, settings and refusals
-# come before TensorFlow; half a second of SciPy or scikit-learn is for those who use it.
-LATE = {
-    "analysis/far.py": {"sklearn.metrics"},
-    "analysis/metrics.py": {"scipy.stats", "sklearn.metrics"},
-    "data/duels.py": {"scipy.sparse", "scipy.sparse.csgraph"},
-    "data/features.py": {"sklearn.preprocessing"},
-    "data/reduction.py": {"scipy.linalg"},
-    "data/texts.py": {"scipy.sparse.linalg", "sklearn.feature_extraction.text"},
-    "data/vectors.py": {"sparse_prefgp.data.vector_column"},
-    "datasets/demo.py": {"sklearn.datasets"},
-    "datasets/fetching.py": {"requests"},
-    "factors/orthants.py": {"scipy.stats"},
-    "io/streams/dataset.py": {"tensorflow"},
-    "lab/ablation/cluster.py": {"tensorflow"},
-    "lab/ablation/data.py": {"gpflow"},
-    "lab/ablation/execution.py": {"gpflow", "tensorflow"},
-    "lab/ablation/fitting.py": {"gpflow"},
-    "models/streaming/cluster.py": {"cloudpickle"},
-    "sampling/diagnostics.py": {"scipy.stats"},
-    "support/kmeans.py": {"sklearn.cluster", "sklearn.exceptions"},
-    "workflow/failures.py": {"tensorflow"},
-    "workflow/holdout.py": {"gpflow"},
-    "workflow/kernel_names.py": {"gpflow"},
-}
-
-
-def test_imports_stand_at_the_head() -> None:
-    """But for the command line, and for packages that need not be installed."""
-    extras, wrong = _extras(), []
-    assert {"pandas", "yaml", "distributed", "pydantic"} <= extras and "scipy" not in extras
-    for path in FILES:
-        if _room(path) == "cli":
-            continue
-        functions = [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef)]
-        for node in {inner for one in functions for inner in ast.walk(one)}:
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [str(node.module)]
-            else:
-                continue
-            if not {name.split(".")[0] for name in names} <= extras:
-                wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {', '.join(names)}")
-    assert not wrong, "\n".join(sorted(wrong))
-
-
-def test_only_what_is_slow_is_imported_late() -> None:
-    found = {}
-    for path in FILES:
-        calls = [node for node in nodes_of(path) if isinstance(node, ast.Call)]
-        late = {
-            ast.literal_eval(c.args[0])
-            for c in calls
-            if isinstance(c.func, ast.Name) and c.func.id == "late"
-        }
-        if late:
-            found[path.relative_to(PACKAGE).as_posix()] = late
-    assert found == LATE
-
-
-def test_rooms_have_the_names_that_type_checkers_see() -> None:
-    rooms = [path.parent for path in FILES if path.name == "__init__.py"]
-    names = [".".join(room.relative_to(PACKAGE.parent).parts) for room in rooms]
-    lazy = [name for name in names if declared(name)]
-    assert len(lazy) > 10
-    for name in lazy:
-        room = importlib.import_module(name)
-        for public in room.__all__:
-            assert getattr(room, public) is not None
-        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-            _ = room.nothing
-
-
 def test_nothing_uses_the_inside_of_tensorflow() -> None:
     assert not [path for path in FILES if "tensorflow.python" in path.read_text(encoding="utf-8")]
 
@@ -220,16 +131,11 @@ def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
     ("module", "unwanted"),
     [
         ("sparse_prefgp", ("tensorflow", "gpflow", "tensorflow_probability", "pandas", "sklearn")),
-        (
-            "sparse_prefgp.asking, sparse_prefgp.exact, sparse_prefgp.gpflow, sparse_prefgp.lab, "
-            "sparse_prefgp.results",
-            ("tensorflow", "gpflow", "pandas"),
-        ),
         ("sparse_prefgp.cli", ("tensorflow", "gpflow", "tensorflow_probability", "sklearn")),
         # What refuses a fit, a comparison or a study before anything slow is there.
         ("sparse_prefgp.workflow.workflow", ("tensorflow", "sklearn", "scipy.stats", "matplotlib")),
         ("sparse_prefgp.lab.ablation", ("tensorflow", "gpflow", "sklearn", "scipy.stats")),
-        ("sparse_prefgp.models", ("tensorflow", "gpflow", "sklearn", "scipy.stats")),
+        ("sparse_prefgp.plotting", ("tensorflow", "gpflow", "matplotlib")),
     ],
 )
 @pytest.mark.covering(every=4)
@@ -259,17 +165,15 @@ def test_settings_of_imports_do_not_stay_behind(monkeypatch: pytest.MonkeyPatch)
     assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
 
 
-def test_public_names_are_where_they_are_declared() -> None:
+def test_public_names_are_those_that_type_checkers_see() -> None:
     import sparse_prefgp as spg
-    from sparse_prefgp.support.public import declared
 
-    assert spg.plotting.__name__ == "sparse_prefgp.plotting"
-    for module in ("sparse_prefgp", *(f"sparse_prefgp.{name}" for name in spg.MODULES)):
-        for name, home in declared(module).items():
-            here = getattr(importlib.import_module(module), name)
-            assert here is getattr(importlib.import_module(home), name)
-    assert set(declared("sparse_prefgp")) < set(spg.__all__) and set(spg.__all__) == set(dir(spg))
-    assert "Ranking" in dir(spg.results) and "Ranking" not in dir(spg)
-    for module in (spg, spg.results):
-        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-            _ = module.nothing
+    declared = {}
+    for node in nodes_of(PACKAGE / "__init__.py"):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            declared |= {line.names[0].name: line.module for line in node.body}
+    assert declared == {name: f"sparse_prefgp.{home}" for name, home in spg._HOMES.items()}
+    assert all(getattr(spg, name) is not None for name in spg.__all__)
+    assert set(spg.__all__) == set(dir(spg))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = spg.nothing

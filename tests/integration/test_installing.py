@@ -19,12 +19,14 @@ WITHOUT_GPFLOW = """
 import importlib.util, sys
 real = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "gpflow" else real(name, *more)
+import sparse_prefgp
 try:
-    import sparse_prefgp
+    sparse_prefgp.fit
 except ModuleNotFoundError as error:
     assert error.name == "gpflow"
     print(error)
-from sparse_prefgp_command import main
+sys.argv[1:] = ["demo", "--quiet"]
+from sparse_prefgp.cli import main
 main()
 """
 

@@ -32,7 +32,7 @@ STUDY = ROOT / "configs" / "smoke" / "inducing_points.yaml"
 # What a shell begins in the background ignores Ctrl-C.
 PROGRAM = """
 import signal
-from sparse_prefgp_command import main
+from sparse_prefgp.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begun", flush=True)
 main()
@@ -53,7 +53,6 @@ COMMANDS = {
     "suggest": f"{MODEL} --out {{}}.csv",
     "ablate": f"{STUDY} --out {{}}",
     "report": f"{FIT} --out {{}}",
-    "bench": "sweep --quick --out {}",
     "datasets": "demo --out {}",
     "demo": "",
 }

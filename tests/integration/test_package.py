@@ -174,7 +174,7 @@ def test_wheel_has_the_package_and_nothing_else(distributions: tuple[Path, Path]
     }
     assert {"sparse_prefgp/py.typed", "sparse_prefgp/tell/templates/page.html"} <= ours
     about = {name for name in names if name.startswith(f"sparse_prefgp-{version}.dist-info/")}
-    assert names - about == {*ours, "sparse_prefgp_command.py"}
+    assert names - about == ours
     assert {name.partition("/")[2] for name in about} == {
         "METADATA",
         "RECORD",
@@ -198,7 +198,7 @@ def test_sdist_has_what_it_takes_to_build(distributions: tuple[Path, Path]) -> N
     with tarfile.open(sdist) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     for_people = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"}
-    assert for_people | {"pyproject.toml", "MANIFEST.in", "sparse_prefgp_command.py"} <= names
+    assert for_people | {"pyproject.toml", "MANIFEST.in"} <= names
     outside = {name.partition("/")[0] for name in names} - for_people
     assert outside - {""} == {
         "MANIFEST.in",
@@ -207,7 +207,6 @@ def test_sdist_has_what_it_takes_to_build(distributions: tuple[Path, Path]) -> N
         "setup.cfg",  # by setuptools
         "sparse_prefgp",
         "sparse_prefgp.egg-info",
-        "sparse_prefgp_command.py",
     }
 
 

@@ -29,6 +29,8 @@ LEFT = {
     "learning/optimise.py": 2,
     # The fingerprint of duels that are in memory, or not.
     "learning/checkpoint.py": 1,
+    # Saved models of before, which had another engine.
+    "disk/saving.py": 1,
 }
 
 

@@ -26,9 +26,6 @@ from sparse_prefgp.io.streams.blocks import (
 )
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice
-from sparse_prefgp.support.lazy import late
-
-tf = late("tensorflow")  # there already where somebody has made a dataset
 
 # Counted at a time, where a dataset does not know how many it has.
 _ROWS = 1 << 18
@@ -132,6 +129,8 @@ class DatasetRows:
             )
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
+        import tensorflow as tf
+
         try:
             yield from self._dataset.skip(skip).take(take).batch(size).as_numpy_iterator()
         except tf.errors.OpError as error:

@@ -22,12 +22,9 @@ from sparse_prefgp.lab.ablation.execution import (
 from sparse_prefgp.lab.ablation.records import StudyFolder
 from sparse_prefgp.lab.ablation.reference import Reference, make_reference
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings, reference_of
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.workers import LOCAL, connect, dask, local_cluster
-
-tf = late("tensorflow")
 
 SECONDS_FOR_A_WORKER = 60
 # How often a run is begun again when it was lost on the way.
@@ -111,6 +108,8 @@ def _exact(study: Study, key: ReferenceKey, sums: dict[str, str]) -> Reference:
 
 def _use_one_thread() -> None:
     """On a worker that somebody else started; those of a local cluster were born with it."""
+    import tensorflow as tf
+
     with held_back_stderr():
         import_module("sparse_prefgp.models.preference_gp")
     threadpool_limits(1)

@@ -18,9 +18,6 @@ from sparse_prefgp.data.splits import (
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.configuration import Files, SplitSettings, SyntheticData
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.lazy import late
-
-gpflow = late("gpflow")
 
 # Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
 DRAWN_EXACTLY = 2000
@@ -111,6 +108,8 @@ def drawn_utility(
     Exact up to 2,000 items; above by random Fourier features (Rahimi & Recht 2007), whose
     covariance is right on average and off by 1 / sqrt(2,000) of the variance at random.
     """
+    import gpflow
+
     if len(features) <= DRAWN_EXACTLY:
         kinds = {
             "se": gpflow.kernels.SquaredExponential,

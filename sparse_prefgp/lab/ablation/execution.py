@@ -8,11 +8,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp import engines, factors, models
 from sparse_prefgp.analysis.metrics import (
     auc,
     calibration_bins,
@@ -37,14 +36,13 @@ from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
 from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.lab.layout import DONE, FAILED
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.holdout import Holdout
 
-gpflow = late("gpflow")
-tf = late("tensorflow")
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
 
 
 Record = dict[str, Any]
@@ -227,6 +225,8 @@ def _baseline(study: Study, run: RunSettings, found: _RunRecord, clock: Phases) 
 def _model(
     study: Study, run: RunSettings, reference: Reference | None, found: _RunRecord, clock: Phases
 ) -> None:
+    from sparse_prefgp.engines import Status
+
     holdout, utilities = _prepared(study, run, found, clock)
     exact = reference if reference is not None and reference.predictions is not None else None
     if reference is not None and exact is None:
@@ -235,7 +235,7 @@ def _model(
     found.notes += learning.notes
     found.optimiser = learning.optimiser
     inference = model.infer()
-    if inference.status is engines.Status.NOT_FINITE:
+    if inference.status is Status.NOT_FINITE:
         raise ValueError(f"Inference {inference}.")
     found.converged, found.sweeps = inference.converged, learning.sweeps
     rows = compared_items(holdout, run.seed)
@@ -259,7 +259,7 @@ def _learned(
     holdout: Holdout,
     reference: Reference | None,
     clock: Phases,
-) -> tuple[models.PreferenceGP, LearningRecord]:
+) -> tuple[PreferenceGP, LearningRecord]:
     """The model; exact EP with all learned is the reference, and not learned again."""
     given = None if reference is None else reference.hyperparameters
     if run.is_fixed and study.at is None and given is None:
@@ -280,7 +280,7 @@ def _is_reference(run: RunSettings) -> bool:
     return run.approximation == "exact" and run.engine == "ep"
 
 
-def _evidence(model: models.PreferenceGP, found: _RunRecord) -> None:
+def _evidence(model: PreferenceGP, found: _RunRecord) -> None:
     value = model.log_evidence()
     found.figures["log_evidence"] = value
     found.figures["log_evidence_per_duel"] = value / model.num_duels_used
@@ -289,7 +289,7 @@ def _evidence(model: models.PreferenceGP, found: _RunRecord) -> None:
 
 
 def _against_exact(
-    model: models.PreferenceGP,
+    model: PreferenceGP,
     holdout: Holdout,
     here: Predictions,
     exact: Reference,
@@ -318,7 +318,7 @@ def _against_exact(
         found.figures["evidence_gap"] = found.figures["log_evidence"] - exact.log_evidence
 
 
-def _cost(model: models.PreferenceGP, learning: LearningRecord, found: _RunRecord) -> None:
+def _cost(model: PreferenceGP, learning: LearningRecord, found: _RunRecord) -> None:
     found.figures["fit_seconds"] = learning.fit_seconds
     found.figures["sweep_seconds"] = sweep_seconds(model)
     if learning.evaluations:
@@ -327,13 +327,18 @@ def _cost(model: models.PreferenceGP, learning: LearningRecord, found: _RunRecor
     found.figures["sweeps"] = learning.sweeps
 
 
-def sweep_seconds(model: models.PreferenceGP) -> float:
+def sweep_seconds(model: PreferenceGP) -> float:
     """Median time of a sweep: inference from cold sites, compiled, over its sweeps.
 
     The covariance is built beforehand, as in inference.
     """
+    import gpflow
+    import tensorflow as tf
+
+    from sparse_prefgp.factors.sites import Sites
+
     prior = model.approximation.prior(model.problem())
-    cold = factors.sites.Sites.zeros(model.graph.num_sites, gpflow.default_float())
+    cold = Sites.zeros(model.graph.num_sites, gpflow.default_float())
 
     @tf.function(autograph=False)
     def swept() -> Any:

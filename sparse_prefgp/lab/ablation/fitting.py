@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp import analysis, covariances, learning, models
 from sparse_prefgp.lab.ablation.configuration import METHODS, Study
 from sparse_prefgp.lab.ablation.data import INPUTS, ITEMS, stream
 from sparse_prefgp.lab.ablation.parting import parted
 from sparse_prefgp.lab.ablation.runs import RunSettings
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.workflow.holdout import Holdout, prepare
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.settings import FitSettings
 
-gpflow = late("gpflow")
+if TYPE_CHECKING:
+    from gpflow.kernels import Kernel
+
+    from sparse_prefgp.models import PreferenceGP
 
 
 # Distinct test items on which predictive distributions are compared.
@@ -35,15 +36,19 @@ class KernelValues:
     margin: float | None = None
 
     @classmethod
-    def of(cls, model: models.PreferenceGP) -> KernelValues:
+    def of(cls, model: PreferenceGP) -> KernelValues:
         """Those that a model has."""
+        import gpflow
+
         parameters = gpflow.utilities.parameter_dict(model.kernel)
         margin = None if model.margin is None else float(model.margin.numpy())
         values = {name: p.unconstrained_variable.numpy() for name, p in parameters.items()}
         return cls(values, margin)
 
-    def give(self, kernel: covariances.Kernel) -> None:
+    def give(self, kernel: Kernel) -> None:
         """Let a kernel of the same make have them."""
+        import gpflow
+
         for name, parameter in gpflow.utilities.parameter_dict(kernel).items():
             parameter.unconstrained_variable.assign(self.kernel[name])
 
@@ -89,7 +94,7 @@ def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None
 
 def start_model(
     study: Study, run: RunSettings, holdout: Holdout, given: KernelValues | None
-) -> models.PreferenceGP:
+) -> PreferenceGP:
     """The model before anything is learned.
 
     :param given: hyperparameters to begin with; with a `fixed` run they stay. None are those that
@@ -97,6 +102,10 @@ def start_model(
     :raises ValueError: what `initial_inputs` and `PreferenceGP` raise, and values under `at` of
         another length than there are features.
     """
+    import gpflow
+
+    from sparse_prefgp.learning.initial import initial_inputs
+
     kernel = holdout.kernel()
     if given is not None:
         given.give(kernel)
@@ -105,7 +114,7 @@ def start_model(
     inputs = None
     if run.inducing is not None:
         method, rng = METHODS[run.inducing_inputs], stream(run.seed, INPUTS)
-        inputs = learning.initial.initial_inputs(method, holdout.train, kernel, run.inducing, rng)
+        inputs = initial_inputs(method, holdout.train, kernel, run.inducing, rng)
     model = holdout.model(inputs, kernel, None if given is None else given.margin)
     if run.is_fixed:
         gpflow.set_trainable(model.kernel, False)
@@ -116,9 +125,7 @@ def start_model(
     return model
 
 
-def _assign(
-    choice: KernelChoice, kernel: covariances.Kernel, at: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _assign(choice: KernelChoice, kernel: Kernel, at: Mapping[str, Mapping[str, Any]]) -> None:
     terms = kernel.kernels if len(choice.parts) > 1 else [kernel]
     for part, term in zip(choice.parts, terms, strict=True):
         for name, value in at[part].items():
@@ -133,9 +140,11 @@ def _assign(
             parameter.assign(np.broadcast_to(given, tuple(shape)))
 
 
-def predictions(model: models.PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
+def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
     """What a model says of the held-out duels and of the items in these rows."""
-    log_p = analysis.scoring.pair_log_probabilities(model, *holdout.test_sides())
+    from sparse_prefgp.analysis.scoring import pair_log_probabilities
+
+    log_p = pair_log_probabilities(model, *holdout.test_sides())
     mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
     return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import learning
 from sparse_prefgp.lab.ablation.configuration import FIXED, JOINT, Study
 from sparse_prefgp.lab.ablation.fitting import (
     KernelValues,
@@ -176,13 +175,15 @@ def learned(
 
     :param given: as for `start_model`.
     """
+    from sparse_prefgp.learning.optimise import optimise
+
     with clock("start"):
         model = start_model(study, run, holdout, given)
     report = None
     if model.trainable_variables:
         with clock("fit"):
             # Evidences are compared, so that what is left to the optimum counts.
-            report = learning.optimise.optimise(model, study.iterations, least_gain=None)
+            report = optimise(model, study.iterations, least_gain=None)
     with clock("infer"):
         result = model.infer()
     seconds = sum(clock.seconds.get(name, 0.0) for name in ("start", "fit", "infer"))

@@ -28,13 +28,10 @@ from sparse_prefgp.models.streaming.hyperparameters import Description
 from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task, algebra_for
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Answer, wire_size
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.pickled_calls import run_pickled
 from sparse_prefgp.support.workers import LOCAL, connect, dask, local_cluster
-
-cloudpickle = late("cloudpickle")  # which distributed brings
 
 _log = logging.getLogger(__name__)
 # Seconds: between two looks at the workers, for the scheduler's answer, for a part to be made (it
@@ -209,6 +206,8 @@ class Cluster:
         scheduler: str,
         timeout: float | None,
     ) -> None:
+        import cloudpickle
+
         distributed = dask()
         self._dask = distributed
         # What calls end with when the scheduler goes away, or the client after it.

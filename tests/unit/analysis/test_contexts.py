@@ -194,22 +194,6 @@ def test_pairs_that_met_elsewhere_have_met(model: spg.PreferenceGP) -> None:
     assert spg.evaluate(model, turned)["held_out_unseen_pairs"] == {}
 
 
-def test_old_ids_are_understood_with_a_hint(model: spg.PreferenceGP) -> None:
-    old = pd.DataFrame(
-        {
-            "first": ["i0 @ surface=grass, home=1"],
-            "second": ["i3 @ surface=grass, home=0"],
-        }
-    )
-    with pytest.warns(UserWarning, match="give the items alone, and their context in columns"):
-        found = spg.predict(model, old)
-    with pytest.warns(UserWarning, match="give the items alone"):
-        pd.testing.assert_frame_equal(spg.predict(model, old, ITEMS), found)
-    pairs = pd.DataFrame({"first": ["i0"], "second": ["i3"], "surface": "grass"})
-    now = spg.predict(model, pairs.assign(first_home=1, second_home=0))
-    np.testing.assert_allclose(found["probability"], now["probability"], rtol=ROUNDING)
-
-
 def test_the_model_is_saved_with_its_contexts(model: spg.PreferenceGP, tmp_path: Path) -> None:
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")

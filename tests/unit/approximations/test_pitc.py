@@ -17,9 +17,9 @@ import sparse_prefgp as spg
 from sparse_prefgp.covariances import low_rank_blocks as blocks_module
 from sparse_prefgp.data.buckets import bucketed
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.lab.regression import RegressionGP
 from sparse_prefgp.models import describing
 from tests.cases import DUEL_CASES, case_duels, case_model, incidence, random_duels
+from tests.reference.regression import RegressionGP
 from tests.reference.slow_approximations import (
     SlowPosterior,
     gram,

@@ -178,13 +178,12 @@ def test_effects_integrated_out_are_those_that_are_inducing_values(
         np.testing.assert_allclose(found, kept[what], rtol=0, atol=IDENTITY, err_msg=what)
 
 
-@pytest.mark.covering("ParallelEP", "SequentialEP", "PartitionedEP")
+@pytest.mark.covering("ParallelEP", "SequentialEP")
 @pytest.mark.parametrize(
     "engine",
     [
         spg.ParallelEP(tolerance=1e-12),
         spg.SequentialEP(tolerance=1e-12),
-        spg.PartitionedEP(tolerance=1e-12),
         spg.Laplace(tolerance=1e-12),
         spg.Variational(tolerance=1e-12),
     ],
@@ -195,8 +194,6 @@ def test_engines_agree_with_exact_inference(duels: spg.Duels, engine: Any) -> No
     sparse = spg.PreferenceGP(
         duels, with_effect(), approximation=spg.VFE(), inducing_variable=z, engine=engine
     )
-    if isinstance(engine, spg.PartitionedEP):
-        engine = TIGHT
     exact = spg.PreferenceGP(duels, with_effect(), approximation=spg.Exact(), engine=engine)
     inputs = np.concatenate([numbered(duels), [[0.3, 0.1, -1.0]]])
     ours, other = told_by(sparse, inputs), told_by(exact, inputs)

@@ -157,7 +157,6 @@ def correction(row: str, counts: np.ndarray, ratio: np.ndarray) -> float:
 
 @pytest.mark.covering(
     "exact-SequentialEP1.0-wins",
-    "vfe-PartitionedEP1.0-both",
     "exact-ParallelEP1.0-both",
     "prior_power_0.5-ParallelEP0.5-wins",
     "fitc-ParallelEP1.0-both",
@@ -169,7 +168,6 @@ def correction(row: str, counts: np.ndarray, ratio: np.ndarray) -> float:
         ("exact", spg.ParallelEP(tolerance=SOLVER)),
         ("exact", spg.SequentialEP(tolerance=SOLVER)),
         ("fitc", spg.ParallelEP(tolerance=SOLVER)),
-        ("vfe", spg.PartitionedEP(parts=3, local_sweeps=2, tolerance=SOLVER)),
         ("tight_vfe", spg.SequentialEP(tolerance=SOLVER)),
         ("prior_power_0.5", spg.ParallelEP(tolerance=SOLVER, site_power=0.5)),
         ("vfe", spg.SequentialEP(tolerance=SOLVER, site_power=0.3)),

@@ -13,10 +13,10 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from sparse_prefgp.lab.ablation.fitting import KernelValues
-from sparse_prefgp.lab.regression import RegressionGP
 from sparse_prefgp.learning.limits import NOISELESS, limits_of, warn_of_lengthscales
 from sparse_prefgp.learning.notes import notes_of
 from sparse_prefgp.workflow.kernel_names import KernelChoice, single_columns
+from tests.reference.regression import RegressionGP
 
 k = gpflow.kernels
 NAMES = ("price", "age", "colour")

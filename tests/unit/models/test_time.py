@@ -407,10 +407,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: spg.PreferenceGP(duels_of(False), _time(), engine=spg.SequentialEP()),
         apart("in_time", "one_by_one"),
     ),
-    "in parts": (
-        lambda: spg.PreferenceGP(duels_of(False), _time(), engine=spg.PartitionedEP()).infer(),
-        "use ParallelEP",
-    ),
     "blocks": (
         lambda: spg.PreferenceGP(
             duels_of(False), linear() + _time(), approximation=spg.PITC([0, 1] * 20)

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.engines import Status
-from sparse_prefgp.lab.regression import GaussianSites, RegressionGP
+from tests.reference.regression import GaussianSites, RegressionGP
 from tests.together import apart
 from tests.tolerances import GRADIENT, IDENTITY
 
