@@ -1143,7 +1143,7 @@ CASES: dict[str, Case] = {
     ),
     "ablate a path for a set": Case(
         ABLATE,
-        ("'../own/toy'", "a path and not a name"),
+        ("'../own/toy'", "'data.set'"),
         write(
             "study.yaml",
             STUDY.replace("{files: {items: items.csv, duels: duels.csv}}", "{set: ../own/toy}"),

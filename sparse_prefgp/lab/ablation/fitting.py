@@ -1,51 +1,41 @@
-"""A model of one run: training duels, hyperparameters, inducing inputs; and what it predicts."""
+"""The model of a run, what it predicts, and the exact model that it is compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import ctypes
+import gc
+import io
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparse_prefgp import analysis, covariances, learning, models
-from sparse_prefgp.lab.ablation.configuration import METHODS, Study
-from sparse_prefgp.lab.ablation.data import INPUTS, ITEMS, stream
-from sparse_prefgp.lab.ablation.parting import parted
-from sparse_prefgp.lab.ablation.runs import RunSettings
+from sparse_prefgp.lab.ablation.duels import INPUTS, ITEMS, PartedDuels, parted, stream
+from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings
+from sparse_prefgp.lab.ablation.study import FIXED, JOINT, LEARNED, Study
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
+from sparse_prefgp.support.numpy_files import read_archive
+from sparse_prefgp.workflow.failures import reason_of
 from sparse_prefgp.workflow.holdout import Holdout, prepare
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.settings import FitSettings
 
 gpflow = late("gpflow")
 
-
 # Distinct test items on which predictive distributions are compared.
 COMPARED_ITEMS = 500
-
-
-@dataclass(frozen=True, eq=False)
-class KernelValues:
-    """Unconstrained values of the kernel's parameters by GPflow's paths, as one at a limit has no
-    other, and the margin of ties, if any."""
-
-    kernel: Mapping[str, FloatArray]
-    margin: float | None = None
-
-    @classmethod
-    def of(cls, model: models.PreferenceGP) -> KernelValues:
-        """Those that a model has."""
-        parameters = gpflow.utilities.parameter_dict(model.kernel)
-        margin = None if model.margin is None else float(model.margin.numpy())
-        values = {name: p.unconstrained_variable.numpy() for name, p in parameters.items()}
-        return cls(values, margin)
-
-    def give(self, kernel: covariances.Kernel) -> None:
-        """Let a kernel of the same make have them."""
-        for name, parameter in gpflow.utilities.parameter_dict(kernel).items():
-            parameter.unconstrained_variable.assign(self.kernel[name])
+# Where each way of choosing inducing inputs starts, as `initial_inputs` calls it.
+METHODS = {"random": "random", "kmeans": "kmeans", "greedy": "variance", LEARNED: "kmeans"}
+# Unconstrained values of a kernel's parameters by GPflow's paths: one at a limit has no other.
+FreeValues = Mapping[str, FloatArray]
 
 
 class Predictions(NamedTuple):
@@ -54,66 +44,180 @@ class Predictions(NamedTuple):
     log_probabilities: FloatArray
     """(k,) that the observed winner wins, in nats."""
     mean: FloatArray
-    """(N,), (N, N) of the utilities of the compared items."""
+    """(N,) of the utilities of the compared items."""
     covariance: FloatArray
-    """(N,), (N, N) of the utilities of the compared items."""
+    """(N, N)"""
 
 
-def left_out(study: Study, run: RunSettings) -> str | None:
-    """The label of the group that is left out, None where none is.
+@dataclass(frozen=True)
+class Learning:
+    """How a model was learned."""
 
-    :raises ValueError: what `parted` raises.
+    fit_seconds: float
+    """From the training duels to converged sites."""
+    sweeps: int
+    iterations: int | None = None
+    """None where nothing was learned."""
+    gradient_seconds: float | None = None
+    """Of an evaluation of evidence and gradient, without compilation."""
+    optimiser: str = ""
+    """What it says of itself."""
+    notes: tuple[str, ...] = ()
+    """What is odd."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """An exact model, or one sentence why there is none."""
+
+    key: ReferenceKey
+    reason: str = ""
+    kernel: FreeValues = field(default_factory=dict)
+    margin: float | None = None
+    """Of ties, if any."""
+    predictions: Predictions | None = None
+    """None without a model, as is what `learning` has."""
+    log_evidence: float = float("nan")
+    learning: Learning | None = None
+
+    def to_bytes(self) -> bytes:
+        """For a file, which `read_reference` reads."""
+        assert self.predictions is not None and self.learning is not None
+        about = {
+            "key": self.key,
+            "margin": self.margin,
+            "log_evidence": self.log_evidence,
+            "learning": asdict(self.learning),
+        }
+        buffer = io.BytesIO()
+        arrays = {**self.predictions._asdict(), **self.kernel}
+        np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
+        return buffer.getvalue()
+
+
+def read_reference(path: Path) -> Reference | None:
+    """The exact model of a file, None where there is none.
+
+    :raises ValueError: a damaged file.
     """
-    return parted(study.data, study.split, run.max_train, run.seed).group
+    try:
+        arrays = read_archive(path.read_bytes())
+        about = json.loads(str(arrays.pop("about")))
+        learned_as = {**about["learning"], "notes": tuple(about["learning"]["notes"])}
+        return Reference(
+            ReferenceKey(*about["key"]),
+            predictions=Predictions(*(arrays.pop(name) for name in Predictions._fields)),
+            kernel=arrays,
+            margin=about["margin"],
+            log_evidence=about["log_evidence"],
+            learning=Learning(**learned_as),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"The exact model in {str(path)!r} is damaged; remove that file, and it is made again."
+        ) from None
 
 
-def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None]:
-    """Training and test duels of a run, and the utilities of all items where they are known.
+class Costs:
+    """Wall seconds by phase, and the memory that was taken."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        give_back_memory()
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        self._at_start = _kibibytes("VmRSS")
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """By how much the resident set has grown at most; None where the system does not say."""
+        peak = _kibibytes("VmHWM")
+        return None if peak is None or self._at_start is None else 1024 * (peak - self._at_start)
+
+
+def give_back_memory() -> None:
+    """Collect garbage, and let the C library return to the system what it keeps for later."""
+    gc.collect()
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _kibibytes(name: str) -> float | None:
+    try:
+        match = re.search(rf"{name}:\s*(\d+)", Path("/proc/self/status").read_text())
+    except OSError:
+        return None
+    return None if match is None else float(match[1])
+
+
+def held_out(study: Study, run: RunSettings) -> tuple[Holdout, PartedDuels]:
+    """Training and test duels of a run.
 
     :raises ValueError: what `parted` and `prepare` raise.
     """
-    part = parted(study.data, study.split, run.max_train, run.seed)
-    gp = not run.is_baseline
+    parts = parted(study.data, study.split, run.max_train, run.seed)
     settings = FitSettings(
         split=run.split,
         seed=run.seed,
-        approximation=run.approximation if gp else "exact",
-        kernel=run.kernel if gp else "linear",
+        approximation="exact" if run.is_baseline else run.approximation,
+        kernel="linear" if run.is_baseline else run.kernel,
         inducing=run.inducing,
         max_iterations=study.iterations,
         noise_variance=study.noise_variance,
-        engine=run.engine if gp else "ep",
+        engine="ep" if run.is_baseline else run.engine,
     )
-    return prepare(part.table, settings, part.split), part.utilities
+    return prepare(parts.table, settings, parts.split), parts
 
 
 def start_model(
-    study: Study, run: RunSettings, holdout: Holdout, given: KernelValues | None
+    study: Study, run: RunSettings, holdout: Holdout, reference: Reference | None
 ) -> models.PreferenceGP:
     """The model before anything is learned.
 
-    :param given: hyperparameters to begin with; with a `fixed` run they stay. None are those that
-        the kernel starts with.
+    :param reference: whose hyperparameters to begin with, and to stay with in a fixed run; None
+        for those that the kernel starts with, in a fixed run those under `at`.
     :raises ValueError: what `initial_inputs` and `PreferenceGP` raise, and values under `at` of
         another length than there are features.
     """
     kernel = holdout.kernel()
-    if given is not None:
-        given.give(kernel)
+    if reference is not None:
+        give(reference.kernel, kernel)
     elif run.is_fixed and study.at is not None:
         _assign(holdout.settings.kernel_choice, kernel, study.at)
     inputs = None
     if run.inducing is not None:
         method, rng = METHODS[run.inducing_inputs], stream(run.seed, INPUTS)
         inputs = learning.initial.initial_inputs(method, holdout.train, kernel, run.inducing, rng)
-    model = holdout.model(inputs, kernel, None if given is None else given.margin)
+    model = holdout.model(inputs, kernel, None if reference is None else reference.margin)
     if run.is_fixed:
         gpflow.set_trainable(model.kernel, False)
         if model.margin is not None:
             gpflow.set_trainable(model.margin, False)
     if model.inducing_variable is not None:
-        gpflow.set_trainable(model.inducing_variable, run.learns_inputs)
+        gpflow.set_trainable(model.inducing_variable, run.inducing_inputs == LEARNED)
     return model
+
+
+def free_values(kernel: covariances.Kernel) -> FreeValues:
+    """What `give` gives to a kernel of the same make."""
+    parameters = gpflow.utilities.parameter_dict(kernel)
+    return {name: p.unconstrained_variable.numpy() for name, p in parameters.items()}
+
+
+def give(values: FreeValues, kernel: covariances.Kernel) -> None:
+    """Let a kernel have the values of another."""
+    for name, parameter in gpflow.utilities.parameter_dict(kernel).items():
+        parameter.unconstrained_variable.assign(values[name])
 
 
 def _assign(
@@ -123,18 +227,53 @@ def _assign(
     for part, term in zip(choice.parts, terms, strict=True):
         for name, value in at[part].items():
             parameter = getattr(term, name)
-            shape = parameter.shape
-            given = np.asarray(value, dtype=float)
-            if given.ndim and given.shape != tuple(shape):
+            shape, numbers = tuple(parameter.shape), np.asarray(value, dtype=float)
+            if numbers.ndim and numbers.shape != shape:
                 raise ValueError(
-                    f"There are {given.size} values for the {name} of {part} under at, but it has "
-                    f"{int(np.prod(shape))} of them; give as many, or one for all."
+                    f"There are {numbers.size} values for the {name} of {part} under at, but it "
+                    f"has {int(np.prod(shape))} of them; give as many, or one for all."
                 )
-            parameter.assign(np.broadcast_to(given, tuple(shape)))
+            parameter.assign(np.broadcast_to(numbers, shape))
+
+
+def learned(
+    study: Study, run: RunSettings, holdout: Holdout, reference: Reference | None, costs: Costs
+) -> tuple[models.PreferenceGP, Learning]:
+    """A model with everything learned that the run learns, and with converged sites.
+
+    :param reference: as for `start_model`.
+    """
+    before = sum(costs.seconds.values())
+    with costs("start"):
+        model = start_model(study, run, holdout, reference)
+    report = None
+    if model.trainable_variables:
+        with costs("fit"):
+            # Evidences are compared, so that what is left to the optimum counts.
+            report = learning.optimise.optimise(model, study.iterations, least_gain=None)
+    with costs("infer"):
+        result = model.infer()
+    seconds = sum(costs.seconds.values()) - before
+    notes = [] if result.converged else [f"Inference {result}."]
+    if result.jitter > 0.0:
+        notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it.")
+    if report is None:
+        return model, Learning(seconds, model.total_sweeps(), notes=tuple(notes))
+    notes += report.limits
+    if report.failed_evaluations:
+        notes.append(f"{report.failed_evaluations} failed evaluations were backed off from.")
+    if report.unconverged_evaluations:
+        notes.append(
+            f"Inference had not converged in {report.unconverged_evaluations} evaluations."
+        )
+    each = (report.seconds - report.compile_seconds) / max(report.evaluations, 1)
+    return model, Learning(
+        seconds, report.sweeps, report.iterations, each, str(report), tuple(notes)
+    )
 
 
 def predictions(model: models.PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
-    """What a model says of the held-out duels and of the items in these rows."""
+    """What a model says of the held-out duels and of the items in these rows (N,)."""
     log_p = analysis.scoring.pair_log_probabilities(model, *holdout.test_sides())
     mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
     return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
@@ -152,3 +291,37 @@ def compared_items(holdout: Holdout, seed: int) -> IntArray:
     if len(rows) > COMPARED_ITEMS:
         rows = np.sort(stream(seed, ITEMS).choice(rows, COMPARED_ITEMS, replace=False))
     return rows.astype(np.int64)
+
+
+def make_reference(study: Study, key: ReferenceKey) -> Reference:
+    """Fit the exact model, or say why not; only an interruption is raised.
+
+    Nothing is learned where the key asks for the values under `at`.
+    """
+    run = RunSettings(
+        study.data.label,
+        study.split.by,
+        key.max_train,
+        key.seed,
+        "exact",
+        key.kernel,
+        "ep",
+        hyperparameters=FIXED if key.at else JOINT,
+    )
+    try:
+        holdout, _ = held_out(study, run)
+        items, pairs = len(holdout.train.distinct_rows()[0]), holdout.train.num_pairs
+        if min(items, pairs) > study.exact_limit:
+            raise ValueError(
+                f"{items:,} distinct training items and {pairs:,} distinct pairs are more than "
+                f"exact_limit, {study.exact_limit:,}."
+            )
+        model, learning_record = learned(study, run, holdout, None, Costs())
+        values = predictions(model, holdout, compared_items(holdout, run.seed))
+        evidence = model.log_evidence()
+        if not (np.isfinite(evidence) and all(np.all(np.isfinite(part)) for part in values)):
+            raise ValueError("Its evidence or a prediction is not a finite number.")
+    except Exception as error:  # whatever it was, it is the reason
+        return Reference(key, reason=" ".join(reason_of(error).split()))
+    margin = None if model.margin is None else float(model.margin.numpy())
+    return Reference(key, "", free_values(model.kernel), margin, values, evidence, learning_record)

@@ -1,0 +1,249 @@
+"""The duels of one seed of a study, from wherever they are, parted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.splits import (
+    Split,
+    given_rows,
+    group_labels,
+    item_parts,
+    leave_one_out,
+    split_columns,
+    split_duels,
+)
+from sparse_prefgp.datasets import (
+    ChoiceSet,
+    DuelSet,
+    RankingSet,
+    RegressionSet,
+    duels_from_targets,
+    load,
+)
+from sparse_prefgp.datasets.fetching import sha256
+from sparse_prefgp.datasets.loading import checksums
+from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.lab.ablation.study import Data, Regression, SplitSettings, SyntheticData
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.lazy import late
+
+gpflow = late("gpflow")
+
+# Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
+DRAWN_EXACTLY = 2000
+WAVES = 2000
+# Streams of random numbers that a seed gives, each its own whatever the others use.
+DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
+
+
+def stream(seed: int, number: int) -> np.random.Generator:
+    """The random numbers of a seed for one purpose."""
+    return np.random.default_rng([seed, number])
+
+
+@dataclass(frozen=True, eq=False)
+class PartedDuels:
+    """A table and which of its rows are for training and for testing."""
+
+    table: DuelTable
+    split: Split
+    utilities: FloatArray | None = None
+    """(n,) of the items of the table, None where nobody knows them."""
+    group: str | None = None
+    """The label of the one that is left out, None where none is."""
+
+
+def sources(data: Data) -> dict[str, str]:
+    """SHA-256 of the files that the duels are read from, by name; none for `made` ones.
+
+    :raises ValueError: an unknown set.
+    :raises ConnectionError: a set that cannot be fetched.
+    """
+    if data.set is not None:
+        return checksums(data.set)
+    if data.files is None:
+        return {}
+    return {name: sha256(Path(getattr(data.files, name))) for name in ("items", "duels")}
+
+
+@lru_cache(maxsize=2)
+def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> PartedDuels:
+    """The duels of one seed, parted; the same for every method that is tried on them.
+
+    :raises ValueError: an unknown set, or one of another kind than the settings are for; a column
+        that is not there, a part without duels, a seed that is the number of no group.
+    :raises ConnectionError: a set that cannot be fetched.
+    """
+    if data.made is not None:
+        table, utilities = made_duels(data.made, stream(seed, DATA))
+        return _rows(table, split, max_train, seed, utilities)
+    never = split_columns(split.by)
+    if data.files is not None:
+        files = data.files
+        table = read_table(files.items, files.duels, ignore=files.ignore, never_features=never)
+        return _rows(table, split, max_train, seed)
+    known = _set(data)
+    if isinstance(known, RegressionSet):
+        assert data.regression is not None
+        return _from_targets(known, data.regression, split, max_train, seed)
+    if data.test == "gold":
+        return _gold_tested(known, split, max_train, seed)
+    return _rows(known.table(never_features=never), split, max_train, seed)
+
+
+def _set(data: Data) -> DuelSet | RegressionSet:
+    """The set of that name, if it is of the kind that the settings are for."""
+    assert data.set is not None
+    known = load(data.set)
+    if isinstance(known, ChoiceSet | RankingSet):
+        what = "choices from sets" if isinstance(known, ChoiceSet) else "rankings"
+        raise ValueError(
+            f"The data set {data.set!r} has {what}, and studies take duels; choose another, or "
+            "give a table of duels under files."
+        )
+    if isinstance(known, RegressionSet) and data.regression is None:
+        raise ValueError(
+            f"The data set {data.set!r} has targets and no duels; say under regression how to make "
+            "them: {duels: 2000, test_duels: 1000, noise: 0.25}."
+        )
+    if isinstance(known, DuelSet) and data.regression is not None:
+        raise ValueError(f"The data set {data.set!r} has duels of its own; leave out regression.")
+    if data.test == "gold" and not (isinstance(known, DuelSet) and known.gold is not None):
+        raise ValueError(f"The data set {data.set!r} has no gold duels; leave out test.")
+    assert isinstance(known, DuelSet | RegressionSet)
+    return known
+
+
+def _rows(
+    table: DuelTable,
+    split: SplitSettings,
+    max_train: int | None,
+    seed: int,
+    utilities: FloatArray | None = None,
+) -> PartedDuels:
+    """Training and test rows of a seed."""
+    rng = stream(seed, SPLIT)
+    if split.test_fraction is not None:
+        rows = split_duels(table, split.by, split.test_fraction, rng, max_train=max_train)
+        return PartedDuels(table, rows, utilities)
+    known = group_labels(table, split.by)
+    if seed >= len(known):
+        (column,) = split_columns(split.by)
+        raise ValueError(
+            f"The seed {seed} is the number of no group: there are {len(known)} values of "
+            f"{column!r}, numbered from 0; give seeds below {len(known)}."
+        )
+    rows = leave_one_out(table, split.by, known[seed], rng, max_train=max_train)
+    return PartedDuels(table, rows, utilities, known[seed])
+
+
+def _from_targets(
+    known: RegressionSet, how: Regression, split: SplitSettings, max_train: int | None, seed: int
+) -> PartedDuels:
+    """Items are parted first, then pairs are drawn within each part (Chu & Ghahramani 2005)."""
+    rng = stream(seed, SPLIT)
+    if split.test_fraction is not None:
+        train, test = item_parts(len(known.target), split.test_fraction, rng)
+    elif known.parts is not None:
+        train, test = known.parts
+    else:
+        raise ValueError(
+            f"The data set {known.about.name!r} has no standard parts; give a test_fraction."
+        )
+    if how.items is not None and how.items < len(train):
+        train = np.sort(rng.choice(train, how.items, replace=False))
+    numbers = (how.duels, how.test_duels)
+    made = duels_from_targets(
+        known, stream(seed, DATA), duels=numbers, parts=(train, test), noise=how.noise
+    )
+    first, second = (np.flatnonzero(made.part == part) for part in (0, 1))
+    wording = (
+        f"{how.duels:,} duels within {len(train):,} training items, {how.test_duels:,} within "
+        f"{len(test):,} test items"
+    )
+    rows = given_rows(first, second, wording, rng, max_train=max_train)
+    return PartedDuels(made.table(), rows, made.utilities)
+
+
+def _gold_tested(
+    known: DuelSet, split: SplitSettings, max_train: int | None, seed: int
+) -> PartedDuels:
+    """Votes to learn from, gold duels of what is held out to be tested on."""
+    pd = require_pandas()
+    both: Any = pd.concat(
+        [known.duels.assign(source="votes"), known.gold.assign(source="gold")], ignore_index=True
+    )
+    ignore = [name for name in known.about.ignore if name in known.items.columns]
+    # What the gold duels lack, such as who judged, is not a context that a split could need.
+    shared = [name for name in both.columns if not both[name].isna().any()]
+    table = read_table(
+        known.items, both[shared], ignore=ignore, never_features=split_columns(split.by)
+    )
+    whole = _rows(table, split, None, seed)
+    source = table.context["source"].to_numpy()
+    train = whole.split.train_rows[source[whole.split.train_rows] == "votes"]
+    test = whole.split.test_rows[source[whole.split.test_rows] == "gold"]
+    if not len(test):
+        raise ValueError(f"No gold duel is held out with the seed {seed}; hold out more.")
+    wording = (
+        f"{whole.split.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold "
+        "duels"
+    )
+    rng, dropped = stream(seed, SPLIT), whole.split.dropped
+    rows = given_rows(train, test, wording, rng, max_train=max_train, dropped=dropped)
+    return PartedDuels(table, rows, group=whole.group)
+
+
+def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable, FloatArray]:
+    """Random duels between items with normal features, and the utilities (n,) that decided them.
+
+    The larger utility wins, after either side has got normal noise of its own.
+    """
+    features = rng.standard_normal((made.items, made.features))
+    utility = drawn_utility(made, features, rng)
+    first = rng.integers(made.items, size=made.duels)
+    second = (first + rng.integers(1, made.items, size=made.duels)) % made.items
+    pairs = np.stack([first, second], 1)
+    noisy = utility[pairs] + np.sqrt(made.noise) * rng.standard_normal(pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(noisy, axis=1), axis=1).T
+    pd = require_pandas()
+    items = pd.DataFrame(features, columns=[f"x{i}" for i in range(made.features)])
+    items.insert(0, "item_id", np.arange(made.items))
+    return read_table(items, pd.DataFrame({"winner": winners, "loser": losers})), utility
+
+
+def drawn_utility(
+    made: SyntheticData, features: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """One draw (n,) from the Gaussian process at the features (n, D).
+
+    Exact up to 2,000 items; above by random Fourier features (Rahimi & Recht 2007), whose
+    covariance is right on average and off by 1 / sqrt(2,000) of the variance at random.
+    """
+    if len(features) <= DRAWN_EXACTLY:
+        kinds = {
+            "se": gpflow.kernels.SquaredExponential,
+            "matern32": gpflow.kernels.Matern32,
+            "matern52": gpflow.kernels.Matern52,
+        }
+        kernel = kinds[made.kernel](variance=made.variance, lengthscales=made.lengthscale)
+        covariance = kernel(features).numpy()
+        covariance[np.diag_indices(len(features))] += 1e-10 * made.variance
+        root: FloatArray = np.linalg.cholesky(covariance)
+        return root @ rng.standard_normal(len(features))
+    frequencies = rng.standard_normal((features.shape[1], WAVES)) / made.lengthscale
+    if made.kernel != "se":
+        # The spectral density of Matérn nu is a multivariate t with 2 nu degrees of freedom.
+        degrees = {"matern32": 3.0, "matern52": 5.0}[made.kernel]
+        frequencies *= np.sqrt(degrees / rng.chisquare(degrees, WAVES))
+    phases = rng.uniform(0.0, 2.0 * np.pi, WAVES)
+    weights = rng.standard_normal(WAVES) * np.sqrt(2.0 * made.variance / WAVES)
+    parts = np.array_split(features, -(-len(features) // DRAWN_EXACTLY))
+    return np.concatenate([np.cos(part @ frequencies + phases) @ weights for part in parts])

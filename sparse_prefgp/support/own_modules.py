@@ -1,0 +1,34 @@
+"""Modules of whoever runs a command, which register kernels and approximations of their own."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import NamedTuple
+
+
+class OwnModules(NamedTuple):
+    """Modules by name, and the folders that they are looked for in before all others."""
+
+    names: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def load(self) -> None:
+        """Import them, here or in another process; those that are imported already stay.
+
+        :raises ValueError: one that is nowhere, or that cannot be imported.
+        """
+        if self.names:
+            sys.path[:0] = [folder for folder in self.folders if folder not in sys.path]
+        for name in self.names:
+            try:
+                import_module(name)
+            except Exception as error:
+                places = " and ".join(map(repr, self.folders))
+                nowhere = isinstance(error, ModuleNotFoundError) and error.name == name
+                why = (
+                    f"is neither installed nor in {places}; correct the name"
+                    if nowhere
+                    else f"cannot be imported ({type(error).__name__}: {error}); correct it"
+                )
+                raise ValueError(f"The module {name!r} {why}.") from error
