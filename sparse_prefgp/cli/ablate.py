@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +25,6 @@ EXAMPLE = (
     "Example: sparse-prefgp ablate configs/smoke/inducing_points.yaml --out out/smoke --workers 2"
 )
 FAULT = 1
-SECONDS_BETWEEN_LINES = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,49 +96,35 @@ def _tell(console: Output, title: str, result: StudyResult) -> None:
         ("results", f"{result.folder}, of which sparse-prefgp report makes a page"),
     ]
     console.tell(facts_table(title, rows))
-    for reason, number in Counter(record["reason"] for record in result.failed).most_common():
-        first = next(one["run"] for one in result.failed if one["reason"] == reason)
-        more = f" and {number - 1:,} more" if number > 1 else ""
-        console.print(Text(f"Failed: {first}{more}: {reason}", style="yellow"))
-    if result.failed:
+    reasons: dict[str, list[str]] = {}
+    for record in result.failed:
+        reasons.setdefault(record["reason"], []).append(record["run"])
+    for reason, runs in reasons.items():
+        more = f" and {len(runs) - 1:,} more" if len(runs) > 1 else ""
+        console.print(Text(f"Failed: {runs[0]}{more}: {reason}", style="yellow"))
+    if reasons:
         console.tell("Records of failed runs stay; --retry-failed does them again.")
-    console.manners.emit(
-        {
-            "folder": str(result.folder),
-            "runs": result.runs,
-            "new": result.new,
-            "failed": [{name: one[name] for name in ("run", "reason")} for one in result.failed],
-            "seconds": result.seconds,
-        }
-    )
+    told = {name: getattr(result, name) for name in ("runs", "new", "seconds")}
+    console.manners.emit({"folder": str(result.folder), **told, "failed": reasons})
     if len(result.failed) == result.runs:  # 1 where the program is to blame
-        first = result.failed[0]
-        text = f"All {result.runs:,} runs failed; {first['run']}, the first: {first['reason']}"
-        typer.echo(escaped(f"Error: {' '.join(text.split())}"), err=True)
+        reason, runs = next(iter(reasons.items()))
+        text = f"Error: All {result.runs:,} runs failed; {runs[0]}, the first: {reason}"
+        typer.echo(escaped(" ".join(text.split())), err=True)
         raise typer.Exit(FAULT if any(one.get("fault") for one in result.failed) else MISTAKE)
 
 
 @contextmanager
 def _progress(console: Output) -> Iterator[Callable[[StudyProgress], None]]:
-    """A bar over the runs; where there is no terminal, a line after the first run, after the last,
-    and every 30 seconds between."""
+    """A bar over the runs; where there is no terminal, a line after each."""
     if console.is_terminal:
         with counting_bar(console, "runs") as bar:
             yield lambda progress: bar(progress.done, progress.total)
         return
-    last = -math.inf
 
     def update(progress: StudyProgress) -> None:
-        nonlocal last
-        is_last = progress.done == progress.total
-        if progress.left is None or not (
-            is_last or progress.seconds - last >= SECONDS_BETWEEN_LINES
-        ):
-            return
-        last = progress.seconds
-        left = "" if is_last else f", about {clock(progress.left)} left"
-        failed = f", {progress.failed:,} failed" if progress.failed else ""
-        done = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
-        console.tell(f"{done}{failed}{left}")
+        if progress.left is not None:
+            failed = f", {progress.failed:,} failed" if progress.failed else ""
+            done = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
+            console.tell(f"{done}{failed}, about {clock(progress.left)} left")
 
     yield update

@@ -47,5 +47,7 @@ def report(console: Output, options: ReportOptions) -> None:
     for note in written.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
     page = written.folder / "report.html"
-    console.print(Text(f"Written to {page}, with tables and figures beside it."), soft_wrap=True)
+    console.print(
+        Text(f"Written to {page}, with tables and figures in the same folder."), soft_wrap=True
+    )
     console.manners.emit(written.to_dict())

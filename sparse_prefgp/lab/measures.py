@@ -46,11 +46,6 @@ class Measure(NamedTuple):
         """Whether it has the same scale on all data sets, so that these can be averaged."""
         return self.name.startswith(_ONE_SCALE) or self.name.endswith("per_duel")
 
-    @property
-    def factor(self) -> float:
-        """Values times this are in the unit that is shown."""
-        return 2.0**-20 if self.unit == "MiB" else 1.0
-
 
 # In the order of a report.
 MEASURES = {
@@ -83,7 +78,5 @@ MEASURES = {
         (COST, LOWER, "gradient_seconds", "time of a gradient", "s"),
         (COST, LOWER, "sweeps", "sweeps"),
         (COST, NEITHER, "iterations", "iterations"),
-        # What TensorFlow keeps from earlier runs is in it, so that nothing is ranked by it.
-        (COST, NEITHER, "memory_bytes", "memory taken", "MiB"),
     )
 }

@@ -138,7 +138,6 @@ def _values(
     if m is None:
         best = 0.42 if approximation == "exact" else 0.47
         values = {"nlp_nats": best + luck + own, "fit_seconds": 1e-8 * t**3}
-        values |= {"memory_bytes": 1e9}
         error = 0.0
     else:
         error = OFFSET.get(approximation, 0.05) * (8 / m) * (2.0 if way == "random" else 1.0)
@@ -148,7 +147,6 @@ def _values(
             "evidence_gap": (1 if approximation == "dtc" else -1) * 2e4 * error**2,
             "probability_rmse": error,
             "fit_seconds": 1e-5 * t * (m / 8) ** 1.5 * float(np.exp(0.1 * rng.normal())),
-            "memory_bytes": 1e8 + 8.0 * t * m,
         }
     values |= {
         "accuracy": 0.8 - error + luck,

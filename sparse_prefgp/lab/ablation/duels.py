@@ -36,9 +36,6 @@ from sparse_prefgp.support.lazy import late
 
 gpflow = late("gpflow")
 
-# Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
-DRAWN_EXACTLY = 2000
-WAVES = 2000
 # Streams of random numbers that a seed gives, each its own whatever the others use.
 DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
 
@@ -222,28 +219,14 @@ def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable
 def drawn_utility(
     made: SyntheticData, features: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """One draw (n,) from the Gaussian process at the features (n, D).
-
-    Exact up to 2,000 items; above by random Fourier features (Rahimi & Recht 2007), whose
-    covariance is right on average and off by 1 / sqrt(2,000) of the variance at random.
-    """
-    if len(features) <= DRAWN_EXACTLY:
-        kinds = {
-            "se": gpflow.kernels.SquaredExponential,
-            "matern32": gpflow.kernels.Matern32,
-            "matern52": gpflow.kernels.Matern52,
-        }
-        kernel = kinds[made.kernel](variance=made.variance, lengthscales=made.lengthscale)
-        covariance = kernel(features).numpy()
-        covariance[np.diag_indices(len(features))] += 1e-10 * made.variance
-        root: FloatArray = np.linalg.cholesky(covariance)
-        return root @ rng.standard_normal(len(features))
-    frequencies = rng.standard_normal((features.shape[1], WAVES)) / made.lengthscale
-    if made.kernel != "se":
-        # The spectral density of Matérn nu is a multivariate t with 2 nu degrees of freedom.
-        degrees = {"matern32": 3.0, "matern52": 5.0}[made.kernel]
-        frequencies *= np.sqrt(degrees / rng.chisquare(degrees, WAVES))
-    phases = rng.uniform(0.0, 2.0 * np.pi, WAVES)
-    weights = rng.standard_normal(WAVES) * np.sqrt(2.0 * made.variance / WAVES)
-    parts = np.array_split(features, -(-len(features) // DRAWN_EXACTLY))
-    return np.concatenate([np.cos(part @ frequencies + phases) @ weights for part in parts])
+    """One draw (n,) from the Gaussian process at the features (n, D)."""
+    kinds = {
+        "se": gpflow.kernels.SquaredExponential,
+        "matern32": gpflow.kernels.Matern32,
+        "matern52": gpflow.kernels.Matern52,
+    }
+    kernel = kinds[made.kernel](variance=made.variance, lengthscales=made.lengthscale)
+    covariance = kernel(features).numpy()
+    covariance[np.diag_indices(len(features))] += 1e-10 * made.variance
+    root: FloatArray = np.linalg.cholesky(covariance)
+    return root @ rng.standard_normal(len(features))

@@ -30,7 +30,7 @@ from sparse_prefgp.analysis.metrics import (
 )
 from sparse_prefgp.lab.ablation.duels import COINS, stream
 from sparse_prefgp.lab.ablation.fitting import (
-    Costs,
+    Clock,
     Predictions,
     Reference,
     compared_items,
@@ -59,23 +59,21 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
     :param reference: the exact model of the same training duels, if the study has one.
     :return: A record of plain values; one that failed says why. Only an interruption is raised.
     """
-    record, costs = new_record(study, run), Costs()
+    record, clock = new_record(study, run), Clock()
     figures: dict[str, float] = {}
     with _warnings_as_notes(record["notes"]):
         try:
-            holdout = _prepared(study, run, record, costs)
+            holdout = _prepared(study, run, record, clock)
             if run.is_baseline:
-                figures |= _baseline(run, *holdout, record, costs)
+                figures |= _baseline(run, *holdout, record, clock)
             else:
-                figures |= _model(study, run, reference, *holdout, record, costs)
+                figures |= _model(study, run, reference, *holdout, record, clock)
         except Exception as error:  # a row of the table, never the end of the study
             record |= failure(error)
         else:
-            if costs.memory_bytes is not None:
-                figures["memory_bytes"] = costs.memory_bytes
             metrics = {name: float(figures[name]) for name in MEASURES if name in figures}
             record |= {"status": DONE, "metrics": metrics}
-    return record | {"seconds": costs.seconds}
+    return record | {"seconds": clock.seconds}
 
 
 def new_record(study: Study, run: RunSettings) -> Record:
@@ -153,9 +151,9 @@ def machine() -> str:
 
 
 def _prepared(
-    study: Study, run: RunSettings, record: Record, costs: Costs
+    study: Study, run: RunSettings, record: Record, clock: Clock
 ) -> tuple[Holdout, FloatArray | None]:
-    with costs("data"):
+    with clock("data"):
         holdout, parts = held_out(study, run)
     record |= {
         "duels": holdout.num_train,
@@ -188,16 +186,16 @@ def _baseline(
     holdout: Holdout,
     utilities: FloatArray | None,
     record: Record,
-    costs: Costs,
+    clock: Clock,
 ) -> dict[str, float]:
     items = holdout.train.items
-    with costs("fit"):
+    with clock("fit"):
         predictor: Coin | LinearProbit = Coin()
         if run.approximation != COIN:
             predictor = LinearProbit.of(holdout.train, np.random.default_rng(run.seed))
     won, lost = holdout.test_sides()
     log_p = predictor.predict_log_proba(items[won] - items[lost])
-    figures = _scores(run, holdout, log_p, record) | {"fit_seconds": costs.seconds["fit"]}
+    figures = _scores(run, holdout, log_p, record) | {"fit_seconds": clock.seconds["fit"]}
     if utilities is not None and isinstance(predictor, LinearProbit):
         rows = compared_items(holdout, run.seed)
         figures["kendall_tau"] = kendall_tau(utilities[rows], items[rows] @ predictor.weights)
@@ -211,7 +209,7 @@ def _model(
     holdout: Holdout,
     utilities: FloatArray | None,
     record: Record,
-    costs: Costs,
+    clock: Clock,
 ) -> dict[str, float]:
     why = "" if reference is None else reference.reason
     exact = None if why else reference
@@ -225,10 +223,10 @@ def _model(
         )
     if exact is not None and run.is_exact_ep and not run.is_fixed:
         # It is the reference, and not learned again.
-        model, _ = learned(study, run._replace(hyperparameters=FIXED), holdout, exact, costs)
+        model, _ = learned(study, run._replace(hyperparameters=FIXED), holdout, exact, clock)
         learning = exact.learning
     else:
-        model, learning = learned(study, run, holdout, exact if run.is_fixed else None, costs)
+        model, learning = learned(study, run, holdout, exact if run.is_fixed else None, clock)
     assert learning is not None
     inference = model.infer()
     if inference.status is engines.Status.NOT_FINITE:
@@ -236,7 +234,7 @@ def _model(
     record["notes"] += learning.notes
     record |= {"optimiser": learning.optimiser, "converged": inference.converged}
     rows = compared_items(holdout, run.seed)
-    with costs("predict"):
+    with clock("predict"):
         here = predictions(model, holdout, rows)
     figures = _scores(run, holdout, here.log_probabilities, record)
     if utilities is not None:
@@ -245,10 +243,7 @@ def _model(
     figures["log_evidence_per_duel"] = figures["log_evidence"] / model.num_duels_used
     if not model.has_logit_factors:
         figures["lower_bound"] = model.lower_bound()
-    figures |= {"fit_seconds": learning.fit_seconds, "sweeps": learning.sweeps}
-    if learning.iterations is not None and learning.gradient_seconds is not None:
-        figures["gradient_seconds"] = learning.gradient_seconds
-        figures["iterations"] = learning.iterations
+    figures |= learning.figures
     if exact is not None and not run.is_exact_ep:
         # The evidence of a subset is that of other duels.
         gap = figures["log_evidence"] - exact.log_evidence

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import io
 import json
-import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,20 +46,17 @@ class Predictions(NamedTuple):
     """(N, N)"""
 
 
-@dataclass(frozen=True)
-class Learning:
+class Learned(NamedTuple):
     """How a model was learned."""
 
-    fit_seconds: float
-    """From the training duels to converged sites."""
-    sweeps: int
-    iterations: int | None = None
-    """None where nothing was learned."""
-    gradient_seconds: float | None = None
-    """Of an evaluation of evidence and gradient, without compilation."""
+    figures: dict[str, float]
+    """`fit_seconds`, from the training duels to converged sites, `sweeps`, and where something was
+    learned `iterations` and `gradient_seconds`: of an evaluation of evidence and gradient, without
+    compilation.
+    """
     optimiser: str = ""
     """What it says of itself."""
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     """What is odd."""
 
 
@@ -78,17 +72,12 @@ class Reference:
     predictions: Predictions | None = None
     """None without a model, as is what `learning` has."""
     log_evidence: float = float("nan")
-    learning: Learning | None = None
+    learning: Learned | None = None
 
     def to_bytes(self) -> bytes:
         """For a file, which `read_reference` reads."""
-        assert self.predictions is not None and self.learning is not None
-        about = {
-            "key": self.key,
-            "margin": self.margin,
-            "log_evidence": self.log_evidence,
-            "learning": asdict(self.learning),
-        }
+        assert self.predictions is not None
+        about = (self.key, self.margin, self.log_evidence, self.learning)
         buffer = io.BytesIO()
         arrays = {**self.predictions._asdict(), **self.kernel}
         np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
@@ -102,16 +91,10 @@ def read_reference(path: Path) -> Reference | None:
     """
     try:
         arrays = read_archive(path.read_bytes())
-        about = json.loads(str(arrays.pop("about")))
-        learned_as = {**about["learning"], "notes": tuple(about["learning"]["notes"])}
-        return Reference(
-            ReferenceKey(*about["key"]),
-            predictions=Predictions(*(arrays.pop(name) for name in Predictions._fields)),
-            kernel=arrays,
-            margin=about["margin"],
-            log_evidence=about["log_evidence"],
-            learning=Learning(**learned_as),
-        )
+        key, margin, evidence, learning = json.loads(str(arrays.pop("about")))
+        values = Predictions(*(arrays.pop(name) for name in Predictions._fields))
+        told = Learned(*learning)
+        return Reference(ReferenceKey(*key), "", arrays, margin, values, evidence, told)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
@@ -120,44 +103,17 @@ def read_reference(path: Path) -> Reference | None:
         ) from None
 
 
-class Costs:
-    """Wall seconds by phase, and the memory that was taken."""
+class Clock:
+    """Wall seconds by phase."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        give_back_memory()
-        with suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        self._at_start = _kibibytes("VmRSS")
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
         started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
-
-    @property
-    def memory_bytes(self) -> float | None:
-        """By how much the resident set has grown at most; None where the system does not say."""
-        peak = _kibibytes("VmHWM")
-        return None if peak is None or self._at_start is None else 1024 * (peak - self._at_start)
-
-
-def give_back_memory() -> None:
-    """Collect garbage, and let the C library return to the system what it keeps for later."""
-    gc.collect()
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def _kibibytes(name: str) -> float | None:
-    try:
-        match = re.search(rf"{name}:\s*(\d+)", Path("/proc/self/status").read_text())
-    except OSError:
-        return None
-    return None if match is None else float(match[1])
+        yield
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
 
 
 def held_out(study: Study, run: RunSettings) -> tuple[Holdout, PartedDuels]:
@@ -237,39 +193,37 @@ def _assign(
 
 
 def learned(
-    study: Study, run: RunSettings, holdout: Holdout, reference: Reference | None, costs: Costs
-) -> tuple[models.PreferenceGP, Learning]:
+    study: Study, run: RunSettings, holdout: Holdout, reference: Reference | None, clock: Clock
+) -> tuple[models.PreferenceGP, Learned]:
     """A model with everything learned that the run learns, and with converged sites.
 
     :param reference: as for `start_model`.
     """
-    before = sum(costs.seconds.values())
-    with costs("start"):
+    before = sum(clock.seconds.values())
+    with clock("start"):
         model = start_model(study, run, holdout, reference)
     report = None
     if model.trainable_variables:
-        with costs("fit"):
+        with clock("fit"):
             # Evidences are compared, so that what is left to the optimum counts.
             report = learning.optimise.optimise(model, study.iterations, least_gain=None)
-    with costs("infer"):
+    with clock("infer"):
         result = model.infer()
-    seconds = sum(costs.seconds.values()) - before
+    figures = {"fit_seconds": sum(clock.seconds.values()) - before}
     notes = [] if result.converged else [f"Inference {result}."]
     if result.jitter > 0.0:
         notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it.")
     if report is None:
-        return model, Learning(seconds, model.total_sweeps(), notes=tuple(notes))
-    notes += report.limits
-    if report.failed_evaluations:
-        notes.append(f"{report.failed_evaluations} failed evaluations were backed off from.")
-    if report.unconverged_evaluations:
-        notes.append(
-            f"Inference had not converged in {report.unconverged_evaluations} evaluations."
-        )
+        return model, Learned({**figures, "sweeps": model.total_sweeps()}, notes=notes)
     each = (report.seconds - report.compile_seconds) / max(report.evaluations, 1)
-    return model, Learning(
-        seconds, report.sweeps, report.iterations, each, str(report), tuple(notes)
-    )
+    figures |= {"sweeps": report.sweeps, "iterations": report.iterations, "gradient_seconds": each}
+    notes += report.limits
+    for number, words in (
+        (report.failed_evaluations, "evaluations failed and were backed off from"),
+        (report.unconverged_evaluations, "evaluations had inference that had not converged"),
+    ):
+        notes += [f"{number} {words}."] if number else []
+    return model, Learned(figures, str(report), notes)
 
 
 def predictions(model: models.PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
@@ -316,7 +270,7 @@ def make_reference(study: Study, key: ReferenceKey) -> Reference:
                 f"{items:,} distinct training items and {pairs:,} distinct pairs are more than "
                 f"exact_limit, {study.exact_limit:,}."
             )
-        model, learning_record = learned(study, run, holdout, None, Costs())
+        model, told = learned(study, run, holdout, None, Clock())
         values = predictions(model, holdout, compared_items(holdout, run.seed))
         evidence = model.log_evidence()
         if not (np.isfinite(evidence) and all(np.all(np.isfinite(part)) for part in values)):
@@ -324,4 +278,4 @@ def make_reference(study: Study, key: ReferenceKey) -> Reference:
     except Exception as error:  # whatever it was, it is the reason
         return Reference(key, reason=" ".join(reason_of(error).split()))
     margin = None if model.margin is None else float(model.margin.numpy())
-    return Reference(key, "", free_values(model.kernel), margin, values, evidence, learning_record)
+    return Reference(key, "", free_values(model.kernel), margin, values, evidence, told)

@@ -23,10 +23,11 @@ from threadpoolctl import threadpool_limits
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.folders import check_place, contents, held, write_file
 from sparse_prefgp.lab.ablation.duels import parted, sources
-from sparse_prefgp.lab.ablation.execution import FAILED, Record, execute, failure, new_record
+from sparse_prefgp.lab.ablation.execution import DONE, FAILED, Record, execute, failure, new_record
 from sparse_prefgp.lab.ablation.fitting import Reference, make_reference, read_reference
 from sparse_prefgp.lab.ablation.runs import RunSettings, expand, reference_of
 from sparse_prefgp.lab.ablation.study import Study
+from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.support.plain import plain
@@ -87,8 +88,7 @@ def run_study(
     Each run has its record as soon as it is done, so that a call that was killed is continued by
     the next; one that fails is a record with its reason.
 
-    :param study: what `read_study` gives.
-    :param out: folder, new, empty or of the same study, which is continued.
+    :param out: a folder, new, empty or of the same study, which is continued.
     :param workers: processes to spread the runs over, one thread each; None for this one alone. A
         script that asks for some does so under `if __name__ == "__main__"`.
     :param dask: the address of a running scheduler, such as `tcp://10.0.0.1:8786`.
@@ -106,41 +106,39 @@ def run_study(
         parted.cache_clear()
         about = {"program": PROGRAM, "study": study.resolved(), "sources": sources(study.data)}
         is_new = _check_folder(folder, about)
-        runs = expand(study)
-        records = read_records(folder)
-        done = {
-            name for name in records if not (retry_failed and records[name]["status"] == FAILED)
-        }
+        runs, records = expand(study), read_records(folder)
+        done = [one["run"] for one in records.values() if one["status"] == DONE or not retry_failed]
         todo = [run for run in runs if run.name not in done]
-        earlier = len(runs) - len(todo)
+        numbers = {run.name: number for number, run in enumerate(runs)}
+        new = 0
 
-        def tell(new: int) -> None:
+        def tell() -> None:
             seconds = time.perf_counter() - started
             failed = sum(record["status"] == FAILED for record in records.values())
             left = seconds / new * (len(todo) - new) if new else None
             if callback is not None:
-                callback(StudyProgress(earlier + new, len(runs), failed, seconds, left))
+                reached = len(runs) - len(todo) + new
+                callback(StudyProgress(reached, len(runs), failed, seconds, left))
 
-        new = 0
         try:
             if todo:
                 # What no seed can do is refused before anything is written.
                 parted(study.data, study.split, todo[0].max_train, todo[0].seed)
                 with _spreading(workers, dask, own or OwnModules()) as spread:
                     if is_new:
-                        _claim(folder, about)
-                    tell(0)
+                        write_file(folder / STUDY, json.dumps(about, indent=1) + "\n")
+                    tell()
                     for record in _records(study, todo, folder, spread):
-                        record = plain(record | {"number": runs.index(_settings(record))})
+                        record = plain(record | {"number": numbers[record["run"]]})
                         text = json.dumps(record, indent=1, allow_nan=False)
                         write_file(folder / RUNS / f"{record['run']}.json", text + "\n")
                         records[record["run"]] = record
                         new += 1
-                        tell(new)
+                        tell()
         except KeyboardInterrupt as error:
             raise KeyboardInterrupt(
-                f"Interrupted after {earlier + new} of {len(runs)} runs; they are kept in "
-                f"{str(folder)!r}, and the same call resumes from there."
+                f"Interrupted after {len(runs) - len(todo) + new} of {len(runs)} runs; they are "
+                f"kept in {str(folder)!r}, and the same call resumes from there."
             ) from error
         finally:
             if records and (new or not (folder / TABLE).exists()):
@@ -214,39 +212,25 @@ def _compared(about: dict[str, Any]) -> dict[str, Any]:
     study = {**about["study"], "files": about["sources"]}
     del study["title"]
     if study["data"]["files"] is not None:
-        columns = study["data"]["files"]["ignore"]
-        study["data"] = {**study["data"], "files": columns}
+        study["data"] = {**study["data"], "files": study["data"]["files"]["ignore"]}
     return {
         name: sorted(value, key=str) if isinstance(value, list) else value
         for name, value in study.items()
     }
 
 
-def _claim(folder: Path, about: dict[str, Any]) -> None:
-    try:
-        write_file(folder / STUDY, json.dumps(about, indent=1) + "\n")
-    except OSError as error:
-        raise ValueError(
-            f"The output folder {str(folder)!r} cannot be made ({error.strerror}); give another "
-            "place."
-        ) from None
-
-
 def _write_table(folder: Path, records: Iterable[Record]) -> None:
     """One row a run: what it is, how it went, and its figures, by name."""
     nested = ("metrics", "notes", "calibration_bins", "seconds", "versions", "traceback")
     rows = [
-        {name: value for name, value in record.items() if name not in nested} | record["metrics"]
-        for record in records
+        {name: value for name, value in record.items() if name not in nested}
+        | {name: record["metrics"].get(name) for name in MEASURES}
+        for record in sorted(records, key=lambda record: record["number"])
     ]
     frame = require_pandas().DataFrame(rows).astype({"inducing": "Int64", "max_train": "Int64"})
     buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
+    frame.astype(dict.fromkeys(MEASURES, float)).to_parquet(buffer, index=False)
     write_file(folder / TABLE, buffer.getvalue())
-
-
-def _settings(record: Record) -> RunSettings:
-    return RunSettings(**{name: record[name] for name in RunSettings._fields})
 
 
 # A function of a study and more, and the more of each call; yields these with results or errors.
@@ -259,18 +243,15 @@ def _records(
     """Of exact models that are not there yet, and then of the runs, as they come."""
     keys = {run: reference_of(study, run) for run in todo}
     paths = {key: folder / REFERENCES / f"{key.name}.npz" for key in keys.values() if key}
-    references: dict[Any, Reference | None] = {
-        key: read_reference(path) for key, path in paths.items()
-    }
-    missing = [(key,) for key, known in references.items() if known is None]
+    known: dict[Any, Reference | None] = {key: read_reference(path) for key, path in paths.items()}
+    missing = [(key,) for key in paths if known[key] is None]
     for (key,), result in spread(make_reference, study, missing):
         if isinstance(result, BaseException):
             result = Reference(key, failure(result)["reason"])
-        references[key] = result
+        known[key] = result
         if not result.reason:  # one that could not be made is tried again another time
             write_file(paths[key], result.to_bytes())
-    calls = [(run, references[key] if (key := keys[run]) else None) for run in todo]
-    for (run, _), result in spread(execute, study, calls):
+    for (run, _), result in spread(execute, study, [(run, known.get(keys[run])) for run in todo]):
         if isinstance(result, BaseException):
             result = new_record(study, run) | failure(result)
         yield result

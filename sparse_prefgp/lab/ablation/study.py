@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,6 +36,21 @@ class _Strict(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
+    @model_validator(mode="after")
+    def _sensible(self) -> _Strict:
+        try:
+            mistake = next(self._mistakes(), None)
+        except ValueError as error:  # of a name
+            text = str(error).rstrip(".")
+            raise ValueError(f"is wrong: {text[0].lower()}{text[1:]}") from None
+        if mistake is not None:
+            raise ValueError(mistake)
+        return self
+
+    def _mistakes(self) -> Iterator[str]:
+        """What makes no sense though each value does, to follow "The configuration … "."""
+        yield from ()
+
 
 class Files(_Strict):
     """Tables of items and duels; relative paths begin at the folder of the configuration."""
@@ -50,13 +64,13 @@ class Files(_Strict):
 class SyntheticData(_Strict):
     """Items with normal features, a utility drawn from a Gaussian process, and random duels."""
 
-    items: Annotated[int, Field(ge=2)]
+    items: Annotated[int, Field(ge=2, le=20_000)]
+    """All pairs of which have a covariance."""
     features: Whole
     duels: Whole
     kernel: Literal["se", "matern32", "matern52"]
     variance: Positive
     lengthscale: Positive
-    """The same for all features."""
     noise: Positive
     """sigma² per side of a duel."""
 
@@ -83,16 +97,14 @@ class Data(_Strict):
     test: Literal["gold"] | None = None
     """Which duels of the held-out items or groups are predicted: gold ones in place of votes."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Data:
+    def _mistakes(self) -> Iterator[str]:
         sources = [name for name in ("set", "files", "made") if getattr(self, name) is not None]
         if len(sources) != 1:
             listed = " and ".join(sources) or "none"
-            raise ValueError(f"has {listed} of set, files and made; give exactly one of them")
+            yield f"has {listed} of set, files and made; give exactly one of them"
         for name in ("regression", "test"):
             if getattr(self, name) is not None and self.set is None:
-                raise ValueError(f"has {name}, which belongs to a set; leave it out, or give set")
-        return self
+                yield f"has {name}, which belongs to a set; leave it out, or give set"
 
     @property
     def label(self) -> str:
@@ -115,22 +127,16 @@ class SplitSettings(_Strict):
     max_train: tuple[Whole, ...] = ()
     """At most so many training duels; several numbers make a learning curve."""
 
-    @model_validator(mode="after")
-    def _known(self) -> SplitSettings:
-        with _as_part_of_a_sentence():
-            is_for_all_seeds = says_itself(self.by)
-        if is_for_all_seeds:
-            raise ValueError(
+    def _mistakes(self) -> Iterator[str]:
+        if says_itself(self.by):
+            yield (
                 f"is by {self.by!r}, which is the same for every seed; give by: duels, items, "
                 "group:COLUMN or time:COLUMN"
             )
         if (self.test_fraction is not None) + self.leave_one_out + self.standard != 1:
-            raise ValueError(
-                "needs one of test_fraction, leave_one_out and standard; give exactly one of them"
-            )
+            yield "needs one of test_fraction, leave_one_out and standard; give exactly one of them"
         if self.leave_one_out and not self.by.startswith("group:"):
-            raise ValueError(f"leaves one out by {self.by!r}; give by: group:COLUMN")
-        return self
+            yield f"leaves one out by {self.by!r}; give by: group:COLUMN"
 
 
 class Study(_Strict):
@@ -157,7 +163,7 @@ class Study(_Strict):
     (learned with the approximation).
     """
     at: dict[str, dict[str, Values]] | None = None
-    """Kernel term -> parameter -> value or values."""
+    """Values by kernel term and parameter."""
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     iterations: Whole
     noise_variance: Positive = 0.5
@@ -170,106 +176,74 @@ class Study(_Strict):
     baselines: bool
     """A linear probit and a coin too."""
 
-    @model_validator(mode="after")
-    def _sensible(self) -> Study:
-        with _as_part_of_a_sentence():
-            approximations = [ApproximationChoice.parse(text) for text in self.approximations]
-            kernels = [KernelChoice.parse(text) for text in self.kernels]
-            engines = [EngineChoice.parse(text) for text in self.engines]
-        listed: dict[str, Sequence[Any]] = {
+    def _mistakes(self) -> Iterator[str]:
+        approximations = [ApproximationChoice.parse(text) for text in self.approximations]
+        kernels = [KernelChoice.parse(text) for text in self.kernels]
+        engines = [EngineChoice.parse(text) for text in self.engines]
+        for name, values in {
+            **dict(self),
             "kernels": kernels,
             "approximations": approximations,
             "engines": engines,
-            "inducing": self.inducing,
-            "inducing_inputs": self.inducing_inputs,
-            "hyperparameters": self.hyperparameters,
-            "seeds": self.seeds,
             "split.max_train": self.split.max_train,
-        }
-        for name, values in listed.items():
-            names = [file_name(str(value)) for value in values]
-            twice = next((one for one in names if names.count(one) > 1), None)
-            if twice is not None:
-                raise ValueError(f"has {twice!r} twice in {name}; once is enough")
-        self._check_parts()
-        sparse = [str(one) for one in approximations if one.needs_inducing]
+        }.items():
+            names = [file_name(str(value)) for value in values] if _is_list(values) else []
+            for twice in (one for one in names if names.count(one) > 1):
+                yield f"has {twice!r} twice in {name}; once is enough"
+        by, kind = self.split.by, self.split.by.partition(":")[0]
+        if self.data.made is not None and kind not in ("duels", "items"):
+            yield f"has made duels split by {by!r}, which have no such column; give duels or items"
+        if self.data.regression is not None and kind != "items":
+            yield f"has duels from targets split by {by!r}; give by: items"
+        if self.split.standard and self.data.regression is None:
+            yield "has standard: true, which is for duels from targets; give test_fraction"
+        if self.data.test == "gold" and kind not in ("items", "group"):
+            yield (
+                f"has test: gold split by {by!r}, which leaves the same pairs in both parts; give "
+                "by: items or by: group:COLUMN"
+            )
+        sparse = next((str(one) for one in approximations if one.needs_inducing), None)
         for name, example in (("inducing", "[16, 32]"), ("inducing_inputs", "[kmeans, learned]")):
             if sparse and not getattr(self, name):
-                raise ValueError(f"has no {name}, which {sparse[0]} needs; add {name}: {example}")
+                yield f"has no {name}, which {sparse} needs; add {name}: {example}"
         if sparse and any(kernel.only_items for kernel in kernels):
-            raise ValueError(
-                f"has the kernel item, which leaves nothing for the inducing inputs of {sparse[0]};"
-                " use a sum such as linear+item, or exact alone"
+            yield (
+                f"has the kernel item, which leaves nothing for the inducing inputs of {sparse}; "
+                "use a sum such as linear+item, or exact alone"
             )
         if FIXED in self.hyperparameters and self.at is None and not self.exact_reference:
-            raise ValueError(
+            yield (
                 "has fixed hyperparameters, which are those of the exact model; set "
                 "exact_reference: true, or give values under at"
             )
         if "laplace-logit" in self.engines and self.noise_variance != 0.5:
-            raise ValueError(
+            yield (
                 f"has the noise variance {self.noise_variance:g}, which is ignored by the engine "
                 "laplace-logit; leave one of them out"
             )
-        if self.at is not None:
-            self._check_at(self.at, kernels)
-        return self
+        yield from self._mistakes_of_values(self.at or {}, kernels) if self.at is not None else ()
 
-    def _check_parts(self) -> None:
-        by, kind = self.split.by, self.split.by.partition(":")[0]
-        for wrong, words in (
-            (
-                self.data.made is not None and kind not in ("duels", "items"),
-                f"has made duels split by {by!r}, which have no such column; give by: duels or by: "
-                "items",
-            ),
-            (
-                self.data.regression is not None and kind != "items",
-                f"has duels from targets split by {by!r}; give by: items",
-            ),
-            (
-                self.split.standard and self.data.regression is None,
-                "has standard: true, which is for duels from targets; give test_fraction",
-            ),
-            (
-                self.data.test == "gold" and kind not in ("items", "group"),
-                f"has test: gold split by {by!r}, which leaves the same pairs in both parts; give "
-                "by: items or by: group:COLUMN",
-            ),
-        ):
-            if wrong:
-                raise ValueError(words)
-
-    def _check_at(
+    def _mistakes_of_values(
         self, at: Mapping[str, Mapping[str, Values]], kernels: list[KernelChoice]
-    ) -> None:
-        described = next((str(k) for k in kernels if k.is_additive or not k.plain), None)
-        if described is not None:
-            raise ValueError(
-                "has values under at, which only kernels without columns, products and additive "
-                f"terms can take, not {described}; leave at out"
-            )
+    ) -> Iterator[str]:
+        for kernel in kernels:
+            if kernel.is_additive or not kernel.plain:
+                yield (
+                    "has values under at, which only kernels without columns, products and "
+                    f"additive terms can take, not {kernel}; leave at out"
+                )
         terms = {part for kernel in kernels for part in kernel.parts}
         for term in sorted(terms ^ set(at)):
             word = "values for no" if term in terms else "values under at for"
-            raise ValueError(
-                f"has {word} kernel term {term!r}; give them for {', '.join(sorted(terms))}"
-            )
-        for term, parameters in at.items():
+            yield f"has {word} kernel term {term!r}; give them for {', '.join(sorted(terms))}"
+        for term, name, value in ((a, b, value) for a in at for b, value in at[a].items()):
             known = ("variance", "lengthscales") if term in STATIONARY_KERNELS else ("variance",)
-            for name, value in parameters.items():
-                if name not in known:
-                    raise ValueError(
-                        f"has {name!r} under at for {term}, which has only {' and '.join(known)}; "
-                        "correct the name"
-                    )
-                least = LEAST_LENGTHSCALE if name == "lengthscales" else LEAST_VARIANCE
-                for one in value if isinstance(value, tuple) else (value,):
-                    if not least < one < float("inf"):
-                        raise ValueError(
-                            f"has {one:g} for 'at.{term}.{name}'; give a number of more than "
-                            f"{least:g}"
-                        )
+            if name not in known:
+                yield f"has {name!r} under at for {term}, which has only {' and '.join(known)}"
+            least = LEAST_LENGTHSCALE if name == "lengthscales" else LEAST_VARIANCE
+            for one in value if isinstance(value, tuple) else (value,):
+                if not least < one < float("inf"):
+                    yield f"has {one:g} for 'at.{term}.{name}'; give a number above {least:g}"
 
     def resolved(self) -> dict[str, Any]:
         """All settings, defaults too, in plain values."""
@@ -292,10 +266,9 @@ def read_study(path: str | Path) -> Study:
     where = f"The configuration {str(path)!r}"
     try:
         text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise ValueError(f"{where} does not exist; give the path of a YAML file.") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{where} is not text; give a YAML file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        what = "does not exist" if isinstance(error, OSError) else "is not text"
+        raise ValueError(f"{where} {what}; give the path of a YAML file.") from None
     values = read_yaml(text, where, "Reading a study", "studies")
     return study_from(values, where, path.parent)
 
@@ -326,14 +299,8 @@ def study_from(values: Any, where: str = "The study", folder: str | Path = ".") 
     return study.model_copy(update={"data": data})
 
 
-@contextmanager
-def _as_part_of_a_sentence() -> Iterator[None]:
-    """What a message about a name says, to follow "The configuration … "."""
-    try:
-        yield
-    except ValueError as error:
-        text = str(error).rstrip(".")
-        raise ValueError(f"is wrong: {text[0].lower()}{text[1:]}") from None
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
 
 
 _PARTS: dict[int | str, type[_Strict]] = {

@@ -1,4 +1,4 @@
-"""Figures of a report: measures against m and t, quality against time, reliability."""
+"""Figures of a report: measures against m, quality against time, reliability."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from sparse_prefgp.lab.report.results import (
     setting_label,
 )
 from sparse_prefgp.lab.report.statistics import (
-    Exponent,
-    exponents_of,
     largest_common_m,
     notes_of,
     points_of,
@@ -51,6 +49,7 @@ MOST_LINES = 8  # in one axis; with more methods, settings go into axes of their
 MOST_AXES, COLUMNS = 9, 3
 DECADES = 12  # of a logarithmic axis: what is smaller by more is rounding
 WIDE = 30.0  # a signed measure beyond is on an axis that is logarithmic on both sides of 0
+AGAINST_M = "number of inducing inputs m"
 AGAINST_TIME = ("nlp_nats", "kl_from_exact", "accuracy")
 
 
@@ -84,7 +83,6 @@ def draw_all(results: Results, measures: Sequence[Measure]) -> Iterator[tuple[Ab
     """All figures of a report, one after the other."""
     for measure in measures:
         yield from draw_against_m(results, measure)
-        yield from draw_against_duels(results, measure)
         if measure.name == "calibration_error":
             yield from draw_reliability(results, measure)
     for measure in measures:
@@ -99,7 +97,7 @@ def draw_against_m(results: Results, measure: Measure) -> Iterator[tuple[About, 
         points = _without(points, results, "is_baseline")
     if not len(points[(points.index.get_level_values("m") != NO_M) & points["mean"].notna()]):
         return
-    looks, exponents = looks_of(results), exponents_of(results, measure)
+    looks = looks_of(results)
 
     def draw(ax: Axes, facet: Facet) -> None:
         _set_scale(ax, points, measure)
@@ -107,9 +105,8 @@ def draw_against_m(results: Results, measure: Measure) -> Iterator[tuple[About, 
         own = points.xs(facet.data)
         for method, name in facet.methods.items():
             curve = own[[key[0] == method and key[1] != NO_M for key in own.index]]
-            label = _legend_name(name, exponents, (facet.data, method, NO_M))
             x = curve.index.get_level_values("m").to_numpy(float)
-            _draw_band(ax, x, curve, points, measure, looks[method], label)
+            _draw_band(ax, x, curve, points, measure, looks[method], name)
         ms = sorted({m for method, m in own.index if method in facet.methods} - {NO_M})
         if ms:
             ax.set_xlim(ms[0] / 1.25, ms[-1] * 1.25)
@@ -125,38 +122,7 @@ def draw_against_m(results: Results, measure: Measure) -> Iterator[tuple[About, 
         words.append(f"{cut:,} values that are 0 or nearly so stand at the lower edge.")
     caption = " ".join([*words, *notes_of(points)])
     about = About(measure.name, measure.group, f"{_title(measure)} against m", caption)
-    labels = ("number of inducing inputs m", measure.axis)
-    yield from _figures(about, facets_of(results, points), draw, labels)
-
-
-def draw_against_duels(results: Results, measure: Measure) -> Iterator[tuple[About, Figure]]:
-    """A learning curve, where the number of training duels was varied: at the largest common m."""
-    data = results.runs.groupby("name", sort=False)["data"].unique()
-    names = [name for name in data.index if results.sizes_varied(name)]
-    points = points_of(results, measure)
-    duels = results.runs.groupby("data", observed=True)["duels"].median()
-    looks, exponents = looks_of(results), exponents_of(results, measure)
-    chosen = {one: largest_common_m(results.by_seed(measure, one)) for one in results.data}
-
-    def draw(ax: Axes, facet: Facet) -> None:
-        _set_scale(ax, points, measure)
-        ax.set_xscale("log")
-        for method, name in facet.methods.items():
-            keys = [(one, method, chosen[one].get(method)) for one in data[facet.data]]
-            curve = points[points.index.isin(keys)]
-            x = np.array([duels[one] for one, *_ in curve.index], dtype=float)
-            label = _legend_name(name, exponents, (facet.data, *keys[-1][1:]))
-            _draw_band(ax, x, curve, points, measure, looks[method], label)
-
-    methods = {label: label for label in results.methods}
-    about = About(
-        f"{measure.name}_against_t",
-        measure.group,
-        f"{_title(measure)} against the number of duels",
-        "Mean and standard error over paired seeds, at the largest m that all have.",
-    )
-    facets = [Facet(name, name, methods) for name in names]
-    yield from _figures(about, facets, draw, ("training duels t", measure.axis))
+    yield from _figures(about, facets_of(results, points), draw, (AGAINST_M, measure.axis))
 
 
 def draw_against_time(results: Results, measure: Measure) -> Iterator[tuple[About, Figure]]:
@@ -178,7 +144,7 @@ def draw_against_time(results: Results, measure: Measure) -> Iterator[tuple[Abou
             sizes = [15.0 + 45.0 * (m or largest) / largest for *_, m in own.index]
             color, marker, dashes = looks[method]
             ax.plot(x, y, color=color, linestyle=dashes, linewidth=1.2, alpha=0.8)
-            ax.scatter(x, y, sizes, color=color, marker=marker, label=_legend_name(name))
+            ax.scatter(x, y, sizes, color=color, marker=marker, label=name)
 
     about = About(
         f"{measure.name}_against_time",
@@ -209,8 +175,7 @@ def draw_reliability(results: Results, measure: Measure) -> Iterator[tuple[About
             look, x = looks[method], own["confidence"]
             ends = own["share"] - own["error"], own["share"] + own["error"]
             ax.fill_between(x, *ends, color=look.color, alpha=0.12, linewidth=0)
-            label = _legend_name(name)
-            ax.plot(x, own["share"], **look._asdict(), markersize=4, label=label)
+            ax.plot(x, own["share"], **look._asdict(), markersize=4, label=name)
         ax.set_xlim(0.49, 1.01)
         ax.set_ylim(min(0.45, ax.get_ylim()[0]), 1.02)
 
@@ -235,12 +200,16 @@ def facets_of(results: Results, points: Frame) -> list[Facet]:
         present = {method for where, method, _ in points.index if where == data}
         own = [method for label, method in results.methods.items() if label in present]
         curves = [method for method in own if method.has_m]
-        names = [] if colour is None else [name for name in SETTINGS if name != colour]
-        varied = [name for name in names if len({one.settings[name] for one in curves}) > 1]
+        others = [] if colour is None else [name for name in SETTINGS if name != colour]
+        varied = [name for name in others if len({one.settings[name] for one in curves}) > 1]
         rests = dict.fromkeys(tuple(one.settings[name] for name in varied) for one in curves)
         for rest in rests or ([()] if own else []):
             wanted = dict(zip(varied, rest, strict=True))
-            inside = {one.label: _colour_label(one, colour) for one in own if _agrees(one, wanted)}
+            inside = {
+                one.label: drawable([_colour_label(one, colour)], 60)[0]
+                for one in own
+                if _agrees(one, wanted)
+            }
             words = [setting_label(name, value) for name, value in wanted.items()]
             facets.append(Facet(", ".join([data, *words]), data, inside))
     return facets
@@ -322,7 +291,7 @@ def _figures(
             for ax in own:
                 ax.set_ylim(limits[:, 0].min(), limits[:, 1].max())
                 _plain_ticks(ax.yaxis)
-                if not ax.get_xlabel() and " m" not in labels[0]:
+                if labels[0] != AGAINST_M:
                     _plain_ticks(ax.xaxis)
         figure.supxlabel(labels[0], fontsize=SMALL + 1)
         figure.supylabel(labels[1], fontsize=SMALL + 1)
@@ -380,10 +349,10 @@ def _draw_levels(
     is_linear, far = ax.get_yscale() == "linear", []
     lowest = -math.inf if measure.better == LOWER else low - (high - low)
     highest = math.inf if measure.better == HIGHER else high + (high - low)
-    for method, point in points.xs(NO_M, level="m").dropna(subset=["mean"]).iterrows():
-        if method not in facet.methods:
+    for (method, m), point in points.dropna(subset=["mean"]).iterrows():
+        if m != NO_M or method not in facet.methods:
             continue
-        look, name = looks[method], _legend_name(facet.methods[method])
+        look, name = looks[method], facet.methods[method]
         mean, error = point["mean"], point["error"]
         if is_linear and not lowest <= mean <= highest:
             far.append(f"{name} {mean:.3g} {'↑' if mean > high else '↓'}")
@@ -398,49 +367,30 @@ def _draw_levels(
         ax.annotate(text, (0.0, 1.0), (0.0, 4.0), fontsize=SMALLEST, color=GREY, **place)
 
 
-def _legend_name(name: str, exponents: Sequence[Exponent] = (), where: tuple[Any, ...] = ()) -> str:
-    """As matplotlib draws it: the name as it is, the exponent as a formula."""
-    (shown,) = drawable([name], 60)
-    for one in exponents:
-        if (one.data, one.method, one.m) == where:
-            power = f"{one.slope:.2f} \\pm {one.error:.2f}"
-            return f"{shown}: $\\propto {one.variable}^{{{power}}}$"
-    return shown
-
-
 def _plain_ticks(axis: Any) -> None:
-    """0.1, 1, 10 in place of powers where these are few, and no crowd of minor labels."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    """0.1, 1, 10 in place of powers, and no crowd of minor labels."""
+    from matplotlib.ticker import LogLocator, NullFormatter
 
-    if axis.get_scale() == "linear":
-        return
-    low, high = axis.get_view_interval()
     if axis.get_scale() == "log":
+        low, high = axis.get_view_interval()
         subs = (1.0,) if high > 300.0 * low else (1.0, 2.0, 5.0)
         axis.set_major_locator(LogLocator(subs=subs, numticks=8))
         axis.set_minor_formatter(NullFormatter())
-    if high < 1e6 and (low > 1e-4 or axis.get_scale() == "symlog"):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}".replace("-", "−")))
+    if axis.get_scale() != "linear":
+        axis.set_major_formatter("{x:g}")
 
 
 def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One for all axes, above them; where labels differ by axis (exponents), one in each."""
+    """One for all axes, above them."""
     known: dict[str, Any] = {}
     for ax in axes:
         handles, names = ax.get_legend_handles_labels()
         known = {**dict(zip(names, handles, strict=True)), **known}
-    style: dict[str, Any] = {
-        "frameon": False,
-        "prop": {"size": SMALLEST, "family": list(font_names())},
-    }
-    if len(axes) > 1 and any(r"\propto" in label for label in known):
-        for ax in axes:
-            ax.legend(**style)
-        return
-    longest = max((len(label.replace(r"\propto", "")) for label in known), default=1)
+    longest = max(map(len, known), default=1)
     columns = max(1, int(figure.get_size_inches()[0] * 12 / (longest + 5)))
-    ncols = min(columns, len(known) or 1)
-    figure.legend(known.values(), known, loc="outside upper left", ncols=ncols, **style)
+    font = {"size": SMALLEST, "family": list(font_names())}
+    style: dict[str, Any] = {"ncols": min(columns, len(known) or 1), "frameon": False, "prop": font}
+    figure.legend(known.values(), known, loc="outside upper left", **style)
 
 
 def _title(measure: Measure) -> str:

@@ -96,17 +96,12 @@ class Results:
         return list(self.runs["data"].cat.categories)
 
     def by_seed(self, measure: Measure, data: str | None = None) -> Frame:
-        """A measure in the unit that is shown: a row for each data, method and m, or for each
-        method and m of some data; a column for each seed, NaN where there is no figure."""
-        wide = self.figures.loc[measure.name].unstack("seed") * measure.factor
+        """A measure: a row for each data, method and m, or for each method and m of some data; a
+        column for each seed, NaN where there is no figure."""
+        wide = self.figures.loc[measure.name].unstack("seed")
         if data is None:
             return wide
         return wide.xs(data) if data in wide.index.get_level_values("data") else wide.iloc[:0]
-
-    def sizes_varied(self, name: str) -> bool:
-        """Whether the number of training duels of a data set was varied."""
-        own = self.runs[self.runs["name"] == name]
-        return bool(own.groupby("split")["max_train"].nunique(dropna=False).max() > 1)
 
     def measure(self, name: str) -> Measure:
         """The measure of that name.
@@ -114,11 +109,9 @@ class Results:
         :raises ValueError: there is none; the message has the nearest name.
         """
         names = [measure.name for measure in self.measures]
-        if name in names:
-            return MEASURES[name]
-        near = spelt_like(name, names)
-        hint = f"did you mean {near!r}? It has" if near else "it has"
-        raise ValueError(f"The study has no metric {name!r}; {hint} {', '.join(names)}.")
+        if name not in names:
+            raise ValueError(f"The study has no metric {name!r}; {_hint(name, names)}.")
+        return MEASURES[name]
 
     def method(self, text: str) -> str:
         """The label of a method, found by it or by an approximation that only one method has.
@@ -126,25 +119,19 @@ class Results:
         :raises ValueError: none or several; the message names those there are.
         """
         wanted = text.strip().casefold()
-        matching = [label for label in self.methods if label.casefold() == wanted] or [
-            label
-            for label, method in self.methods.items()
-            if wanted
-            in (
-                method.settings["approximation"],
-                approximation_label(method.settings["approximation"]).casefold(),
-            )
-        ]
-        if len(matching) == 1:
-            return matching[0]
-        if matching:
+        named: dict[str, list[str]] = {}
+        for label, method in self.methods.items():
+            name = method.settings["approximation"]
+            for called in {name, approximation_label(name).casefold()}:
+                named.setdefault(called, []).append(label)
+            named[label.casefold()] = [label]
+        matching = named.get(wanted, [])
+        if len(matching) > 1:
             several = ", ".join(map(repr, matching))
             raise ValueError(f"The method {text!r} can be any of {several}; give one of these.")
-        near = spelt_like(wanted, self.methods)
-        hint = "it has" if near is None else f"did you mean {near!r}? It has"
-        raise ValueError(
-            f"The method {text!r} is unknown; {hint} {', '.join(map(repr, self.methods))}."
-        )
+        if not matching:
+            raise ValueError(f"The method {text!r} is unknown; {_hint(wanted, self.methods)}.")
+        return matching[0]
 
     @property
     def failures(self) -> list[tuple[str, list[str]]]:
@@ -197,6 +184,11 @@ def read_results(folders: Iterable[str | Path]) -> Results:
     runs["m"] = runs["inducing"].fillna(NO_M).astype(int)
     methods = {method.label: method for method in labels.values()}
     return Results(studies, records, runs, methods)
+
+
+def _hint(name: str, names: Iterable[str]) -> str:
+    near = spelt_like(name, names)
+    return f"{f'did you mean {near!r}? It' if near else 'it'} has {', '.join(map(repr, names))}"
 
 
 def approximation_label(name: str) -> str:

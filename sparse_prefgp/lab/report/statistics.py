@@ -1,17 +1,17 @@
-"""Means over paired seeds, paired differences, exponents of cost, and reliability."""
+"""Means over paired seeds, paired differences, and reliability."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from sparse_prefgp.lab.measures import COST, NEITHER, Measure
-from sparse_prefgp.lab.report.results import NO_M, Frame, Results
+from sparse_prefgp.lab.measures import NEITHER, Measure
+from sparse_prefgp.lab.report.results import NO_M, POINT, Frame, Results
 
 LEVEL = 0.95
 POINTS_OF_A_SLOPE = 3
@@ -78,7 +78,8 @@ def points_of(results: Results, measure: Measure) -> Frame:
     """
     import pandas as pd
 
-    rows: dict[tuple[str, str, int], dict[str, Any]] = {}
+    rows: dict[tuple[str, str, int], list[Any]] = {}
+    place = {label: number for number, label in enumerate(results.methods)}
     for data in results.data:
         by_seed = results.by_seed(measure, data)
         methods = set(by_seed.index.get_level_values("method"))
@@ -86,48 +87,32 @@ def points_of(results: Results, measure: Measure) -> Frame:
         failed = {(a, m) for a, m in zip(tried["method"], tried["m"], strict=True)}
         common, together = paired_seeds(by_seed)
         everything = set(by_seed.columns[by_seed.notna().any()])
-        order = sorted(failed | set(by_seed.index), key=lambda own: _place(results, own))
+        order = sorted(failed | set(by_seed.index), key=lambda own: (place[own[0]], own[1]))
         for own in order if everything else ():
             values = by_seed.loc[own].dropna() if own in by_seed.index else pd.Series(dtype=float)
             paired = own in together
             seeds = common if paired else list(values.index)
-            mean, error = mean_and_error(values[seeds])
-            rows[data, *own] = {
-                "mean": mean,
-                "error": error,
-                "seeds": tuple(seeds),
-                "missing": tuple(sorted(everything - set(values.index))),
-                "paired": paired,
-            }
+            missing = tuple(sorted(everything - set(values.index)))
+            rows[data, *own] = [*mean_and_error(values[seeds]), tuple(seeds), missing, paired]
     columns = ["mean", "error", "seeds", "missing", "paired"]
-    index = pd.MultiIndex.from_tuples(rows, names=["data", "method", "m"])
+    index = pd.MultiIndex.from_tuples(rows, names=POINT)
     return pd.DataFrame(rows.values(), index if rows else None, columns)
-
-
-def _place(results: Results, own: tuple[str, int]) -> tuple[int, int]:
-    return list(results.methods).index(own[0]), own[1]
 
 
 def notes_of(points: Frame) -> list[str]:
     """What is missing among the points of a measure, and what that did to the others."""
     notes = []
     for data, own in points.groupby(level="data", sort=False):
-        has_none = own["seeds"].map(len) == 0
-        short = own[own["paired"] & (own["missing"].map(len) > 0)]
-        alone = own[~own["paired"] & ~has_none]
-        if has_none.any():
-            notes.append(f"{data}: no value for {_listed(own[has_none])}.")
-        if len(short):
-            seeds = sorted({seed for missing in short["missing"] for seed in missing})
-            notes.append(
-                f"{data}: left out throughout {'is seed' if len(seeds) == 1 else 'are seeds'} "
-                f"{', '.join(map(str, seeds))}, missing for {_listed(short)}."
-            )
-        if len(alone):
-            notes.append(
-                f"{data}: {_listed(alone)} {'is a mean' if len(alone) == 1 else 'are means'} over "
-                "fewer seeds than the others."
-            )
+        empty = own["seeds"].map(len) == 0
+        short, alone = own[own["paired"] & (own["missing"].map(len) > 0)], ~own["paired"] & ~empty
+        seeds = sorted({seed for missing in short["missing"] for seed in missing})
+        if empty.any():
+            notes.append(f"{data}: no value for {_listed(own[empty])}.")
+        if seeds:
+            numbers = ", ".join(map(str, seeds))
+            notes.append(f"{data}: without seeds {numbers}, missing for {_listed(short)}.")
+        if alone.any():
+            notes.append(f"{data}: over fewer seeds than the others: {_listed(own[alone])}.")
     return notes
 
 
@@ -175,11 +160,8 @@ def differences(results: Results, measure: Measure, first: str, second: str) -> 
     rows: dict[tuple[int, int], list[Difference]] = {}
     for data in results.data:
         by_seed = results.by_seed(measure, data)
-        ms = {
-            name: [m for method, m in by_seed.index if method == name] for name in (first, second)
-        }
-        for one, other in product(ms[first], ms[second]):
-            if one == other or NO_M in (one, other):
+        for (a, one), (b, other) in product(by_seed.index, repeat=2):
+            if (a, b) == (first, second) and (one == other or NO_M in (one, other)):
                 pair = by_seed.loc[[(first, one), (second, other)]]
                 both = pair.dropna(axis=1)
                 unmatched = tuple(map(int, pair.columns[pair.notna().sum() == 1]))
@@ -221,25 +203,6 @@ def _data_sets(results: Results, rows: Sequence[Difference]) -> dict[str, list[f
     }
 
 
-class Exponent(NamedTuple):
-    """Cost as constant times x to the power `slope`."""
-
-    data: str
-    method: str
-    measure: Measure
-    variable: str
-    """m, or t where the number of training duels was varied."""
-    m: int
-    """At which t is varied."""
-    slope: float
-    error: float
-    constant: float
-    points: int
-    low: float
-    """The smallest and the largest x."""
-    high: float
-
-
 def power_law(x: Any, y: Any) -> tuple[float, float, float, int] | None:
     """Least squares of log y on log x: slope, its standard error, constant, number of points.
 
@@ -255,26 +218,6 @@ def power_law(x: Any, y: Any) -> tuple[float, float, float, int] | None:
     return float(line.slope), error, math.exp(line.intercept), int(kept.sum())
 
 
-def exponents_of(results: Results, measure: Measure) -> list[Exponent]:
-    """Slopes of a time in m, and in t where that was varied; baselines cost next to nothing."""
-    if measure.group != COST or measure.unit != "s":
-        return []
-    values = [record["metrics"].get(measure.name) for record in results.records]
-    runs: Frame = results.runs.assign(value=values).astype({"value": float})
-    baselines = [label for label, method in results.methods.items() if method.is_baseline]
-    runs = runs[runs["value"].notna() & ~runs["method"].isin(baselines)]
-    slopes = []
-    for variable, by in (("m", ["data", "method"]), ("t", ["name", "method", "m"])):
-        for line, own in runs.groupby(by, observed=True):
-            x = own["m" if variable == "m" else "duels"].astype(float)
-            is_line = variable == "m" or results.sizes_varied(line[0])
-            fitted = power_law(x, own["value"]) if is_line else None
-            if fitted is not None:
-                m, ends = line[2] if variable == "t" else NO_M, (float(x.min()), float(x.max()))
-                slopes.append(Exponent(line[0], line[1], measure, variable, m, *fitted, *ends))
-    return slopes
-
-
 def reliability(results: Results, seeds: Mapping[tuple[str, str, int], Sequence[int]]) -> Any:
     """Bins of confidence pooled over seeds, by data, method and m: their mean `confidence`, the
     `share` that the predicted winner won, its standard `error` and the number of `duels`.
@@ -287,29 +230,25 @@ def reliability(results: Results, seeds: Mapping[tuple[str, str, int], Sequence[
     """
     import pandas as pd
 
+    settings = results.runs[[*POINT, "seed"]].to_dict("records")
+    rows = zip(settings, results.records, strict=True)
     bins = pd.DataFrame(
         [
-            {"data": row.data, "method": row.method, "m": row.m, "seed": row.seed, **one}
-            for row, record in zip(results.runs.itertuples(), results.records, strict=True)
+            {**row, **one, "won": one["duels"] * one["accuracy"]}
+            for row, record in rows
             for one in record.get("calibration_bins", ())
-            if row.seed in seeds.get((row.data, row.method, row.m), ())
+            if row["seed"] in seeds.get((row["data"], row["method"], row["m"]), ())
         ]
     )
-    return pd.DataFrame(_pooled(bins)) if len(bins) else bins
-
-
-def _pooled(bins: Frame) -> Iterator[dict[str, Any]]:
-    for where, own in bins.groupby(["data", "method", "m", "lower", "upper"], sort=False):
-        of_seeds = [part for _, part in own.groupby("seed")]
-        duels = np.array([part["duels"].sum() for part in of_seeds])
-        won = np.array([(part["duels"] * part["accuracy"]).sum() for part in of_seeds])
-        number, share = len(of_seeds), won.sum() / duels.sum()
-        apart = won - share * duels
-        error = math.sqrt(number / (number - 1) * (apart @ apart)) if number > 1 else math.nan
-        yield {
-            **dict(zip(("data", "method", "m", "lower", "upper"), where, strict=True)),
-            "duels": duels.sum(),
-            "confidence": np.average(own["confidence"], weights=own["duels"]),
-            "share": share,
-            "error": error / duels.sum(),
-        }
+    if not len(bins):
+        return bins
+    bins["confidence"] *= bins["duels"]
+    by = [*POINT, "lower", "upper"]
+    pooled = bins.groupby(by, sort=False)[["duels", "won", "confidence"]].sum()
+    share = pooled["won"] / pooled["duels"]
+    each = bins.set_index(by)
+    squares = ((each["won"] - share.reindex(each.index) * each["duels"]) ** 2).groupby(by).sum()
+    number = each.groupby(by).size().astype(float)
+    pooled["error"] = np.sqrt(squares * number / (number - 1)) / pooled["duels"]
+    pooled["confidence"] /= pooled["duels"]
+    return pooled.assign(share=share).drop(columns="won").reset_index()

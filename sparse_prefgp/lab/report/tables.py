@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import permutations
+from typing import Any
 
 from sparse_prefgp.lab.measures import HIGHER, LOWER, MEASURES, NEITHER, Measure
 from sparse_prefgp.lab.report.results import NO_M, Frame, Results
 from sparse_prefgp.lab.report.statistics import (
     LEVEL,
     Difference,
-    Exponent,
     best_of,
     differences,
     largest_common_m,
@@ -36,90 +37,61 @@ def first_measures(measures: Sequence[Measure]) -> list[Measure]:
 def summary_table(results: Results, measures: Sequence[Measure], name: str = "summary") -> Table:
     """Some measures of every method, at the largest m that methods share."""
     points = {measure: points_of(results, measure) for measure in measures}
-    alone = False
-    parts = []
+    parts: dict[str, list[dict[str, Any]]] = {}
     for data in results.data:
         by_seed = {measure: results.by_seed(measure, data) for measure in measures}
         chosen: dict[str, int] = {}
         for measure in measures:
             chosen = {**largest_common_m(by_seed[measure]), **chosen}
         keys = [(method, chosen[method]) for method in results.methods if method in chosen]
+        parts[data] = [{"method": method, "m": f"{m:,}" if m else "–"} for method, m in keys]
         rivals = [key for key in keys if not results.methods[key[0]].is_coin]
-        rows = []
-        best = {
-            measure: best_of(_rows(by_seed[measure], rivals), measure.better)
-            for measure in measures
-        }
-        for method, m in keys:
-            cells = {
-                measure.name: _cell(
-                    points[measure], (data, method, m), (method, m) in best[measure]
-                )
-                for measure in measures
-            }
-            alone = alone or any(cell.alone for cell in cells.values())
-            rows.append({"method": method, "m": f"{m:,}" if m else "–", **cells})
-        parts.append((data, rows))
+        for measure in measures:
+            best = _best(by_seed[measure], rivals, measure)
+            for row, key in zip(parts[data], keys, strict=True):
+                row[measure.name] = _cell(points[measure], data, key, best)
+    cells = [cell for rows in parts.values() for row in rows for cell in row.values()]
+    alone = any(isinstance(cell, Cell) and cell.alone for cell in cells)
     columns = [Column("method", "method", left=True), Column("m", "m")]
-    columns += [
-        Column(
-            measure.name,
-            f"{measure.short or measure.axis}{ARROWS.get(measure.better, '')}",
-            spare=number,
-        )
-        for measure, number in zip(measures, (0, 1, 1, 2), strict=False)
-    ]
-    shown = "".join(
-        f"; {one.short.split(',')[0]} is {one.label}"
-        for one in measures
-        if one.short and one.short.split(",")[0] != one.label
-    )
+    for measure, spare in zip(measures, (0, 1, 1, 2), strict=False):
+        heading = f"{measure.short or measure.axis}{ARROWS.get(measure.better, '')}"
+        columns.append(Column(measure.name, heading, spare=spare))
+    short = {one.short.split(",")[0]: one.label for one in measures if one.short}
+    words = "".join(f"; {word} is {label}" for word, label in short.items() if word != label)
     return Table(
         name,
         "At the largest m that all methods with inducing inputs have",
         columns,
-        caption=f"{MEANING}; {BOLD}, a coin apart{shown}{_star(alone)}.",
-        parts=_headed(parts),
+        caption=f"{MEANING}; {BOLD}, a coin apart{words}{_star(alone)}.",
+        parts=list(parts.items()),
     )
 
 
 def metric_table(results: Results, measure: Measure) -> Table:
     """A measure: rows are methods, columns m, parts the data; those without m come last."""
     points = points_of(results, measure)
-    ms = sorted({m for _, _, m in points.index}, key=lambda m: (m == NO_M, m))
+    ms = sorted({m for *_, m in points.index}, key=lambda m: (m == NO_M, m))
     parts = []
     for data in results.data:
         by_seed = results.by_seed(measure, data)
         keys = [(method, m) for where, method, m in points.index if where == data]
-        best = {
-            key
-            for m in ms
-            if m != NO_M
-            for key in best_of(_rows(by_seed, [key for key in keys if key[1] == m]), measure.better)
-        }
-        methods = dict.fromkeys(method for method, _ in keys)
+        best = set()
+        for m in set(ms) - {NO_M}:
+            best |= _best(by_seed, [key for key in keys if key[1] == m], measure)
         rows = [
-            {
-                "method": method,
-                **{
-                    str(m): _cell(points, (data, method, m), (method, m) in best)
-                    if (method, m) in keys
-                    else Cell()
-                    for m in ms
-                },
-            }
-            for method in sorted(methods, key=lambda name: (name, NO_M) in keys)
+            {"method": method} | {str(m): _cell(points, data, (method, m), best) for m in ms}
+            for method in dict.fromkeys(method for method, _ in keys)
         ]
-        parts.append((data, rows))
+        parts.append((data, sorted(rows, key=lambda row: (row["method"], NO_M) in keys)))
     columns = [Column("method", "method", left=True)]
     columns += [Column(str(m), f"m = {m:,}" if m else "no m") for m in ms]
     bold = "" if measure.better == NEITHER else f"; {BOLD} at that m"
     return Table(
         measure.name,
-        _sentence_case(measure.axis),
+        measure.axis[:1].upper() + measure.axis[1:],
         columns,
         caption=f"{MEANING}{measure.direction}{bold}{_star(not points['paired'].all())}.",
-        parts=_headed(parts),
+        parts=parts,
     )
 
 
@@ -127,42 +99,28 @@ def difference_table(
     rows: Sequence[Difference], first: str, second: str, name: str = "comparison"
 ) -> Table:
     """A paired comparison of two methods, a part for each measure."""
-    parts = [
-        (
-            f"{measure.axis}{measure.direction}",
-            [_difference_row(row) for row in rows if row.measure == measure],
-        )
-        for measure in dict.fromkeys(row.measure for row in rows)
-    ]
-    columns = [
-        Column("data", "data", left=True),
-        Column("m", "m"),
-        Column("difference", "difference"),
-        Column("interval", "interval"),
-        Column("pairs", "pairs"),
-        Column("score", "won:lost"),
-    ]
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        lost = ", ".join(map(str, row.unmatched))
+        cells = {
+            "data": row.data + (f" (without partner: seeds {lost})" if lost else ""),
+            "m": f"{row.m:,}" if row.m else "–",
+            "difference": Cell(row.mean, row.error),
+            "interval": _interval(row),
+            "pairs": str(row.pairs),
+            "won:lost": "–" if row.measure.better == NEITHER else f"{row.won}:{row.lost}",
+        }
+        parts.setdefault(f"{row.measure.axis}{row.measure.direction}", []).append(cells)
+    names = ("data", "m", "difference", "interval", "pairs", "won:lost")
     return Table(
         name,
         f"{first} less {second}",
-        columns,
+        [Column(name, name, left=name == "data") for name in names],
         caption="Mean difference ± standard error over the seeds that both have, with its "
         f"{100 * LEVEL:.0f} % t interval; wins and losses are of {first}. Splits drawn from the "
         "same duels overlap, which makes intervals somewhat too narrow.",
-        parts=parts,
+        parts=list(parts.items()),
     )
-
-
-def _difference_row(row: Difference) -> Row:
-    lost = ", ".join(map(str, row.unmatched))
-    return {
-        "data": row.data + (f" (without partner: seeds {lost})" if lost else ""),
-        "m": f"{row.m:,}" if row.m else "–",
-        "difference": Cell(row.mean, row.error),
-        "interval": _interval(row),
-        "pairs": str(row.pairs),
-        "score": "–" if row.measure.better == NEITHER else f"{row.won}:{row.lost}",
-    }
 
 
 def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
@@ -172,80 +130,39 @@ def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
 
 def pairs_table(results: Results, measure: Measure) -> Table:
     """Every two methods by one measure, at the largest m they share: row less column."""
-    known = results.figures.loc[measure.name].index.get_level_values("method")
-    methods = [method for method in results.methods if method in set(known)]
-    parts: dict[str, list[dict[str, object]]] = {}
-    for first in methods:
-        by_data: dict[str, dict[str, Cell]] = {}
-        for second in methods:
-            rows = differences(results, measure, first, second) if first != second else []
-            for row in at_largest_m(rows):
+    known = set(results.figures.loc[measure.name].index.get_level_values("method"))
+    methods = [method for method in results.methods if method in known]
+    parts: dict[str, dict[str, dict[str, Any]]] = {data: {} for data in results.data}
+    for first, second in permutations(methods, 2):
+        for row in at_largest_m(differences(results, measure, first, second)):
+            if row.data in parts:
                 clear = min(row.interval, key=lambda end: measure.better * end)
-                cell = Cell(row.mean, row.error, measure.better * clear > 0.0)
-                by_data.setdefault(row.data, {})[second] = cell
-        for data in results.data:
-            if data in by_data:
-                cells = {second: by_data[data].get(second, Cell()) for second in methods}
-                parts.setdefault(data, []).append({"": first, **cells})
-    columns = [Column("", "method", left=True)]
-    columns += [Column(method, f"less {method}") for method in methods]
+                cells = parts[row.data].setdefault(first, {"": first, first: Cell()})
+                cells[second] = Cell(row.mean, row.error, measure.better * clear > 0.0)
+    columns = [Column(method, f"less {method}") for method in methods]
     return Table(
         "pairs",
         f"Every two methods: {measure.axis}",
-        columns,
+        [Column("", "method", left=True), *columns],
         caption="Row less column at the largest m that both have, mean ± standard error of the "
         f"paired differences{measure.direction}; bold: the {100 * LEVEL:.0f} % t interval lies "
         "on the side of the row.",
-        parts=_headed(list(parts.items())),
+        parts=[(data, list(rows.values())) for data, rows in parts.items()],
     )
 
 
-def exponent_table(exponents: Sequence[Exponent]) -> Table:
-    """Fitted exponents of cost."""
-    names = ("method", "data", "in", "at", "exponent", "range", "points")
-    parts = [
-        (
-            measure.axis,
-            [
-                {
-                    "method": one.method,
-                    "data": one.data,
-                    "in": one.variable,
-                    "at": f"m = {one.m:,}" if one.m else "–",
-                    "exponent": Cell(one.slope, one.error),
-                    "range": f"{one.low:,.0f} to {one.high:,.0f}",
-                    "points": str(one.points),
-                }
-                for one in exponents
-                if one.measure == measure
-            ],
-        )
-        for measure in dict.fromkeys(one.measure for one in exponents)
-    ]
-    return Table(
-        "exponents",
-        "Fitted exponents of cost",
-        [Column(name, name, left=name == "method") for name in names],
-        caption="Slopes of least squares on log-log axes ± standard error. Where a fixed cost "
-        "weighs, such as that of compiling, the exponent is below that of large sizes.",
-        parts=parts,
-    )
+def _best(
+    by_seed: Frame, keys: Sequence[tuple[str, int]], measure: Measure
+) -> set[tuple[str, int]]:
+    return best_of(by_seed.loc[[key for key in keys if key in by_seed.index]], measure.better)
 
 
-def _headed(parts: Sequence[tuple[str, Sequence[Row]]]) -> Sequence[tuple[str, Sequence[Row]]]:
-    """Without parts that have no rows."""
-    return [(heading, rows) for heading, rows in parts if rows]
-
-
-def _rows(by_seed: Frame, keys: Iterable[tuple[str, int]]) -> Frame:
-    return by_seed.loc[[key for key in keys if key in by_seed.index]]
-
-
-def _cell(points: Frame, key: tuple[str, str, int], best: bool) -> Cell:
-    if key not in points.index:
+def _cell(points: Frame, data: str, key: tuple[str, int], best: set[tuple[str, int]]) -> Cell:
+    if (data, *key) not in points.index:
         return Cell()
-    point = points.loc[key]
-    return Cell(point["mean"], point["error"], best, bool(point["seeds"]) and not point["paired"])
+    point = points.loc[(data, *key)]
+    alone = bool(point["seeds"]) and not point["paired"]
+    return Cell(point["mean"], point["error"], key in best, alone)
 
 
 def _interval(row: Difference) -> str:
@@ -265,7 +182,3 @@ def _interval(row: Difference) -> str:
 
 def _star(alone: bool) -> str:
     return "; *: over fewer seeds than the others" if alone else ""
-
-
-def _sentence_case(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.lab.ablation.runner import RUNS, STUDY
-from sparse_prefgp.lab.measures import GROUPS, NEITHER, Measure
+from sparse_prefgp.lab.measures import MEASURES, Measure
 from sparse_prefgp.lab.report.figures import draw_all
 from sparse_prefgp.lab.report.results import Results, read_results
 from sparse_prefgp.lab.report.statistics import (
     Difference,
-    Exponent,
     differences,
-    exponents_of,
     notes_of,
     points_of,
     reliability,
@@ -27,7 +27,6 @@ from sparse_prefgp.lab.report.tables import (
     SECOND,
     at_largest_m,
     difference_table,
-    exponent_table,
     first_measures,
     metric_table,
     pairs_table,
@@ -63,32 +62,26 @@ class StudyReport:
     """What to know before relying on it."""
     differences: Sequence[Difference]
     """Of the comparison that was asked for."""
-    exponents: Sequence[Exponent]
-    """Fitted to costs."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: what `report.json` holds."""
         points = {measure: points_of(self.results, measure) for measure in self.results.measures}
-        calibration = [one for one in points if one.name == "calibration_error"]
+        calibration = points.get(MEASURES["calibration_error"])
+        seeds = {} if calibration is None else calibration["seeds"].to_dict()
         return {
             "program": PROGRAM,
             "studies": self.results.studies,
             "failed": [{"reason": a, "runs": b} for a, b in self.results.failures],
-            "notes": list(self.notes),
+            "notes": self.notes,
             "points": [
-                {"metric": measure.name, **row}
+                {"measure": measure.name, **row}
                 for measure, frame in points.items()
                 for row in frame.reset_index().to_dict("records")
             ],
-            "reliability": [
-                row
-                for measure in calibration
-                for row in reliability(self.results, points[measure]["seeds"].to_dict()).to_dict(
-                    "records"
-                )
+            "reliability": reliability(self.results, seeds).to_dict("records"),
+            "differences": [
+                {**row._asdict(), "measure": row.measure.name} for row in self.differences
             ],
-            "differences": [_named(row) for row in self.differences],
-            "exponents": [_named(row) for row in self.exponents],
         }
 
 
@@ -131,14 +124,12 @@ def study_report(
     if metrics is not None:
         wanted = [results.measure(name) for name in metrics]
         measures = [measure for measure in measures if measure in wanted]
-    pair = None if compare is None else (results.method(compare[0]), results.method(compare[1]))
-    if pair is not None and pair[0] == pair[1]:
-        raise ValueError(f"The method {pair[0]!r} is compared with itself; give two methods.")
-
-    compared = [
-        row for one in measures if pair is not None for row in differences(results, one, *pair)
-    ]
-    exponents = [row for measure in measures for row in exponents_of(results, measure)]
+    pair, compared = None, []
+    if compare is not None:
+        pair = results.method(compare[0]), results.method(compare[1])
+        if pair[0] == pair[1]:
+            raise ValueError(f"The method {pair[0]!r} is compared with itself; give two methods.")
+        compared = [row for measure in measures for row in differences(results, measure, *pair)]
     headline = next((one for name in HEADLINES for one in measures if one.name == name), None)
     notes = list(_run_notes(results))
     if headline is not None:
@@ -149,53 +140,39 @@ def study_report(
             "nothing compares them."
         )
     summary = summary_table(results, first_measures(measures))
-    report = StudyReport(target, results, summary, notes, compared, exponents)
-    first = [summary]
-    second = [measure for measure in measures if measure.name in SECOND]
-    if second:
-        first.append(summary_table(results, second, "summary_more"))
+    report = StudyReport(target, results, summary, notes, compared)
+    second = summary_table(results, [one for one in measures if one.name in SECOND], "summary_more")
+    more, last = [second], []
     if pair is not None:
-        first.append(difference_table(at_largest_m(compared), *pair, name="comparison"))
-    last = [exponent_table(exponents)]
-    if pair is not None:
-        last.insert(0, difference_table(compared, *pair, name="comparison_every_m"))
+        more.append(difference_table(at_largest_m(compared), *pair))
+        last.append(difference_table(compared, *pair, name="comparison_every_m"))
     if headline is not None and len(results.methods) <= MOST_PAIRED:
         last.append(pairs_table(results, headline))
-    of_measures = {measure: metric_table(results, measure) for measure in measures}
-    known = contents(target) if target.is_dir() else set()
-    others = known - {PAGE, FIGURES, TABLES, FIGURES_JSON}
+    groups: dict[str, list[Table]] = {}
+    for measure in measures:
+        groups.setdefault(measure.group, []).append(metric_table(results, measure))
+    others = contents(target) - {PAGE, FIGURES, TABLES, FIGURES_JSON}
     with replaced_folder(target, _check_folder, keep=others) as new:
         (new / TABLES).mkdir()
-        for table in [*first, *of_measures.values(), *last]:
+        for table in [summary, *more, *chain(*groups.values()), *last]:
             if not table.is_empty:
                 path = new / TABLES / table.name
                 path.with_suffix(".tex").write_text(as_latex(table, _comment(results)), "utf-8")
                 path.with_suffix(".md").write_text(as_markdown(table), "utf-8")
         pictures = _draw(new / FIGURES, results, measures, progress or (lambda name: None))
-        page = Report(
-            " · ".join(dict.fromkeys(study["title"] for study in results.studies)),
-            _subtitle(results),
-            sections_of(
-                [
-                    Section(sentences=_answers(results, headline)),
-                    Section(tables=_with_rows(first[:1])),
-                    _warnings(results, notes),
-                    Section(tables=_with_rows(first[1:])),
-                    *(
-                        Section(
-                            group,
-                            tables=[
-                                table for one, table in of_measures.items() if one.group == group
-                            ],
-                            pictures=pictures.get(group, ()),
-                        )
-                        for group in GROUPS
-                    ),
-                    Section("Comparisons and exponents", tables=_with_rows(last)),
-                    *_what_was_run(results),
-                ]
+        sections = [
+            Section(sentences=_answers(results, headline)),
+            Section(tables=[summary]),
+            _warnings(results, notes),
+            Section(tables=[table for table in more if not table.is_empty]),
+            *(
+                Section(group, tables=groups[group], pictures=pictures.get(group, ()))
+                for group in groups
             ),
-        )
+            Section("Comparisons", tables=[table for table in last if not table.is_empty]),
+            *_what_was_run(results),
+        ]
+        page = Report(_title(results), _subtitle(results), sections_of(sections))
         (new / PAGE).write_text(as_html(page), encoding="utf-8")
         (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), encoding="utf-8")
     return report
@@ -205,18 +182,17 @@ def _check_folder(folder: Path) -> None:
     """Refuse a file, a study, and what is no earlier report."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
-    known = contents(folder) if folder.is_dir() else set()
+    known = contents(folder)
     if {STUDY, RUNS} & known:
+        inside = str(folder / REPORT)
         raise ValueError(
-            f"The output folder {str(folder)!r} holds a study; give another, such as "
-            f"{str(folder / REPORT)!r}."
+            f"The output folder {str(folder)!r} holds a study; give another, such as {inside!r}."
         )
-    try:
-        text = (folder / FIGURES_JSON).read_text(encoding="utf-8") if known else "{}"
-        is_report = not known or json.loads(text)["program"] == PROGRAM
-    except (OSError, ValueError, KeyError, TypeError):
-        is_report = False
-    if not is_report:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        text = (folder / FIGURES_JSON).read_text(encoding="utf-8")
+        if json.loads(text)["program"] == PROGRAM:
+            return
+    if known:
         raise ValueError(
             f"The output folder {str(folder)!r} holds {min(known)!r}, which no report of {PROGRAM} "
             "wrote; give a new or empty folder."
@@ -244,28 +220,25 @@ def _draw(
 
 def _answers(results: Results, headline: Measure | None) -> list[str]:
     """Which method is best by the main measure, a sentence for each data set."""
-    if headline is None or headline.better == NEITHER:
+    if headline is None:
         return []
     points = points_of(results, headline)
     coins = [label for label, method in results.methods.items() if method.is_coin]
     points = points[points["paired"]].drop(coins, level="method", errors="ignore")
     sentences = []
-    for data in results.data:
-        own = points[points.index.get_level_values("data") == data]
-        if len(own):
-            where = (headline.better * own["mean"]).idxmax()
-            _, method, m = where
-            sentences.append(
-                f"{data}: the best {headline.label} is {own.loc[where, 'mean']:.4g} "
-                f"{headline.unit}".rstrip()
-                + f", by {method}{f' with m = {m:,}' if m else ''}, over "
-                f"{counted(len(own.loc[where, 'seeds']), 'seed')}."
-            )
+    for data, own in points.groupby(level="data", sort=False):
+        where: Any = (headline.better * own["mean"]).idxmax()
+        best, method = own.loc[where], where[1] + (f" with m = {where[2]:,}" if where[2] else "")
+        value = f"{best['mean']:.4g} {headline.unit}".rstrip()
+        seeds = counted(len(best["seeds"]), "seed")
+        sentences.append(
+            f"{data}: the best {headline.label} is {value}, by {method}, over {seeds}."
+        )
     return sentences
 
 
 def _run_notes(results: Results) -> Iterator[str]:
-    """What runs that succeeded give reason to doubt, each sentence once."""
+    """What runs that succeeded give reason to doubt; notes that differ in a first number once."""
     done = [record for record in results.records if not record["reason"]]
     unsettled = [record["run"] for record in done if record.get("converged") is False]
     if unsettled:
@@ -273,14 +246,12 @@ def _run_notes(results: Results) -> Iterator[str]:
             f"Inference did not converge in {len(unsettled):,} of {len(done):,} runs, the first "
             f"{unsettled[0]!r}; their figures are counted all the same."
         )
-    notes = [note for record in done for note in record["notes"]]
-    kinds = dict.fromkeys(note.partition(" ")[2] for note in notes)
-    for kind in list(kinds)[:NOTES_SHOWN]:
-        alike = [note for note in notes if note.partition(" ")[2] == kind]
+    kinds: dict[str, list[str]] = {}
+    for note in (note for record in done for note in record["notes"]):
+        kinds.setdefault(note.partition(" ")[2], []).append(note)
+    for alike in list(kinds.values())[:NOTES_SHOWN]:
         more = f", and {len(alike) - 1:,} more alike" if len(alike) > 1 else ""
         yield f"A run says: {alike[0].rstrip('.')}{more}."
-    if len(kinds) > NOTES_SHOWN:
-        yield f"{len(kinds) - NOTES_SHOWN:,} further kinds of notes are in the records."
 
 
 def _warnings(results: Results, notes: Sequence[str]) -> Section:
@@ -297,8 +268,8 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _with_rows(tables: Iterable[Table]) -> list[Table]:
-    return [table for table in tables if not table.is_empty]
+def _title(results: Results) -> str:
+    return " · ".join(dict.fromkeys(study["title"] for study in results.studies))
 
 
 def _subtitle(results: Results) -> str:
@@ -350,7 +321,3 @@ def _range(values: Any) -> str:
         return ""
     low, high = int(known.min()), int(known.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _named(row: Difference | Exponent) -> dict[str, Any]:
-    return {**row._asdict(), "measure": row.measure.name}
