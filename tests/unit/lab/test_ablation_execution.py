@@ -374,6 +374,6 @@ def test_blocks_by_a_column(tmp_path: Path) -> None:
         folder=tmp_path,
     )
     alone, blocks = (execute(study, run) for run in expand(study) if not run.is_baseline)
-    assert blocks["name"] == "duels-se-pitcone_by-ep-m5-random-fixed-s0"
+    assert blocks["run"] == "duels-se-pitcone_by-ep-m5-random-fixed-s0"
     apart = figures(blocks)["log_evidence"] - figures(alone)["log_evidence"]
     assert abs(apart) < FIXED_POINT
