@@ -19,7 +19,7 @@ from sparse_prefgp.support.words import escaped
 from sparse_prefgp.tell.tables import facts_table
 
 if TYPE_CHECKING:
-    from sparse_prefgp.lab.ablation import StudyProgress, StudyResult
+    from sparse_prefgp.lab.ablation.runner import StudyProgress, StudyResult
 
 EXAMPLE = (
     "Example: sparse-prefgp ablate configs/smoke/inducing_points.yaml --out out/smoke --workers 2"

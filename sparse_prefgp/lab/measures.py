@@ -32,6 +32,11 @@ class Measure(NamedTuple):
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property
+    def title(self) -> str:
+        """Label and unit as a heading."""
+        return self.axis[:1].upper() + self.axis[1:]
+
+    @property
     def direction(self) -> str:
         """Which way is better, after a semicolon."""
         return {HIGHER: "; higher is better", LOWER: "; lower is better"}.get(self.better, "")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sparse_prefgp.analysis.metrics import calibration_bins
 from sparse_prefgp.support.plain import plain
 
 SETTINGS = [
@@ -110,25 +108,9 @@ def write_study(folder: Path, frame: pd.DataFrame, title: str = "Inducing points
             "versions": {"python": "3.11.7", "tensorflow": "2.16.1"},
             "seconds": {"data": 0.1, "fit": 2.0},
         }
-        if "calibration_error" in record["metrics"]:
-            record["calibration_bins"] = made_bins(str(run))
         file = folder / "runs" / f"{record['run']}.json"
         file.write_text(json.dumps(plain(record)))
     return folder
-
-
-def made_predictions(run: str) -> np.ndarray:
-    """(60,) probabilities of the observed winners of a run, by its name."""
-    rng = np.random.default_rng(list(run.encode()))
-    favourites = 0.5 + 0.5 * rng.beta(1.0, 1.0, size=60)
-    # Somewhat too sure.
-    won = rng.uniform(size=60) < 0.5 + 0.8 * (favourites - 0.5)
-    return np.where(won, favourites, 1.0 - favourites)
-
-
-def made_bins(run: str) -> list[dict[str, float]]:
-    """The bins of those predictions, as a record holds them."""
-    return [asdict(one) for one in calibration_bins(np.log(made_predictions(run)))]
 
 
 def _values(

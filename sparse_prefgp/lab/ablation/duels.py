@@ -9,24 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp import datasets
+from sparse_prefgp.data import splits
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.splits import (
-    Split,
-    given_rows,
-    group_labels,
-    item_parts,
-    leave_one_out,
-    split_columns,
-    split_duels,
-)
-from sparse_prefgp.datasets import (
-    ChoiceSet,
-    DuelSet,
-    RankingSet,
-    RegressionSet,
-    duels_from_targets,
-    load,
-)
 from sparse_prefgp.datasets.fetching import sha256
 from sparse_prefgp.datasets.loading import checksums
 from sparse_prefgp.io import DuelTable, read_table
@@ -50,7 +35,7 @@ class PartedDuels:
     """A table and which of its rows are for training and for testing."""
 
     table: DuelTable
-    split: Split
+    split: splits.Split
     utilities: FloatArray | None = None
     """(n,) of the items of the table, None where nobody knows them."""
     group: str | None = None
@@ -81,13 +66,13 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
     if data.made is not None:
         table, utilities = made_duels(data.made, stream(seed, DATA))
         return _rows(table, split, max_train, seed, utilities)
-    never = split_columns(split.by)
+    never = splits.split_columns(split.by)
     if data.files is not None:
         files = data.files
         table = read_table(files.items, files.duels, ignore=files.ignore, never_features=never)
         return _rows(table, split, max_train, seed)
     known = _set(data)
-    if isinstance(known, RegressionSet):
+    if isinstance(known, datasets.RegressionSet):
         assert data.regression is not None
         return _from_targets(known, data.regression, split, max_train, seed)
     if data.test == "gold":
@@ -95,26 +80,26 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
     return _rows(known.table(never_features=never), split, max_train, seed)
 
 
-def _set(data: Data) -> DuelSet | RegressionSet:
+def _set(data: Data) -> datasets.DuelSet | datasets.RegressionSet:
     """The set of that name, if it is of the kind that the settings are for."""
     assert data.set is not None
-    known = load(data.set)
-    if isinstance(known, ChoiceSet | RankingSet):
-        what = "choices from sets" if isinstance(known, ChoiceSet) else "rankings"
+    known = datasets.load(data.set)
+    if isinstance(known, datasets.ChoiceSet | datasets.RankingSet):
+        what = "choices from sets" if isinstance(known, datasets.ChoiceSet) else "rankings"
         raise ValueError(
             f"The data set {data.set!r} has {what}, and studies take duels; choose another, or "
             "give a table of duels under files."
         )
-    if isinstance(known, RegressionSet) and data.regression is None:
+    if isinstance(known, datasets.RegressionSet) and data.regression is None:
         raise ValueError(
             f"The data set {data.set!r} has targets and no duels; say under regression how to make "
             "them: {duels: 2000, test_duels: 1000, noise: 0.25}."
         )
-    if isinstance(known, DuelSet) and data.regression is not None:
+    if isinstance(known, datasets.DuelSet) and data.regression is not None:
         raise ValueError(f"The data set {data.set!r} has duels of its own; leave out regression.")
-    if data.test == "gold" and not (isinstance(known, DuelSet) and known.gold is not None):
+    if data.test == "gold" and not (isinstance(known, datasets.DuelSet) and known.gold is not None):
         raise ValueError(f"The data set {data.set!r} has no gold duels; leave out test.")
-    assert isinstance(known, DuelSet | RegressionSet)
+    assert isinstance(known, datasets.DuelSet | datasets.RegressionSet)
     return known
 
 
@@ -128,26 +113,30 @@ def _rows(
     """Training and test rows of a seed."""
     rng = stream(seed, SPLIT)
     if split.test_fraction is not None:
-        rows = split_duels(table, split.by, split.test_fraction, rng, max_train=max_train)
+        rows = splits.split_duels(table, split.by, split.test_fraction, rng, max_train=max_train)
         return PartedDuels(table, rows, utilities)
-    known = group_labels(table, split.by)
+    known = splits.group_labels(table, split.by)
     if seed >= len(known):
-        (column,) = split_columns(split.by)
+        (column,) = splits.split_columns(split.by)
         raise ValueError(
             f"The seed {seed} is the number of no group: there are {len(known)} values of "
             f"{column!r}, numbered from 0; give seeds below {len(known)}."
         )
-    rows = leave_one_out(table, split.by, known[seed], rng, max_train=max_train)
+    rows = splits.leave_one_out(table, split.by, known[seed], rng, max_train=max_train)
     return PartedDuels(table, rows, utilities, known[seed])
 
 
 def _from_targets(
-    known: RegressionSet, how: Regression, split: SplitSettings, max_train: int | None, seed: int
+    known: datasets.RegressionSet,
+    how: Regression,
+    split: SplitSettings,
+    max_train: int | None,
+    seed: int,
 ) -> PartedDuels:
     """Items are parted first, then pairs are drawn within each part (Chu & Ghahramani 2005)."""
     rng = stream(seed, SPLIT)
     if split.test_fraction is not None:
-        train, test = item_parts(len(known.target), split.test_fraction, rng)
+        train, test = splits.item_parts(len(known.target), split.test_fraction, rng)
     elif known.parts is not None:
         train, test = known.parts
     else:
@@ -157,7 +146,7 @@ def _from_targets(
     if how.items is not None and how.items < len(train):
         train = np.sort(rng.choice(train, how.items, replace=False))
     numbers = (how.duels, how.test_duels)
-    made = duels_from_targets(
+    made = datasets.duels_from_targets(
         known, stream(seed, DATA), duels=numbers, parts=(train, test), noise=how.noise
     )
     first, second = (np.flatnonzero(made.part == part) for part in (0, 1))
@@ -165,12 +154,12 @@ def _from_targets(
         f"{how.duels:,} duels within {len(train):,} training items, {how.test_duels:,} within "
         f"{len(test):,} test items"
     )
-    rows = given_rows(first, second, wording, rng, max_train=max_train)
+    rows = splits.given_rows(first, second, wording, rng, max_train=max_train)
     return PartedDuels(made.table(), rows, made.utilities)
 
 
 def _gold_tested(
-    known: DuelSet, split: SplitSettings, max_train: int | None, seed: int
+    known: datasets.DuelSet, split: SplitSettings, max_train: int | None, seed: int
 ) -> PartedDuels:
     """Votes to learn from, gold duels of what is held out to be tested on."""
     pd = require_pandas()
@@ -181,7 +170,7 @@ def _gold_tested(
     # What the gold duels lack, such as who judged, is not a context that a split could need.
     shared = [name for name in both.columns if not both[name].isna().any()]
     table = read_table(
-        known.items, both[shared], ignore=ignore, never_features=split_columns(split.by)
+        known.items, both[shared], ignore=ignore, never_features=splits.split_columns(split.by)
     )
     whole = _rows(table, split, None, seed)
     source = table.context["source"].to_numpy()
@@ -194,7 +183,7 @@ def _gold_tested(
         "duels"
     )
     rng, dropped = stream(seed, SPLIT), whole.split.dropped
-    rows = given_rows(train, test, wording, rng, max_train=max_train, dropped=dropped)
+    rows = splits.given_rows(train, test, wording, rng, max_train=max_train, dropped=dropped)
     return PartedDuels(table, rows, group=whole.group)
 
 

@@ -10,8 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,25 +18,10 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import engines, models
+from sparse_prefgp.analysis import metrics
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
-from sparse_prefgp.analysis.metrics import (
-    auc,
-    calibration_bins,
-    confident_errors,
-    kendall_tau,
-    median_nlp,
-    score,
-)
+from sparse_prefgp.lab.ablation import fitting
 from sparse_prefgp.lab.ablation.duels import COINS, stream
-from sparse_prefgp.lab.ablation.fitting import (
-    Clock,
-    Predictions,
-    Reference,
-    compared_items,
-    held_out,
-    learned,
-    predictions,
-)
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
 from sparse_prefgp.lab.ablation.study import FIXED, Study
 from sparse_prefgp.lab.kl import divergences
@@ -53,26 +37,32 @@ DONE, FAILED = "done", "failed"
 SCORES = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
 
 
-def execute(study: Study, run: RunSettings, reference: Reference | None = None) -> Record:
+def execute(study: Study, run: RunSettings, reference: fitting.Reference | None = None) -> Record:
     """Do one run.
 
     :param reference: the exact model of the same training duels, if the study has one.
     :return: A record of plain values; one that failed says why. Only an interruption is raised.
     """
-    record, clock = new_record(study, run), Clock()
-    figures: dict[str, float] = {}
+    record, clock = new_record(study, run), fitting.Clock()
     with _warnings_as_notes(record["notes"]):
         try:
-            holdout = _prepared(study, run, record, clock)
+            with clock("data"):
+                holdout, parts = fitting.held_out(study, run)
+            record |= {
+                "duels": holdout.num_train,
+                "items": len(holdout.train.distinct_rows()[0]),
+                "test_duels": holdout.num_test,
+                "held_out": holdout.split.description,
+                "left_out_group": parts.group,
+            }
             if run.is_baseline:
-                figures |= _baseline(run, *holdout, record, clock)
+                figures = _baseline(run, holdout, parts.utilities, record, clock)
             else:
-                figures |= _model(study, run, reference, *holdout, record, clock)
+                figures = _model(study, run, reference, holdout, parts.utilities, record, clock)
+            values = {name: float(figures[name]) for name in MEASURES if name in figures}
+            record |= {"status": DONE, "metrics": values}
         except Exception as error:  # a row of the table, never the end of the study
             record |= failure(error)
-        else:
-            metrics = {name: float(figures[name]) for name in MEASURES if name in figures}
-            record |= {"status": DONE, "metrics": metrics}
     return record | {"seconds": clock.seconds}
 
 
@@ -100,9 +90,8 @@ def failure(error: BaseException) -> Record:
     the machine."""
     text = " ".join(reason_of(error).split()) if isinstance(error, Exception) else ""
     usual = isinstance(error, (ValueError, ArithmeticError, MemoryError, OSError, RuntimeError))
-    fault = not isinstance(error, (*failures(), OSError))
-    if isinstance(error, ValueError):
-        fault = not is_mistake(error)
+    is_machine = isinstance(error, (*failures(), OSError))
+    fault = not (is_mistake(error) if isinstance(error, ValueError) else is_machine)
     return {
         "reason": text if usual else f"{type(error).__name__}: {text}",
         "fault": fault,
@@ -128,56 +117,35 @@ def commit() -> str:
     """The commit of the checkout that the package runs from, with `-dirty` after it where files
     differ; empty outside a checkout."""
     root = Path(__file__).resolve().parents[3]
-    if not (root / "pyproject.toml").is_file():
-        return ""
     words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
+    with suppress(OSError, subprocess.SubprocessError):
+        if (root / "pyproject.toml").is_file():
+            done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+            return done.stdout.strip()
+    return ""
 
 
 @lru_cache(maxsize=1)
 def machine() -> str:
     """What times depend on besides the code."""
-    try:
+    text = ""
+    with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
     name = re.search(r"model name\s*: (.*)", text)
     processor = platform.processor() if name is None else name[1]
     return f"{platform.node()}, {processor}, {os.cpu_count()} cores"
 
 
-def _prepared(
-    study: Study, run: RunSettings, record: Record, clock: Clock
-) -> tuple[Holdout, FloatArray | None]:
-    with clock("data"):
-        holdout, parts = held_out(study, run)
-    record |= {
-        "duels": holdout.num_train,
-        "items": len(holdout.train.distinct_rows()[0]),
-        "test_duels": holdout.num_test,
-        "held_out": holdout.split.description,
-        "left_out_group": parts.group,
-    }
-    return holdout, parts.utilities
-
-
-def _scores(
-    run: RunSettings, holdout: Holdout, log_p: FloatArray, record: Record
-) -> dict[str, float]:
+def _scores(run: RunSettings, holdout: Holdout, log_p: FloatArray) -> dict[str, float]:
     if not np.all(log_p <= 0.0):  # NaN too
         raise ValueError("A prediction of a held-out duel is not a number.")
     counts = holdout.counts(holdout.decided_rows)
-    scores = score(log_p, counts=counts)
-    record["calibration_bins"] = [asdict(one) for one in calibration_bins(log_p, counts=counts)]
+    scores = metrics.score(log_p, counts=counts)
     return {
         **{name: scores[name] for name in SCORES},
-        "nlp_median_nats": median_nlp(log_p, counts),
-        "confident_errors": confident_errors(log_p, counts),
-        "auc": auc(log_p, counts, rng=stream(run.seed, COINS)),
+        "nlp_median_nats": metrics.median_nlp(log_p, counts),
+        "confident_errors": metrics.confident_errors(log_p, counts),
+        "auc": metrics.auc(log_p, counts, rng=stream(run.seed, COINS)),
     }
 
 
@@ -186,7 +154,7 @@ def _baseline(
     holdout: Holdout,
     utilities: FloatArray | None,
     record: Record,
-    clock: Clock,
+    clock: fitting.Clock,
 ) -> dict[str, float]:
     items = holdout.train.items
     with clock("fit"):
@@ -195,21 +163,23 @@ def _baseline(
             predictor = LinearProbit.of(holdout.train, np.random.default_rng(run.seed))
     won, lost = holdout.test_sides()
     log_p = predictor.predict_log_proba(items[won] - items[lost])
-    figures = _scores(run, holdout, log_p, record) | {"fit_seconds": clock.seconds["fit"]}
+    figures = _scores(run, holdout, log_p) | {"fit_seconds": clock.seconds["fit"]}
     if utilities is not None and isinstance(predictor, LinearProbit):
-        rows = compared_items(holdout, run.seed)
-        figures["kendall_tau"] = kendall_tau(utilities[rows], items[rows] @ predictor.weights)
+        rows = fitting.compared_items(holdout, run.seed)
+        figures["kendall_tau"] = metrics.kendall_tau(
+            utilities[rows], items[rows] @ predictor.weights
+        )
     return figures
 
 
 def _model(
     study: Study,
     run: RunSettings,
-    reference: Reference | None,
+    reference: fitting.Reference | None,
     holdout: Holdout,
     utilities: FloatArray | None,
     record: Record,
-    clock: Clock,
+    clock: fitting.Clock,
 ) -> dict[str, float]:
     why = "" if reference is None else reference.reason
     exact = None if why else reference
@@ -223,22 +193,26 @@ def _model(
         )
     if exact is not None and run.is_exact_ep and not run.is_fixed:
         # It is the reference, and not learned again.
-        model, _ = learned(study, run._replace(hyperparameters=FIXED), holdout, exact, clock)
+        model, _ = fitting.learned(
+            study, run._replace(hyperparameters=FIXED), holdout, exact, clock
+        )
         learning = exact.learning
     else:
-        model, learning = learned(study, run, holdout, exact if run.is_fixed else None, clock)
+        model, learning = fitting.learned(
+            study, run, holdout, exact if run.is_fixed else None, clock
+        )
     assert learning is not None
     inference = model.infer()
     if inference.status is engines.Status.NOT_FINITE:
         raise ValueError(f"Inference {inference}.")
     record["notes"] += learning.notes
     record |= {"optimiser": learning.optimiser, "converged": inference.converged}
-    rows = compared_items(holdout, run.seed)
+    rows = fitting.compared_items(holdout, run.seed)
     with clock("predict"):
-        here = predictions(model, holdout, rows)
-    figures = _scores(run, holdout, here.log_probabilities, record)
+        here = fitting.predictions(model, holdout, rows)
+    figures = _scores(run, holdout, here.log_probabilities)
     if utilities is not None:
-        figures["kendall_tau"] = kendall_tau(utilities[rows], here.mean)
+        figures["kendall_tau"] = metrics.kendall_tau(utilities[rows], here.mean)
     figures["log_evidence"] = model.log_evidence()
     figures["log_evidence_per_duel"] = figures["log_evidence"] / model.num_duels_used
     if not model.has_logit_factors:
@@ -256,8 +230,8 @@ def _model(
 def _against_exact(
     model: models.PreferenceGP,
     holdout: Holdout,
-    here: Predictions,
-    exact: Reference,
+    here: fitting.Predictions,
+    exact: fitting.Reference,
     record: Record,
 ) -> dict[str, float]:
     """Logit factors have utilities on another scale: probabilities only."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,13 +29,12 @@ from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.quiet import held_back_stderr
-from sparse_prefgp.support.workers import connect, dask
+from sparse_prefgp.support.workers import client_of, processes
 
 tf = late("tensorflow")
 
 PROGRAM = "sparse-prefgp ablate"
 STUDY, RUNS, REFERENCES, TABLE = "study.json", "runs", "references", "runs.parquet"
-SECONDS_FOR_A_WORKER = 60
 # How often Dask begins a run again whose worker was lost.
 RETRIES = 2
 
@@ -104,7 +100,8 @@ def run_study(
     folder, started = Path(out), time.perf_counter()
     with held(folder, "study"):
         parted.cache_clear()
-        about = {"program": PROGRAM, "study": study.resolved(), "sources": sources(study.data)}
+        settings = study.model_dump(mode="json")
+        about = {"program": PROGRAM, "study": settings, "sources": sources(study.data)}
         is_new = _check_folder(folder, about)
         runs, records = expand(study), read_records(folder)
         done = [one["run"] for one in records.values() if one["status"] == DONE or not retry_failed]
@@ -221,7 +218,7 @@ def _compared(about: dict[str, Any]) -> dict[str, Any]:
 
 def _write_table(folder: Path, records: Iterable[Record]) -> None:
     """One row a run: what it is, how it went, and its figures, by name."""
-    nested = ("metrics", "notes", "calibration_bins", "seconds", "versions", "traceback")
+    nested = ("metrics", "notes", "seconds", "versions", "traceback")
     rows = [
         {name: value for name, value in record.items() if name not in nested}
         | {name: record["metrics"].get(name) for name in MEASURES}
@@ -261,10 +258,10 @@ def _records(
 def _spreading(workers: int | None, dask: str | None, own: OwnModules) -> Iterator[Spread]:
     """Who does the runs: this process, some of this machine, or those of a scheduler."""
     if dask is not None:
-        with _client(dask) as client:
+        with client_of(dask) as client:
             yield _over(client.get_executor(pure=False, retries=RETRIES), own)
     elif workers is not None:
-        with _processes(workers) as pool:
+        with processes(workers) as pool:
             yield _over(pool, own)
     else:
         own.load()
@@ -303,48 +300,3 @@ def _in_worker(own: OwnModules, function: Callable[..., Any], *arguments: Any) -
         tf.config.threading.set_inter_op_parallelism_threads(1)
     own.load()
     return function(*arguments)
-
-
-@contextmanager
-def _processes(workers: int) -> Iterator[Executor]:
-    """A pool whose processes end with this one, however that ends."""
-    before = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent)
-    try:
-        yield pool
-    except BaseException:
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _follow_parent() -> None:
-    """Ctrl-C is for the process that started this one, and whoever kills that kills this too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        parent = multiprocessing.parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _client(address: str) -> Iterator[Any]:
-    """A client of a scheduler that runs already and has a worker."""
-    client = connect(dask(), address)
-    try:
-        client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
-        yield client
-    except TimeoutError:
-        raise ValueError(
-            f"The Dask scheduler at {address!r} has had no worker for {SECONDS_FOR_A_WORKER} "
-            f"seconds; start some with dask worker {address}."
-        ) from None
-    finally:
-        client.close()

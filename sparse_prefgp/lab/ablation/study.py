@@ -187,7 +187,9 @@ class Study(_Strict):
             "engines": engines,
             "split.max_train": self.split.max_train,
         }.items():
-            names = [file_name(str(value)) for value in values] if _is_list(values) else []
+            names = (
+                [file_name(str(one)) for one in values] if isinstance(values, list | tuple) else []
+            )
             for twice in (one for one in names if names.count(one) > 1):
                 yield f"has {twice!r} twice in {name}; once is enough"
         by, kind = self.split.by, self.split.by.partition(":")[0]
@@ -245,10 +247,6 @@ class Study(_Strict):
                 if not least < one < float("inf"):
                     yield f"has {one:g} for 'at.{term}.{name}'; give a number above {least:g}"
 
-    def resolved(self) -> dict[str, Any]:
-        """All settings, defaults too, in plain values."""
-        return self.model_dump(mode="json")
-
 
 def file_name(text: str) -> str:
     """A part of a file's name: a colon is left out, and whatever is not plain becomes _."""
@@ -297,10 +295,6 @@ def study_from(values: Any, where: str = "The study", folder: str | Path = ".") 
             raise ValueError(f"{where} names {path!r}, which does not exist; correct the path.")
     data = study.data.model_copy(update={"files": files.model_copy(update=at)})
     return study.model_copy(update={"data": data})
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
 
 
 _PARTS: dict[int | str, type[_Strict]] = {

@@ -1,4 +1,4 @@
-"""Figures of a report: measures against m, quality against time, reliability."""
+"""Figures of a report: measures against m, and quality against time."""
 
 from __future__ import annotations
 
@@ -9,41 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.lab.measures import COST, HIGHER, LOWER, MEASURES, Measure
-from sparse_prefgp.lab.report.results import (
-    NO_M,
-    SETTINGS,
-    Frame,
-    Method,
-    Results,
-    setting_label,
-)
-from sparse_prefgp.lab.report.statistics import (
-    largest_common_m,
-    notes_of,
-    points_of,
-    reliability,
-)
-from sparse_prefgp.plotting.canvas import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    SMALL,
-    SMALLEST,
-    VERMILION,
-    axes_or_new,
-    drawable,
-    font_names,
-    name_style,
-    new_figure,
-)
+from sparse_prefgp.lab.report.results import NO_M, SETTINGS, Frame, Method, Results, setting_label
+from sparse_prefgp.lab.report.statistics import notes_of, points_of
+from sparse_prefgp.plotting import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # With those of the canvas, what is left of Okabe & Ito's palette but for its yellow.
-COLOURS = (BLUE, VERMILION, "#009E73", ORANGE, "#CC79A7", "#56B4E9")
+COLOURS = (canvas.BLUE, canvas.VERMILION, "#009E73", canvas.ORANGE, "#CC79A7", "#56B4E9")
 MARKERS, DASHES = "osD^vP", ("-", "--", ":")
 MOST_LINES = 8  # in one axis; with more methods, settings go into axes of their own
 MOST_AXES, COLUMNS = 9, 3
@@ -83,15 +58,13 @@ def draw_all(results: Results, measures: Sequence[Measure]) -> Iterator[tuple[Ab
     """All figures of a report, one after the other."""
     for measure in measures:
         yield from draw_against_m(results, measure)
-        if measure.name == "calibration_error":
-            yield from draw_reliability(results, measure)
     for measure in measures:
         if measure.name in AGAINST_TIME and MEASURES["fit_seconds"] in results.measures:
             yield from draw_against_time(results, measure)
 
 
 def draw_against_m(results: Results, measure: Measure) -> Iterator[tuple[About, Figure]]:
-    """Curves with bands of one standard error; of costs with fitted exponents in the legend."""
+    """Curves with bands of one standard error, and lines of methods without m."""
     points = points_of(results, measure)
     if measure.group == COST:  # of a baseline next to none, which would only stretch the axis
         points = _without(points, results, "is_baseline")
@@ -121,7 +94,7 @@ def draw_against_m(results: Results, measure: Measure) -> Iterator[tuple[About, 
     if cut:
         words.append(f"{cut:,} values that are 0 or nearly so stand at the lower edge.")
     caption = " ".join([*words, *notes_of(points)])
-    about = About(measure.name, measure.group, f"{_title(measure)} against m", caption)
+    about = About(measure.name, measure.group, f"{measure.title} against m", caption)
     yield from _figures(about, facets_of(results, points), draw, (AGAINST_M, measure.axis))
 
 
@@ -149,47 +122,12 @@ def draw_against_time(results: Results, measure: Measure) -> Iterator[tuple[Abou
     about = About(
         f"{measure.name}_against_time",
         COST,
-        f"{_title(measure)} against time",
+        f"{measure.title} against time",
         "One path for each method, from its smallest m (small) to its largest (large); methods "
         "without inducing inputs are single points.",
     )
     facets = facets_of(results, points) if set(points.index.get_level_values("m")) - {NO_M} else []
     yield from _figures(about, facets, draw, ("time to fit (s)", measure.axis))
-
-
-def draw_reliability(results: Results, measure: Measure) -> Iterator[tuple[About, Figure]]:
-    """Share won against predicted confidence, at the largest m that all methods share.
-
-    :param measure: the calibration error, whose points say which seeds are paired.
-    """
-    points = _without(points_of(results, measure), results, "is_coin")  # never sure: a single point
-    bins = reliability(results, points["seeds"].to_dict())
-    looks = looks_of(results)
-    chosen = {data: largest_common_m(results.by_seed(measure, data)) for data in results.data}
-
-    def draw(ax: Axes, facet: Facet) -> None:
-        ax.plot([0.5, 1.0], [0.5, 1.0], "--", color=GREY, linewidth=1.0)
-        for method, name in facet.methods.items():
-            where = (bins["data"] == facet.data) & (bins["method"] == method)
-            own = bins[where & (bins["m"] == chosen[facet.data].get(method))]
-            look, x = looks[method], own["confidence"]
-            ends = own["share"] - own["error"], own["share"] + own["error"]
-            ax.fill_between(x, *ends, color=look.color, alpha=0.12, linewidth=0)
-            ax.plot(x, own["share"], **look._asdict(), markersize=4, label=name)
-        ax.set_xlim(0.49, 1.01)
-        ax.set_ylim(min(0.45, ax.get_ylim()[0]), 1.02)
-
-    about = About(
-        "reliability",
-        measure.group,
-        "Reliability of predictions",
-        "Share of held-out duels that the predicted winner won, against the probability that it "
-        "was given, in ten equal bins pooled over paired seeds, at the largest m that all have; on "
-        "the dashed line predictions are calibrated, below it too sure. Bands: standard error over "
-        "seeds.",
-    )
-    facets = facets_of(results, points) if len(bins) else []
-    yield from _figures(about, facets, draw, ("confidence of the prediction", "share won"))
 
 
 def facets_of(results: Results, points: Frame) -> list[Facet]:
@@ -206,7 +144,7 @@ def facets_of(results: Results, points: Frame) -> list[Facet]:
         for rest in rests or ([()] if own else []):
             wanted = dict(zip(varied, rest, strict=True))
             inside = {
-                one.label: drawable([_colour_label(one, colour)], 60)[0]
+                one.label: canvas.drawable([_colour_label(one, colour)], 60)[0]
                 for one in own
                 if _agrees(one, wanted)
             }
@@ -223,11 +161,11 @@ def looks_of(results: Results) -> Mapping[str, Look]:
     # Curves take the first colours.
     for method in sorted(results.methods.values(), key=lambda method: not method.has_m):
         if method.is_baseline:
-            looks[method.label] = Look(GREY, "x", ":" if method.is_coin else "-.")
+            looks[method.label] = Look(canvas.GREY, "x", ":" if method.is_coin else "-.")
         elif method.settings["approximation"] == "exact":
-            number = sum(look.color == BLACK for look in looks.values())
+            number = sum(look.color == canvas.BLACK for look in looks.values())
             dashes = "--" if colour else ("--", "-.", ":")[number % 3]
-            looks[method.label] = Look(BLACK, "*", dashes)
+            looks[method.label] = Look(canvas.BLACK, "*", dashes)
         else:
             i = numbers.setdefault(_colour_label(method, colour), len(numbers))
             dashes = DASHES[i // len(COLOURS) % len(DASHES)]
@@ -279,12 +217,13 @@ def _figures(
         columns = min(len(part), COLUMNS)
         rows = -(-len(part) // columns)
         wide = (3.6 * columns + 0.4, 2.9 * rows + 0.8)
-        figure = new_figure((7.0, 4.8) if len(part) == 1 else wide)
-        axes = [axes_or_new(figure.add_subplot(rows, columns, i + 1)) for i in range(len(part))]
+        figure = canvas.new_figure((7.0, 4.8) if len(part) == 1 else wide)
+        places = [figure.add_subplot(rows, columns, i + 1) for i in range(len(part))]
+        axes = [canvas.axes_or_new(ax) for ax in places]
         for ax, facet in zip(axes, part, strict=True):
             draw(ax, facet)
-            title, pad = drawable([facet.label], 60)[0], 18.0 if ax.texts else 6.0
-            ax.set_title(title, fontsize=SMALL, loc="left", pad=pad, **name_style())
+            title, pad = canvas.drawable([facet.label], 60)[0], 18.0 if ax.texts else 6.0
+            ax.set_title(title, fontsize=canvas.SMALL, loc="left", pad=pad, **canvas.name_style())
         for data in dict.fromkeys(facet.data for facet in part):
             own = [ax for ax, facet in zip(axes, part, strict=True) if facet.data == data]
             limits = np.array([ax.get_ylim() for ax in own])
@@ -293,8 +232,8 @@ def _figures(
                 _plain_ticks(ax.yaxis)
                 if labels[0] != AGAINST_M:
                     _plain_ticks(ax.xaxis)
-        figure.supxlabel(labels[0], fontsize=SMALL + 1)
-        figure.supylabel(labels[1], fontsize=SMALL + 1)
+        figure.supxlabel(labels[0], fontsize=canvas.SMALL + 1)
+        figure.supylabel(labels[1], fontsize=canvas.SMALL + 1)
         _add_legend(figure, axes)
         number = "" if start == 0 else f"_{start // MOST_AXES + 1}"
         yield about._replace(name=about.name + number), figure
@@ -312,17 +251,11 @@ def _set_scale(ax: Axes, points: Frame, measure: Measure) -> None:
         ax.set_yscale("log")
     elif (means < 0.0).any() and measure.name.endswith("gap") and means.abs().max() > WIDE:
         ax.set_yscale("symlog", linthresh=1.0)
-        ax.axhline(0.0, color=GREY, linewidth=0.8)
+        ax.axhline(0.0, color=canvas.GREY, linewidth=0.8)
 
 
 def _draw_band(
-    ax: Axes,
-    x: Any,
-    curve: Frame,
-    points: Frame,
-    measure: Measure,
-    look: Look,
-    label: str,
+    ax: Axes, x: Any, curve: Frame, points: Frame, measure: Measure, look: Look, label: str
 ) -> None:
     """A curve, its band of one standard error, and hollow markers where seeds are not paired."""
     known = curve["mean"].notna().to_numpy()
@@ -362,9 +295,9 @@ def _draw_levels(
             if error > 0.0 and (is_linear or error < mean):
                 ax.axhspan(mean - error, mean + error, color=look.color, alpha=0.1, linewidth=0)
     if far:
-        place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        style: dict[str, Any] = {"fontsize": canvas.SMALLEST, "color": canvas.GREY}
         text = f"beyond the axis: {', '.join(far)}"
-        ax.annotate(text, (0.0, 1.0), (0.0, 4.0), fontsize=SMALLEST, color=GREY, **place)
+        ax.text(0.0, 1.01, text, transform=ax.transAxes, **style)
 
 
 def _plain_ticks(axis: Any) -> None:
@@ -388,11 +321,6 @@ def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
         known = {**dict(zip(names, handles, strict=True)), **known}
     longest = max(map(len, known), default=1)
     columns = max(1, int(figure.get_size_inches()[0] * 12 / (longest + 5)))
-    font = {"size": SMALLEST, "family": list(font_names())}
+    font = {"size": canvas.SMALLEST, "family": list(canvas.font_names())}
     style: dict[str, Any] = {"ncols": min(columns, len(known) or 1), "frameon": False, "prop": font}
     figure.legend(known.values(), known, loc="outside upper left", **style)
-
-
-def _title(measure: Measure) -> str:
-    text = measure.label if measure.name != "nlp_bits" else f"{measure.label} in bits"
-    return text[:1].upper() + text[1:]

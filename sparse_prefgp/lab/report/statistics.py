@@ -1,9 +1,9 @@
-"""Means over paired seeds, paired differences, and reliability."""
+"""Means over paired seeds, and paired differences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -216,39 +216,3 @@ def power_law(x: Any, y: Any) -> tuple[float, float, float, int] | None:
     # SciPy has no number for the error of a flat line that all points lie on.
     error = 0.0 if np.ptp(y[kept]) == 0.0 else float(line.stderr)
     return float(line.slope), error, math.exp(line.intercept), int(kept.sum())
-
-
-def reliability(results: Results, seeds: Mapping[tuple[str, str, int], Sequence[int]]) -> Any:
-    """Bins of confidence pooled over seeds, by data, method and m: their mean `confidence`, the
-    `share` that the predicted winner won, its standard `error` and the number of `duels`.
-
-    Seeds are drawn, not duels: with w duels of a seed in a bin and a share a of them won, the
-    share R = sum(w a) / sum(w) of S seeds has the variance S / (S - 1) sum((w (a - R))²) / sum(w)²
-    of a ratio of two means (Cochran 1977, Sampling Techniques).
-
-    :param seeds: to pool over, of each point.
-    """
-    import pandas as pd
-
-    settings = results.runs[[*POINT, "seed"]].to_dict("records")
-    rows = zip(settings, results.records, strict=True)
-    bins = pd.DataFrame(
-        [
-            {**row, **one, "won": one["duels"] * one["accuracy"]}
-            for row, record in rows
-            for one in record.get("calibration_bins", ())
-            if row["seed"] in seeds.get((row["data"], row["method"], row["m"]), ())
-        ]
-    )
-    if not len(bins):
-        return bins
-    bins["confidence"] *= bins["duels"]
-    by = [*POINT, "lower", "upper"]
-    pooled = bins.groupby(by, sort=False)[["duels", "won", "confidence"]].sum()
-    share = pooled["won"] / pooled["duels"]
-    each = bins.set_index(by)
-    squares = ((each["won"] - share.reindex(each.index) * each["duels"]) ** 2).groupby(by).sum()
-    number = each.groupby(by).size().astype(float)
-    pooled["error"] = np.sqrt(squares * number / (number - 1)) / pooled["duels"]
-    pooled["confidence"] /= pooled["duels"]
-    return pooled.assign(share=share).drop(columns="won").reset_index()

@@ -88,7 +88,7 @@ def metric_table(results: Results, measure: Measure) -> Table:
     bold = "" if measure.better == NEITHER else f"; {BOLD} at that m"
     return Table(
         measure.name,
-        measure.axis[:1].upper() + measure.axis[1:],
+        measure.title,
         columns,
         caption=f"{MEANING}{measure.direction}{bold}{_star(not points['paired'].all())}.",
         parts=parts,

@@ -13,25 +13,11 @@ from typing import Any
 
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.lab.ablation.runner import RUNS, STUDY
-from sparse_prefgp.lab.measures import MEASURES, Measure
+from sparse_prefgp.lab.measures import Measure
+from sparse_prefgp.lab.report import tables
 from sparse_prefgp.lab.report.figures import draw_all
 from sparse_prefgp.lab.report.results import Results, read_results
-from sparse_prefgp.lab.report.statistics import (
-    Difference,
-    differences,
-    notes_of,
-    points_of,
-    reliability,
-)
-from sparse_prefgp.lab.report.tables import (
-    SECOND,
-    at_largest_m,
-    difference_table,
-    first_measures,
-    metric_table,
-    pairs_table,
-    summary_table,
-)
+from sparse_prefgp.lab.report.statistics import Difference, differences, notes_of, points_of
 from sparse_prefgp.plotting.canvas import save
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.support.words import counted
@@ -66,8 +52,6 @@ class StudyReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values: what `report.json` holds."""
         points = {measure: points_of(self.results, measure) for measure in self.results.measures}
-        calibration = points.get(MEASURES["calibration_error"])
-        seeds = {} if calibration is None else calibration["seeds"].to_dict()
         return {
             "program": PROGRAM,
             "studies": self.results.studies,
@@ -78,7 +62,6 @@ class StudyReport:
                 for measure, frame in points.items()
                 for row in frame.reset_index().to_dict("records")
             ],
-            "reliability": reliability(self.results, seeds).to_dict("records"),
             "differences": [
                 {**row._asdict(), "measure": row.measure.name} for row in self.differences
             ],
@@ -139,18 +122,20 @@ def study_report(
             f"{pair[0]} and {pair[1]} have no metric at the same m of the same data, so that "
             "nothing compares them."
         )
-    summary = summary_table(results, first_measures(measures))
+    summary = tables.summary_table(results, tables.first_measures(measures))
     report = StudyReport(target, results, summary, notes, compared)
-    second = summary_table(results, [one for one in measures if one.name in SECOND], "summary_more")
+    second = tables.summary_table(
+        results, [one for one in measures if one.name in tables.SECOND], "summary_more"
+    )
     more, last = [second], []
     if pair is not None:
-        more.append(difference_table(at_largest_m(compared), *pair))
-        last.append(difference_table(compared, *pair, name="comparison_every_m"))
+        more.append(tables.difference_table(tables.at_largest_m(compared), *pair))
+        last.append(tables.difference_table(compared, *pair, name="comparison_every_m"))
     if headline is not None and len(results.methods) <= MOST_PAIRED:
-        last.append(pairs_table(results, headline))
+        last.append(tables.pairs_table(results, headline))
     groups: dict[str, list[Table]] = {}
     for measure in measures:
-        groups.setdefault(measure.group, []).append(metric_table(results, measure))
+        groups.setdefault(measure.group, []).append(tables.metric_table(results, measure))
     others = contents(target) - {PAGE, FIGURES, TABLES, FIGURES_JSON}
     with replaced_folder(target, _check_folder, keep=others) as new:
         (new / TABLES).mkdir()
@@ -172,7 +157,7 @@ def study_report(
             Section("Comparisons", tables=[table for table in last if not table.is_empty]),
             *_what_was_run(results),
         ]
-        page = Report(_title(results), _subtitle(results), sections_of(sections))
+        page = Report(*_headings(results), sections_of(sections))
         (new / PAGE).write_text(as_html(page), encoding="utf-8")
         (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), encoding="utf-8")
     return report
@@ -268,14 +253,12 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _title(results: Results) -> str:
-    return " · ".join(dict.fromkeys(study["title"] for study in results.studies))
-
-
-def _subtitle(results: Results) -> str:
+def _headings(results: Results) -> tuple[str, str]:
+    """Title and subtitle."""
     runs = results.runs
     parts = [counted(len(runs), "run"), counted(runs["seed"].nunique(), "seed")]
-    return " · ".join([*parts, ", ".join(dict.fromkeys(runs["name"])), "sparse-prefgp"])
+    parts += [", ".join(dict.fromkeys(runs["name"])), "sparse-prefgp"]
+    return " · ".join(dict.fromkeys(study["title"] for study in results.studies)), " · ".join(parts)
 
 
 def _what_was_run(results: Results) -> Iterator[Section]:

@@ -18,7 +18,6 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.metrics import calibration_bins
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.lab.report import Results, read_results
@@ -30,11 +29,10 @@ from sparse_prefgp.lab.report.statistics import (
     paired_seeds,
     points_of,
     power_law,
-    reliability,
 )
 from sparse_prefgp.lab.report.tables import metric_table, pairs_table, summary_table
 from sparse_prefgp.tell import Table
-from tests.reference.made_studies import made_frame, made_predictions, write_study
+from tests.reference.made_studies import made_frame, write_study
 from tests.tolerances import IDENTITY
 
 HOLES = [("fitc", 64, 3), ("dtc", 128, 0), ("dtc", 128, 1), ("dtc", 128, 2)]
@@ -148,19 +146,6 @@ def test_power_law() -> None:
     error = math.sqrt(residual / 2 * np.linalg.inv(design.T @ design)[0, 0])
     assert power_law(x, y) == pytest.approx((slope, error, math.exp(constant), 4), rel=IDENTITY)
     assert power_law([1.0, 2.0], [1.0, 2.0]) is None
-
-
-def test_reliability_is_that_of_all_duels_together(results) -> None:
-    seeds = points_of(results, MEASURES["calibration_error"])["seeds"]
-    bins = reliability(results, seeds.to_dict())
-    own = bins[(bins["data"] == "boston") & (bins["method"] == "VFE") & (bins["m"] == 8)]
-    assert seeds["boston", "VFE", 8] == (0, 1, 2, 4)
-    names = [f"boston-vfe-ep-m8-kmeans-joint-t1000-s{seed}" for seed in (0, 1, 2, 4)]
-    each = [made_predictions(name) for name in names]
-    expected = calibration_bins(np.log(np.concatenate(each)))
-    assert list(own["share"]) == pytest.approx([one.accuracy for one in expected])
-    assert list(own["confidence"]) == pytest.approx([one.confidence for one in expected])
-    assert list(own["duels"]) == [one.duels for one in expected]
 
 
 def test_tables(results) -> None:

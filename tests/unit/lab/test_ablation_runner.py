@@ -22,17 +22,10 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.lab.ablation import (
-    RunSettings,
-    Study,
-    expand,
-    read_study,
-    run_study,
-    runner,
-    study_from,
-)
+from sparse_prefgp.lab.ablation import Study, expand, read_study, run_study, runner, study_from
 from sparse_prefgp.lab.ablation.execution import new_record
 from sparse_prefgp.lab.ablation.fitting import Reference
+from sparse_prefgp.lab.ablation.runs import RunSettings
 from sparse_prefgp.support import workers
 from tests.conftest import ROOT
 from tests.tolerances import ROUNDING
