@@ -76,15 +76,8 @@ def ablate(console: Output, options: AblateOptions) -> None:
     console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))
     import_tensorflow(console)
     with _progress(console) as progress:
-        result = run_study(
-            study,
-            options.out,
-            workers=options.workers,
-            dask=options.dask,
-            own=own,
-            retry_failed=options.retry_failed,
-            callback=progress,
-        )
+        given = {name: getattr(options, name) for name in ("workers", "dask", "retry_failed")}
+        result = run_study(study, options.out, own=own, callback=progress, **given)
     _tell(console, study.title, result)
 
 

@@ -84,21 +84,21 @@ def _set(data: Data) -> datasets.DuelSet | datasets.RegressionSet:
     """The set of that name, if it is of the kind that the settings are for."""
     assert data.set is not None
     known = datasets.load(data.set)
-    if isinstance(known, datasets.ChoiceSet | datasets.RankingSet):
-        what = "choices from sets" if isinstance(known, datasets.ChoiceSet) else "rankings"
-        raise ValueError(
-            f"The data set {data.set!r} has {what}, and studies take duels; choose another, or "
-            "give a table of duels under files."
-        )
-    if isinstance(known, datasets.RegressionSet) and data.regression is None:
-        raise ValueError(
-            f"The data set {data.set!r} has targets and no duels; say under regression how to make "
-            "them: {duels: 2000, test_duels: 1000, noise: 0.25}."
-        )
-    if isinstance(known, datasets.DuelSet) and data.regression is not None:
-        raise ValueError(f"The data set {data.set!r} has duels of its own; leave out regression.")
-    if data.test == "gold" and not (isinstance(known, datasets.DuelSet) and known.gold is not None):
-        raise ValueError(f"The data set {data.set!r} has no gold duels; leave out test.")
+    has_duels = isinstance(known, datasets.DuelSet)
+    has_targets = isinstance(known, datasets.RegressionSet)
+    what = "choices from sets" if isinstance(known, datasets.ChoiceSet) else "rankings"
+    for wrong, words in (
+        (not has_duels and not has_targets, f"{what}, and studies take duels; choose another"),
+        (
+            has_targets and data.regression is None,
+            "targets and no duels; say under regression how to make them: {duels: 2000, "
+            "test_duels: 1000, noise: 0.25}",
+        ),
+        (has_duels and data.regression is not None, "duels of its own; leave out regression"),
+        (data.test and getattr(known, "gold", None) is None, "no gold duels; leave out test"),
+    ):
+        if wrong:
+            raise ValueError(f"The data set {data.set!r} has {words}.")
     assert isinstance(known, datasets.DuelSet | datasets.RegressionSet)
     return known
 

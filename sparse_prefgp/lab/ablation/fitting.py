@@ -41,9 +41,8 @@ class Predictions(NamedTuple):
     log_probabilities: FloatArray
     """(k,) that the observed winner wins, in nats."""
     mean: FloatArray
-    """(N,) of the utilities of the compared items."""
     covariance: FloatArray
-    """(N, N)"""
+    """(N,) and (N, N) of the utilities of the compared items."""
 
 
 class Learned(NamedTuple):
@@ -252,16 +251,9 @@ def make_reference(study: Study, key: ReferenceKey) -> Reference:
 
     Nothing is learned where the key asks for the values under `at`.
     """
-    run = RunSettings(
-        study.data.label,
-        study.split.by,
-        key.max_train,
-        key.seed,
-        "exact",
-        key.kernel,
-        "ep",
-        hyperparameters=FIXED if key.at else JOINT,
-    )
+    duels = (study.data.label, study.split.by, key.max_train, key.seed)
+    how = FIXED if key.at else JOINT
+    run = RunSettings(*duels, "exact", key.kernel, "ep", hyperparameters=how)
     try:
         holdout, _ = held_out(study, run)
         items, pairs = len(holdout.train.distinct_rows()[0]), holdout.train.num_pairs

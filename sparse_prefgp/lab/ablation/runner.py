@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
@@ -39,32 +38,26 @@ STUDY, RUNS, REFERENCES, TABLE = "study.json", "runs", "references", "runs.parqu
 RETRIES = 2
 
 
-@dataclass(frozen=True)
-class StudyProgress:
+class StudyProgress(NamedTuple):
     """Before the first run, and after each."""
 
     done: int
     """Of `total`, those of earlier calls and those that failed included."""
     total: int
     failed: int
-    """How many of those done."""
     seconds: float
     """Since the start."""
     left: float | None
     """A guess from the runs of this call, None before one is done."""
 
 
-@dataclass(frozen=True)
-class StudyResult:
-    """What became of a study."""
+class StudyResult(NamedTuple):
+    """What became of a study: all runs, how many were done now, and the records of failed ones."""
 
     folder: Path
     runs: int
-    """All of them."""
     new: int
-    """How many were done now, the others earlier."""
     failed: tuple[Record, ...]
-    """The records of those that failed."""
     seconds: float
     """Of this call."""
 

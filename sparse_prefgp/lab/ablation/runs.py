@@ -31,17 +31,14 @@ class RunSettings(NamedTuple):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether no Gaussian process is fitted."""
         return self.approximation in BASELINES
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the hyperparameters are given."""
         return self.hyperparameters == FIXED
 
     @property
     def is_exact_ep(self) -> bool:
-        """Whether it is what others are compared with."""
         return self.approximation == "exact" and self.engine == "ep"
 
     @property

@@ -53,19 +53,18 @@ class _Strict(BaseModel):
 
 
 class Files(_Strict):
-    """Tables of items and duels; relative paths begin at the folder of the configuration."""
+    """Tables of items and duels, and columns that are not features; relative paths begin at the
+    folder of the configuration."""
 
     items: str
     duels: str
     ignore: tuple[str, ...] = ()
-    """Columns that are not features."""
 
 
 class SyntheticData(_Strict):
     """Items with normal features, a utility drawn from a Gaussian process, and random duels."""
 
-    items: Annotated[int, Field(ge=2, le=20_000)]
-    """All pairs of which have a covariance."""
+    items: Annotated[int, Field(ge=2, le=20_000)]  # all pairs of which have a covariance
     features: Whole
     duels: Whole
     kernel: Literal["se", "matern32", "matern52"]
@@ -143,17 +142,14 @@ class Study(_Strict):
     """Every combination that makes sense of what is listed, for every seed."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-    """For files: small letters, digits, - and _."""
     title: str
-    """For people."""
     data: Data
     split: SplitSettings
     kernels: Annotated[tuple[str, ...], Field(min_length=1)]
-    """By name, as for `fit`; so are approximations and engines."""
+    """By name, as for `fit`; so are the next two."""
     approximations: Annotated[tuple[str, ...], Field(min_length=1)]
     engines: Annotated[tuple[str, ...], Field(min_length=1)]
     inducing: tuple[Whole, ...] = ()
-    """Numbers of inducing inputs."""
     inducing_inputs: tuple[Literal["random", "kmeans", "greedy", "learned"], ...] = ()
     """`random` items, `kmeans` centres, `greedy` conditional variance, all of which stay where
     they are, or `learned` from k-means on.

@@ -143,11 +143,7 @@ def facets_of(results: Results, points: Frame) -> list[Facet]:
         rests = dict.fromkeys(tuple(one.settings[name] for name in varied) for one in curves)
         for rest in rests or ([()] if own else []):
             wanted = dict(zip(varied, rest, strict=True))
-            inside = {
-                one.label: canvas.drawable([_colour_label(one, colour)], 60)[0]
-                for one in own
-                if _agrees(one, wanted)
-            }
+            inside = {one.label: _colour_label(one, colour) for one in own if _agrees(one, wanted)}
             words = [setting_label(name, value) for name, value in wanted.items()]
             facets.append(Facet(", ".join([data, *words]), data, inside))
     return facets
@@ -185,11 +181,10 @@ def _coloured(results: Results) -> str | None:
 
 
 def _colour_label(method: Method, colour: str | None) -> str:
-    """The name where other settings stand above the axis."""
-    if colour is None:
-        return method.label
-    name = colour if method.has_m else "approximation"
-    return setting_label(name, method.settings[name])
+    """The name where other settings stand above the axis, as matplotlib draws it."""
+    name = (colour or "") if method.has_m else "approximation"
+    text = method.label if colour is None else setting_label(name, method.settings[name])
+    return canvas.drawable([text], 60)[0]
 
 
 def _agrees(method: Method, wanted: Mapping[str, str]) -> bool:

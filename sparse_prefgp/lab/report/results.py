@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -137,11 +136,8 @@ class Results:
     def failures(self) -> list[tuple[str, list[str]]]:
         """Reasons of failed runs, the most frequent first, each with the runs it ended."""
         failed = self.runs[self.runs["status"] == FAILED]
-        counts = Counter(failed["reason"])
-        return [
-            (reason, list(failed.loc[failed["reason"] == reason, "run"]))
-            for reason, _ in counts.most_common()
-        ]
+        runs = failed.groupby("reason")["run"].agg(list)
+        return sorted(runs.items(), key=lambda pair: -len(pair[1]))
 
 
 def read_results(folders: Iterable[str | Path]) -> Results:
@@ -165,14 +161,12 @@ def read_results(folders: Iterable[str | Path]) -> Results:
         studies.append(read_about(place)["study"])
         records += read_records(place).values()
     named = " and ".join(repr(str(place)) for place in places)
-    counts = Counter((record["study"], record["run"]) for record in records)
-    if counts and max(counts.values()) > 1:
-        study, run = max(counts, key=counts.__getitem__)
-        raise ValueError(f"The run {run!r} of the study {study!r} is there twice in {named}.")
     if not any(record["status"] == DONE for record in records):
         why = f", the first for this reason: {records[0]['reason']}" if records else "."
         raise ValueError(f"There is no run in {named} that has succeeded{why}")
     runs = pd.DataFrame(records)
+    for run in runs.loc[runs.duplicated(["study", "run"]), "run"]:
+        raise ValueError(f"The run {run!r} is there twice in {named}; give one of them.")
     runs["name"] = runs["data"]
     labels = _methods(runs)
     runs["method"] = pd.Categorical(

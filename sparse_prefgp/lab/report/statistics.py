@@ -18,10 +18,9 @@ POINTS_OF_A_SLOPE = 3
 
 
 class Difference(NamedTuple):
-    """A paired comparison: first less second."""
+    """A paired comparison: first less second, on a data set, or over several of them, each once."""
 
     data: str
-    """A data set, or several of them together, of which each then counts once."""
     first_m: int
     second_m: int
     measure: Measure

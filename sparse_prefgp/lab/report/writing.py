@@ -37,17 +37,14 @@ FAILURES_SHOWN, NOTES_SHOWN = 40, 5
 
 @dataclass(frozen=True, eq=False)
 class StudyReport:
-    """A report as it was written."""
+    """A report as it was written: its first table, what to know before relying on it, and the
+    differences of the comparison that was asked for."""
 
     folder: Path
     results: Results
-    """What it reports."""
     summary: Table
-    """The first table."""
     notes: Sequence[str]
-    """What to know before relying on it."""
     differences: Sequence[Difference]
-    """Of the comparison that was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: what `report.json` holds."""
@@ -240,17 +237,14 @@ def _run_notes(results: Results) -> Iterator[str]:
 
 
 def _warnings(results: Results, notes: Sequence[str]) -> Section:
-    total = sum(len(runs) for _, runs in results.failures)
-    failed = [
-        f"Failed: {reason} ({_listed(runs)})" for reason, runs in results.failures[:FAILURES_SHOWN]
-    ]
-    sentences = [f"{counted(total, 'run')} failed."] if total else []
+    failures = results.failures
+    failed = []
+    for reason, runs in failures[:FAILURES_SHOWN]:
+        more = f" and {len(runs) - 4:,} more" if len(runs) > 4 else ""
+        failed.append(f"Failed: {reason} ({', '.join(runs[:4])}{more})")
+    total = counted(sum(len(runs) for _, runs in failures), "run")
+    sentences = [f"{total} failed."] if failures else []
     return Section("Before you rely on this", sentences, [*failed, *notes])
-
-
-def _listed(names: Sequence[str], most: int = 4) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _headings(results: Results) -> tuple[str, str]:
