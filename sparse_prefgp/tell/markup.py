@@ -75,10 +75,15 @@ def _markdown_number(cell: Cell) -> str:
     return f"**{text}**" if cell.best else text
 
 
-def as_latex(table: Table, comment: str = "") -> str:
+# Around a table: as small as the line is wide, if it is wider.
+_FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+
+
+def as_latex(table: Table, comment: str = "", *, fitted: bool = False) -> str:
     """A `table` environment to \\input; it needs the package booktabs.
 
     :param comment: lines for its head.
+    :param fitted: whether one that is wider than a line becomes smaller; it needs graphicx too.
     """
     width = len(table.shown)
     caption = ". ".join(latex_text(text) for text in (table.title, table.caption) if text)
@@ -88,6 +93,7 @@ def as_latex(table: Table, comment: str = "") -> str:
         r"\centering",
         f"\\caption{{{caption}}}",
         f"\\label{{tab:{table.name.replace('_', '-')}}}",
+        *([_FITTED] if fitted else []),
         f"\\begin{{tabular}}{{{''.join('l' if c.left else 'r' for c in table.shown)}}}",
         r"\toprule",
     ]
@@ -100,7 +106,7 @@ def as_latex(table: Table, comment: str = "") -> str:
         for cells in table.cells(rows):
             texts = _texts(table, cells, latex_text, _latex_number)
             lines.append(" & ".join(texts) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    lines += [r"\bottomrule", r"\end{tabular}" + ("}" if fitted else ""), r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 

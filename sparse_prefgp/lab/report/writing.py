@@ -139,7 +139,8 @@ def study_report(
         for table in [summary, *more, *chain(*groups.values()), *last]:
             if not table.is_empty:
                 path = new / TABLES / table.name
-                path.with_suffix(".tex").write_text(as_latex(table, _comment(results)), "utf-8")
+                latex = as_latex(table, _comment(results), fitted=True)
+                path.with_suffix(".tex").write_text(latex, "utf-8")
                 path.with_suffix(".md").write_text(as_markdown(table), "utf-8")
         pictures = _draw(new / FIGURES, results, measures, progress or (lambda name: None))
         sections = [

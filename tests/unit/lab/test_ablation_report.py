@@ -244,6 +244,7 @@ def test_the_files_of_a_report(small, tmp_path) -> None:
     first = summary.partition("\\toprule\n")[2].partition("\n")[0]
     assert first.count("&") == 5 and "\\begin{tabular}{lrrrrr}" in summary
     assert first.startswith("method & m & nlp, nats") and "$0." in summary
+    assert "\\resizebox" in summary and "\\end{tabular}}" in summary
     assert isinstance(report.summary, Table) and len(report.summary.shown) == 6
     told = json.loads((folder / "report.json").read_text())
     assert {row["measure"] for row in told["differences"]} == set(metrics)
