@@ -69,13 +69,13 @@ def connect(distributed: Any, address: str, **options: Any) -> Any:
     except OSError as error:
         raise ConnectionError(
             f"There is no Dask scheduler at {address!r}; start one (dask scheduler) and its "
-            f"workers (dask worker), or give the address it prints, or {LOCAL!r}."
+            "workers (dask worker), or give the address it prints."
         ) from error
     except ValueError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
             f"{address!r} is not an address of a Dask scheduler ({reason}); give one such as "
-            f"tcp://10.0.0.1:8786, or {LOCAL!r}."
+            "tcp://10.0.0.1:8786."
         ) from None
 
 
