@@ -27,6 +27,7 @@ from sparse_prefgp.factors.truncated_normal import log_cdf
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import as_numbers, check_choice
 
 # From mean and variance of f given v, (N,) each, and the mean of the incumbent, to what is
 # maximised, (N,).
@@ -161,7 +162,8 @@ def hallucination_believer(
             both = in_chunks(posterior.marginal, inputs)
             return function(both[:, 0], both[:, 1], best)
 
-        found = maximised(acquired, box, rng, _extra_column(model))
+        unknown = -1.0 if model.has_item_effect else None  # its number
+        found = maximised(acquired, box, rng, unknown)
         challenger, value = resolve_items(model, found.point[None]), found.value
         looked_at, improved = _SCANNED, found.improved
     mean, variance = model.predict_difference(defender.inputs, challenger.inputs)
@@ -192,8 +194,7 @@ def acquisition_named(name: str) -> Acquisition:
 
     :raises ValueError: there is none.
     """
-    if name not in ACQUISITIONS:
-        raise ValueError(f"acquisition is {name!r}; give one of {', '.join(ACQUISITIONS)}.")
+    check_choice("acquisition", name, ACQUISITIONS)
     return ACQUISITIONS[name]
 
 
@@ -273,11 +274,6 @@ def maximised(
     return Maximum(point, value, value - float(scanned[order[0]]))
 
 
-def _extra_column(model: PreferenceGP) -> float | None:
-    """The number of an item that the model does not know, if items have effects."""
-    return -1.0 if model.has_item_effect else None
-
-
 def _found(model: PreferenceGP, pool: Any, incumbent: Hashable) -> ItemSet:
     items = known_items(model, pool)
     row = items.find(incumbent)
@@ -298,15 +294,7 @@ def _checked_box(model: PreferenceGP, bounds: Any) -> FloatArray:
             f"Some features are made of {transform.beyond_numbers}, which has no range; give a "
             "pool of items in place of bounds."
         )
-    try:
-        box = np.asarray(bounds, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"bounds must be a ({d}, 2) array of numbers, not {bounds!r}.") from None
-    if box.shape != (d, 2) or not np.all(np.isfinite(box)):
-        raise ValueError(
-            f"bounds must be ({d}, 2) finite numbers, the lowest and highest value of each "
-            f"feature, not an array of shape {box.shape}."
-        )
+    box = as_numbers("bounds", bounds, d, 2, hint=", the lowest and highest of each feature")
     wrong = np.flatnonzero(box[:, 0] > box[:, 1])
     if wrong.size:
         low, high = box[wrong[0]]

@@ -31,32 +31,20 @@ FAULT = 1
 class AblateOptions:
     """Which study, where to, and who does the runs."""
 
-    config: Path = option(
-        "The study, a YAML file such as those in configs/.", metavar="CONFIG", argument=True
-    )
-    out: Path = option(
-        "Folder for records and tables; that of the same study is continued.", metavar="DIR"
-    )
-    workers: int | None = option(
-        "Processes to spread the runs over, one thread each; this one alone by default.",
-        default=None,
-        least=1,
-        most=1024,
-    )
-    dask: str | None = option(
-        "Run on the workers of the Dask scheduler at this address, such as tcp://10.0.0.1:8786.",
-        default=None,
-        metavar="ADDRESS",
-        excludes="workers",
-    )
-    modules: list[str] | None = option(
-        "Import this Python module first, which registers kernels or approximations that the study "
-        "names; from the folder of the study or from this one. May be given again.",
-        default=None,
-        flag="--import",
-        metavar="MODULE",
-    )
-    retry_failed: bool = option("Run again what failed before.", default=False)
+    config: Path = option(metavar="CONFIG", argument=True)
+    """The study, a YAML file such as those in configs/."""
+    out: Path = option(metavar="DIR")
+    """Folder for records and tables; that of the same study is continued."""
+    workers: int | None = option(default=None, least=1, most=1_024)
+    """Processes to spread the runs over, one thread each; this one alone by default."""
+    dask: str | None = option(default=None, metavar="ADDRESS", excludes="workers")
+    """Run on the workers of the Dask scheduler at this address, such as tcp://10.0.0.1:8786."""
+    modules: list[str] | None = option(default=None, flag="--import", metavar="MODULE")
+    """Import this Python module first, which registers kernels or approximations that the study
+    names; from the folder of the study or from this one. May be given again.
+    """
+    retry_failed: bool = option(default=False)
+    """Run again what failed before."""
 
 
 @command()
@@ -83,9 +71,9 @@ def ablate(console: Output, options: AblateOptions) -> None:
 
 def _tell(console: Output, title: str, result: StudyResult) -> None:
     rows = [
-        ("runs", f"{result.runs:,}"),
+        ("runs", result.runs),
         ("done now", f"{result.new:,} in {clock(result.seconds)}"),
-        ("failed", f"{len(result.failed):,}"),
+        ("failed", len(result.failed)),
         ("results", f"{result.folder}, of which sparse-prefgp report makes a page"),
     ]
     console.tell(facts_table(title, rows))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.disk.folders import check_place, replaced_folder
+from sparse_prefgp.disk.folders import check_place, check_replaceable, replaced_folder
 from sparse_prefgp.disk.model_folder import (
     CHECKPOINT,
     CHECKPOINT_FORMAT,
@@ -197,11 +197,5 @@ def _signature(description: dict[str, Any]) -> str:
 
 
 def _check_replaceable(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
     foreign = checkpoint_foreign_files(folder) if folder.exists() else []
-    if foreign:
-        raise ValueError(
-            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is not part of a checkpoint "
-            "and would be lost; give a new or empty folder."
-        )
+    check_replaceable(folder, foreign, "a checkpoint")

@@ -253,9 +253,9 @@ def test_raw_units_and_item_effects() -> None:
     [
         ({}, "neither was given"),
         ({"bounds": BOX, "pool": np.zeros((2, 2))}, "both were given"),
-        ({"bounds": BOX[:1]}, r"bounds must be \(2, 2\)"),
+        ({"bounds": BOX[:1]}, r"give \(2, 2\)"),
         ({"bounds": [[0, np.inf], [0, 1]]}, "finite"),
-        ({"bounds": "wide"}, "array of numbers"),
+        ({"bounds": "wide"}, "give numbers"),
         ({"bounds": BOX[:, ::-1]}, "give the lower one first"),
         ({"bounds": BOX, "acquisition": "pi"}, "acquisition is 'pi'"),
         ({"bounds": BOX, "incumbent": "me"}, "'me' is not among .*; give the id"),

@@ -345,7 +345,7 @@ def test_one_group_is_left_out(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="seed 3 is the number of no group: there are 3 values"):
         parted(study.data, study.split, None, 3)
     unknown = SplitSettings(by="group:colour", leave_one_out=True)
-    with pytest.raises(ValueError, match="'colour' is in neither table"):
+    with pytest.raises(ValueError, match="column is 'colour'"):
         parted(study.data, unknown, None, 0)
 
 

@@ -296,7 +296,7 @@ def test_other_formats_and_damage_are_refused(kept: Path, tmp_path: Path) -> Non
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("mine")
-    refused(foreign, "holds 'thesis.txt', which is not part of a checkpoint")
+    refused(foreign, "holds 'thesis.txt', which is no part of a checkpoint")
     with pytest.raises(ValueError, match="is a file; give a folder"):
         optimise(build(), 3, checkpoint=Checkpoint(foreign / "thesis.txt"))
     with pytest.raises(ValueError, match="every 0 iterations makes no sense"):
