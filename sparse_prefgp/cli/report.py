@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.text import Text
@@ -38,21 +38,14 @@ def report(console: Output, options: ReportOptions) -> None:
             options.folders,
             options.out,
             compare=options.compare,
-            metrics=options.metric or None,
+            metrics=options.metric,
             progress=lambda name: status.update(f"Drawing {name} …"),
         )
-    brief = written.brief
-    # One for each data set.
-    console.tell(
-        *(replace(brief, title=name, caption="", parts=[("", rows)]) for name, rows in brief.blocks)
-    )
-    failed = len(written.results.failures)
-    if failed:
-        total = len(written.results.runs)
-        console.tell(f"{failed:,} of {total:,} runs failed; the page says why.")
+    console.tell(written.summary)
     for note in written.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
+    page = written.folder / "report.html"
     console.print(
-        Text(f"Written to {written.folder}, {len(written.files):,} files."), soft_wrap=True
+        Text(f"Written to {page}, with tables and figures in the same folder."), soft_wrap=True
     )
     console.manners.emit(written.to_dict())

@@ -1,10 +1,14 @@
-"""Dask: workers on this machine, or those of a scheduler."""
+"""Who works for this process: others of this machine, or those of a Dask scheduler."""
 
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
@@ -15,6 +19,7 @@ from sparse_prefgp.support.extras import needed
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 LOCAL = "local"
 SECONDS_TO_ANSWER = 10
+SECONDS_FOR_A_WORKER = 60
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
@@ -59,14 +64,63 @@ def connect(distributed: Any, address: str, **options: Any) -> Any:
     except OSError as error:
         raise ConnectionError(
             f"There is no Dask scheduler at {address!r}; start one (dask scheduler) and its "
-            f"workers (dask worker), or give the address it prints, or {LOCAL!r}."
+            "workers (dask worker), or give the address it prints."
         ) from error
     except ValueError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
             f"{address!r} is not an address of a Dask scheduler ({reason}); give one such as "
-            f"tcp://10.0.0.1:8786, or {LOCAL!r}."
+            "tcp://10.0.0.1:8786."
         ) from None
+
+
+@contextmanager
+def processes(workers: int) -> Iterator[Executor]:
+    """A pool of so many, which end with this one, however that ends."""
+    before = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent)
+    try:
+        yield pool
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _follow_parent() -> None:
+    """Ctrl-C is for the process that started this one, and whoever kills that kills this too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def client_of(address: str) -> Iterator[Any]:
+    """A client of a scheduler that runs already and has a worker.
+
+    :raises ConnectionError: none answers there.
+    :raises ValueError: what is not an address, or a scheduler without workers.
+    """
+    client = connect(dask(), address)
+    try:
+        client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
+        yield client
+    except TimeoutError:
+        raise ValueError(
+            f"The Dask scheduler at {address!r} has had no worker for {SECONDS_FOR_A_WORKER} "
+            f"seconds; start some with dask worker {address}."
+        ) from None
+    finally:
+        client.close()
 
 
 @contextmanager

@@ -74,10 +74,15 @@ def _markdown_number(cell: Cell) -> str:
     return f"**{text}**" if cell.best else text
 
 
-def as_latex(table: Table, comment: str = "") -> str:
+# Around a table: as small as the line is wide, if it is wider.
+_FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+
+
+def as_latex(table: Table, comment: str = "", *, fitted: bool = False) -> str:
     """A `table` environment to \\input; it needs the package booktabs.
 
     :param comment: lines for its head.
+    :param fitted: whether one that is wider than a line becomes smaller; it needs graphicx too.
     """
     width = len(table.shown)
     caption = ". ".join(latex_text(text) for text in (table.title, table.caption) if text)
@@ -87,6 +92,7 @@ def as_latex(table: Table, comment: str = "") -> str:
         r"\centering",
         *([f"\\caption{{{caption}}}"] if caption else []),
         f"\\label{{tab:{table.name.replace('_', '-')}}}",
+        *([_FITTED] if fitted else []),
         f"\\begin{{tabular}}{{{''.join('l' if c.left else 'r' for c in table.shown)}}}",
         r"\toprule",
     ]
@@ -98,7 +104,7 @@ def as_latex(table: Table, comment: str = "") -> str:
             lines.append(f"\\multicolumn{{{width}}}{{l}}{{\\emph{{{latex_text(heading)}}}}} \\\\")
         for cells in table.cells(rows):
             lines.append(_latex_row(_texts(table, cells, latex_text, _latex_number)))
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    lines += [r"\bottomrule", r"\end{tabular}" + ("}" if fitted else ""), r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 

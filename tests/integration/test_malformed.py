@@ -1122,7 +1122,7 @@ CASES: dict[str, Case] = {
     "ablate a key twice": Case(ABLATE, ("'name'", "twice"), write("study.yaml", STUDY * 2)),
     "ablate at what cannot be learned": Case(
         ABLATE,
-        ("1e-07 for 'at.se.lengthscales'", "more than 0.0001"),
+        ("1e-07 for 'at.se.lengthscales'", "above 0.0001"),
         write("study.yaml", STUDY + "at: {se: {variance: 1, lengthscales: 1.0e-7}}\n"),
     ),
     "ablate no YAML": Case(ABLATE, ("not valid YAML",), write("study.yaml", "a: [1")),
@@ -1139,7 +1139,7 @@ CASES: dict[str, Case] = {
     ),
     "ablate a path for a set": Case(
         ABLATE,
-        ("'../own/toy'", "a path and not a name"),
+        ("'../own/toy'", "'data.set'"),
         write(
             "study.yaml",
             STUDY.replace("{files: {items: items.csv, duels: duels.csv}}", "{set: ../own/toy}"),

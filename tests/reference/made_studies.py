@@ -5,33 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sparse_prefgp.analysis.metrics import calibration_bins
+from sparse_prefgp.support.plain import plain
 
-COLUMNS = [
-    *("study", "run", "data", "split", "kernel", "approximation", "engine", "inducing"),
-    *("inducing_inputs", "hyperparameters", "seed", "duels", "items", "status", "reason"),
-    *("metric", "group", "value", "unit", "direction"),
+SETTINGS = [
+    *("study", "data", "split", "max_train", "seed", "kernel", "approximation", "engine"),
+    *("inducing", "inducing_inputs", "hyperparameters", "duels", "items", "status", "reason"),
 ]
-METRICS = {
-    "accuracy": ("held out", "share", "higher"),
-    "nlp_nats": ("held out", "nats", "lower"),
-    "brier": ("held out", "squared probability", "lower"),
-    "calibration_error": ("held out", "probability", "lower"),
-    "kl_from_exact": ("against exact", "nats", "lower"),
-    "evidence_gap": ("against exact", "nats", "none"),
-    "probability_rmse": ("against exact", "probability", "lower"),
-    "log_evidence_per_duel": ("evidence", "nats", "higher"),
-    "fit_seconds": ("cost", "s", "lower"),
-    "peak_memory_bytes": ("cost", "bytes", "lower"),
-    "sweeps": ("cost", "sweeps", "lower"),
-}
 MS = (8, 16, 32, 64, 128)
 OFFSET = {"vfe": 0.05, "fitc": 0.02, "dtc": 0.06, "tight-vfe": 0.04, "prior-power:0.5": 0.03}
 
@@ -63,6 +48,7 @@ def made_frame(
             "split": "duels",
             "seed": seed,
             "duels": t,
+            "max_train": t if len(sizes) > 1 else None,
             "items": min(t, 500),
         }
         for name in ("linear-probit", "coin") if baselines else ():
@@ -94,64 +80,37 @@ def made_frame(
                 run = f"{data}-{approximation}-{engine}-m{m}-{way}-{learning}-t{t}-s{seed}"
                 if (approximation, m, seed) in bad:
                     reason = "The matrix could not be factorised; add noise."
-                    rows.append(
-                        _row(common | settings, run, "failed", reason, "", ("", "", ""), np.nan)
-                    )
+                    rows.append(_row(common | settings, run, "failed", reason, "", np.nan))
                     continue
                 rows += _rows(common | settings, run, _values(approximation, m, way, t, luck, rng))
-    frame = pd.DataFrame(rows)[COLUMNS]
-    return frame.astype({"inducing": "Int64", "seed": "Int64", "duels": "Int64", "items": "Int64"})
+    whole = dict.fromkeys(("inducing", "seed", "duels", "items", "max_train"), "Int64")
+    return pd.DataFrame(rows).astype(whole)
 
 
-def write_study(folder: Path, frame: pd.DataFrame, *, csv_only: bool = False, **study: Any) -> Path:
+def write_study(folder: Path, frame: pd.DataFrame, title: str = "Inducing points") -> Path:
     """The folder of a study with these results."""
     (folder / "runs").mkdir(parents=True)
     name = str(frame["study"].iloc[0])
-    values = {
-        "name": name,
-        "title": "Inducing points for duels",
-        "configuration": {"name": name, "approximations": ["exact", "vfe"], "seeds": [0, 1]},
-        "fingerprint": "0123456789abcdef0123",
-        "layout": 1,
-        **study,
-    }
-    (folder / "study.json").write_text(json.dumps(values))
-    for run, part in frame.groupby("run", sort=False):
+    study = {"name": name, "title": title, "approximations": ["exact", "vfe"], "seeds": [0, 1]}
+    about = {"program": "sparse-prefgp ablate", "study": study, "sources": {}}
+    (folder / "study.json").write_text(json.dumps(about))
+    for number, (run, part) in enumerate(frame.groupby("run", sort=False)):
+        first = part.iloc[0]
+        settings = {name: first[name] for name in SETTINGS}
         record = {
-            "name": run,
-            "study": name,
-            "settings": {},
-            "seed": int(part["seed"].iloc[0]),
-            "status": part["status"].iloc[0],
-            "reason": part["reason"].iloc[0],
+            **{name: None if pd.isna(value) else value for name, value in settings.items()},
+            "run": str(run).replace(":", ""),
+            "number": number,
+            "metrics": dict(part.loc[part["metric"] != "", ["metric", "value"]].to_numpy()),
+            "notes": [],
             "commit": "abc1234",
+            "machine": "some processor, 2 cores",
             "versions": {"python": "3.11.7", "tensorflow": "2.16.1"},
-            "hardware": {"processor": "some processor", "cores": 2},
-            "phases": {"data": 0.1, "fit": 2.0},
-            "metrics": [],
+            "seconds": {"data": 0.1, "fit": 2.0},
         }
-        if (part["metric"] == "calibration_error").any():
-            record["calibration_bins"] = made_bins(str(run))
-        file = folder / "runs" / f"{run}.json".replace(":", "")
-        file.write_text(json.dumps(record))
-    frame.to_csv(folder / "results.csv", index=False)
-    if not csv_only:
-        frame.to_parquet(folder / "results.parquet", index=False)
+        file = folder / "runs" / f"{record['run']}.json"
+        file.write_text(json.dumps(plain(record)))
     return folder
-
-
-def made_predictions(run: str) -> np.ndarray:
-    """(60,) probabilities of the observed winners of a run, by its name."""
-    rng = np.random.default_rng(list(run.encode()))
-    favourites = 0.5 + 0.5 * rng.beta(1.0, 1.0, size=60)
-    # Somewhat too sure.
-    won = rng.uniform(size=60) < 0.5 + 0.8 * (favourites - 0.5)
-    return np.where(won, favourites, 1.0 - favourites)
-
-
-def made_bins(run: str) -> list[dict[str, float]]:
-    """The bins of those predictions, as a record holds them."""
-    return [asdict(one) for one in calibration_bins(np.log(made_predictions(run)))]
 
 
 def _values(
@@ -161,7 +120,6 @@ def _values(
     if m is None:
         best = 0.42 if approximation == "exact" else 0.47
         values = {"nlp_nats": best + luck + own, "fit_seconds": 1e-8 * t**3}
-        values |= {"peak_memory_bytes": 1e9}
         error = 0.0
     else:
         error = OFFSET.get(approximation, 0.05) * (8 / m) * (2.0 if way == "random" else 1.0)
@@ -171,7 +129,6 @@ def _values(
             "evidence_gap": (1 if approximation == "dtc" else -1) * 2e4 * error**2,
             "probability_rmse": error,
             "fit_seconds": 1e-5 * t * (m / 8) ** 1.5 * float(np.exp(0.1 * rng.normal())),
-            "peak_memory_bytes": 1e8 + 8.0 * t * m,
         }
     values |= {
         "accuracy": 0.8 - error + luck,
@@ -184,29 +141,11 @@ def _values(
 
 
 def _rows(common: dict[str, Any], run: str, values: dict[str, float]) -> list[dict[str, Any]]:
-    return [
-        _row(common, run, "done", "", name, METRICS[name], value) for name, value in values.items()
-    ]
+    return [_row(common, run, "done", "", name, value) for name, value in values.items()]
 
 
 def _row(
-    common: dict[str, Any],
-    run: str,
-    status: str,
-    reason: str,
-    metric: str,
-    about: tuple[str, str, str],
-    value: float,
+    common: dict[str, Any], run: str, status: str, reason: str, metric: str, value: float
 ) -> dict[str, Any]:
-    group, unit, direction = about
-    return {
-        **common,
-        "run": run,
-        "status": status,
-        "reason": reason,
-        "metric": metric,
-        "group": group,
-        "value": value,
-        "unit": unit,
-        "direction": direction,
-    }
+    how = {"run": run, "status": status, "reason": reason}
+    return {**common, **how, "metric": metric, "value": value}

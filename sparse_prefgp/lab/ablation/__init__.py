@@ -4,17 +4,8 @@ study = read_study("configs/inducing_points/boston.yaml")
 run_study(study, "out/boston")
 """
 
-from sparse_prefgp.lab.ablation.configuration import Study, read_study, study_from
-from sparse_prefgp.lab.ablation.runner import StudyProgress, StudyResult, run_study
-from sparse_prefgp.lab.ablation.runs import RunSettings, expand
+from sparse_prefgp.lab.ablation.runner import StudyResult, run_study
+from sparse_prefgp.lab.ablation.runs import expand
+from sparse_prefgp.lab.ablation.study import Study, read_study, study_from
 
-__all__ = [
-    "RunSettings",
-    "Study",
-    "StudyProgress",
-    "StudyResult",
-    "expand",
-    "read_study",
-    "run_study",
-    "study_from",
-]
+__all__ = ["Study", "StudyResult", "expand", "read_study", "run_study", "study_from"]

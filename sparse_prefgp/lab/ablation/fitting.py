@@ -1,18 +1,24 @@
-"""A model of one run: training duels, hyperparameters, inducing inputs; and what it predicts."""
+"""The model of a run, what it predicts, and the exact model that it is compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import io
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.lab.ablation.configuration import METHODS, Study
-from sparse_prefgp.lab.ablation.data import INPUTS, ITEMS, stream
-from sparse_prefgp.lab.ablation.parting import parted
-from sparse_prefgp.lab.ablation.runs import RunSettings
+from sparse_prefgp.lab.ablation.duels import INPUTS, ITEMS, PartedDuels, parted, stream
+from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings
+from sparse_prefgp.lab.ablation.study import FIXED, JOINT, LEARNED, Study
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.numpy_files import read_archive
+from sparse_prefgp.workflow.failures import reason_of
 from sparse_prefgp.workflow.holdout import Holdout, prepare
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.settings import FitSettings
@@ -25,32 +31,10 @@ if TYPE_CHECKING:
 
 # Distinct test items on which predictive distributions are compared.
 COMPARED_ITEMS = 500
-
-
-@dataclass(frozen=True, eq=False)
-class KernelValues:
-    """Unconstrained values of the kernel's parameters by GPflow's paths, as one at a limit has no
-    other, and the margin of ties, if any."""
-
-    kernel: Mapping[str, FloatArray]
-    margin: float | None = None
-
-    @classmethod
-    def of(cls, model: PreferenceGP) -> KernelValues:
-        """Those that a model has."""
-        import gpflow
-
-        parameters = gpflow.utilities.parameter_dict(model.kernel)
-        margin = None if model.margin is None else float(model.margin.numpy())
-        values = {name: p.unconstrained_variable.numpy() for name, p in parameters.items()}
-        return cls(values, margin)
-
-    def give(self, kernel: Kernel) -> None:
-        """Let a kernel of the same make have them."""
-        import gpflow
-
-        for name, parameter in gpflow.utilities.parameter_dict(kernel).items():
-            parameter.unconstrained_variable.assign(self.kernel[name])
+# Where each way of choosing inducing inputs starts, as `initial_inputs` calls it.
+METHODS = {"random": "random", "kmeans": "kmeans", "greedy": "variance", LEARNED: "kmeans"}
+# Unconstrained values of a kernel's parameters by GPflow's paths: one at a limit has no other.
+FreeValues = Mapping[str, FloatArray]
 
 
 class Predictions(NamedTuple):
@@ -59,46 +43,106 @@ class Predictions(NamedTuple):
     log_probabilities: FloatArray
     """(k,) that the observed winner wins, in nats."""
     mean: FloatArray
-    """(N,), (N, N) of the utilities of the compared items."""
     covariance: FloatArray
-    """(N,), (N, N) of the utilities of the compared items."""
+    """(N,) and (N, N) of the utilities of the compared items."""
 
 
-def left_out(study: Study, run: RunSettings) -> str | None:
-    """The label of the group that is left out, None where none is.
+class Learned(NamedTuple):
+    """How a model was learned."""
 
-    :raises ValueError: what `parted` raises.
+    figures: dict[str, float]
+    """`fit_seconds`, from the training duels to converged sites, `sweeps`, and where something was
+    learned `iterations` and `gradient_seconds`: of an evaluation of evidence and gradient, without
+    compilation.
     """
-    return parted(study.data, study.split, run.max_train, run.seed).group
+    optimiser: str = ""
+    """What it says of itself."""
+    notes: Sequence[str] = ()
+    """What is odd."""
 
 
-def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None]:
-    """Training and test duels of a run, and the utilities of all items where they are known.
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """An exact model, or one sentence why there is none."""
+
+    key: ReferenceKey
+    reason: str = ""
+    kernel: FreeValues = field(default_factory=dict)
+    margin: float | None = None
+    """Of ties, if any."""
+    predictions: Predictions | None = None
+    """None without a model, as is what `learning` has."""
+    log_evidence: float = float("nan")
+    learning: Learned | None = None
+
+    def to_bytes(self) -> bytes:
+        """For a file, which `read_reference` reads."""
+        assert self.predictions is not None
+        about = (self.key, self.margin, self.log_evidence, self.learning)
+        buffer = io.BytesIO()
+        arrays = {**self.predictions._asdict(), **self.kernel}
+        np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
+        return buffer.getvalue()
+
+
+def read_reference(path: Path) -> Reference | None:
+    """The exact model of a file, None where there is none.
+
+    :raises ValueError: a damaged file.
+    """
+    try:
+        arrays = read_archive(path.read_bytes())
+        key, margin, evidence, learning = json.loads(str(arrays.pop("about")))
+        values = Predictions(*(arrays.pop(name) for name in Predictions._fields))
+        told = Learned(*learning)
+        return Reference(ReferenceKey(*key), "", arrays, margin, values, evidence, told)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"The exact model in {str(path)!r} is damaged; remove that file, and it is made again."
+        ) from None
+
+
+class Clock:
+    """Wall seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
+
+
+def held_out(study: Study, run: RunSettings) -> tuple[Holdout, PartedDuels]:
+    """Training and test duels of a run.
 
     :raises ValueError: what `parted` and `prepare` raise.
     """
-    part = parted(study.data, study.split, run.max_train, run.seed)
-    gp = not run.is_baseline
+    parts = parted(study.data, study.split, run.max_train, run.seed)
     settings = FitSettings(
         split=run.split,
         seed=run.seed,
-        approximation=run.approximation if gp else "exact",
-        kernel=run.kernel if gp else "linear",
+        approximation="exact" if run.is_baseline else run.approximation,
+        kernel="linear" if run.is_baseline else run.kernel,
         inducing=run.inducing,
         max_iterations=study.iterations,
         noise_variance=study.noise_variance,
-        engine=run.engine if gp else "ep",
+        engine="ep" if run.is_baseline else run.engine,
     )
-    return prepare(part.table, settings, part.split), part.utilities
+    return prepare(parts.table, settings, parts.split), parts
 
 
 def start_model(
-    study: Study, run: RunSettings, holdout: Holdout, given: KernelValues | None
+    study: Study, run: RunSettings, holdout: Holdout, reference: Reference | None
 ) -> PreferenceGP:
     """The model before anything is learned.
 
-    :param given: hyperparameters to begin with; with a `fixed` run they stay. None are those that
-        the kernel starts with.
+    :param reference: whose hyperparameters to begin with, and to stay with in a fixed run; None
+        for those that the kernel starts with, in a fixed run those under `at`.
     :raises ValueError: what `initial_inputs` and `PreferenceGP` raise, and values under `at` of
         another length than there are features.
     """
@@ -107,22 +151,38 @@ def start_model(
     from sparse_prefgp.learning.initial import initial_inputs
 
     kernel = holdout.kernel()
-    if given is not None:
-        given.give(kernel)
+    if reference is not None:
+        give(reference.kernel, kernel)
     elif run.is_fixed and study.at is not None:
         _assign(holdout.settings.kernel_choice, kernel, study.at)
     inputs = None
     if run.inducing is not None:
         method, rng = METHODS[run.inducing_inputs], stream(run.seed, INPUTS)
         inputs = initial_inputs(method, holdout.train, kernel, run.inducing, rng)
-    model = holdout.model(inputs, kernel, None if given is None else given.margin)
+    model = holdout.model(inputs, kernel, None if reference is None else reference.margin)
     if run.is_fixed:
         gpflow.set_trainable(model.kernel, False)
         if model.margin is not None:
             gpflow.set_trainable(model.margin, False)
     if model.inducing_variable is not None:
-        gpflow.set_trainable(model.inducing_variable, run.learns_inputs)
+        gpflow.set_trainable(model.inducing_variable, run.inducing_inputs == LEARNED)
     return model
+
+
+def free_values(kernel: Kernel) -> FreeValues:
+    """What `give` gives to a kernel of the same make."""
+    import gpflow
+
+    parameters = gpflow.utilities.parameter_dict(kernel)
+    return {name: p.unconstrained_variable.numpy() for name, p in parameters.items()}
+
+
+def give(values: FreeValues, kernel: Kernel) -> None:
+    """Let a kernel have the values of another."""
+    import gpflow
+
+    for name, parameter in gpflow.utilities.parameter_dict(kernel).items():
+        parameter.unconstrained_variable.assign(values[name])
 
 
 def _assign(choice: KernelChoice, kernel: Kernel, at: Mapping[str, Mapping[str, Any]]) -> None:
@@ -130,18 +190,53 @@ def _assign(choice: KernelChoice, kernel: Kernel, at: Mapping[str, Mapping[str, 
     for part, term in zip(choice.parts, terms, strict=True):
         for name, value in at[part].items():
             parameter = getattr(term, name)
-            shape = parameter.shape
-            given = np.asarray(value, dtype=float)
-            if given.ndim and given.shape != tuple(shape):
+            shape, numbers = tuple(parameter.shape), np.asarray(value, dtype=float)
+            if numbers.ndim and numbers.shape != shape:
                 raise ValueError(
-                    f"There are {given.size} values for the {name} of {part} under at, but it has "
-                    f"{int(np.prod(shape))} of them; give as many, or one for all."
+                    f"There are {numbers.size} values for the {name} of {part} under at, but it "
+                    f"has {int(np.prod(shape))} of them; give as many, or one for all."
                 )
-            parameter.assign(np.broadcast_to(given, tuple(shape)))
+            parameter.assign(np.broadcast_to(numbers, shape))
+
+
+def learned(
+    study: Study, run: RunSettings, holdout: Holdout, reference: Reference | None, clock: Clock
+) -> tuple[PreferenceGP, Learned]:
+    """A model with everything learned that the run learns, and with converged sites.
+
+    :param reference: as for `start_model`.
+    """
+    from sparse_prefgp.learning.optimise import optimise
+
+    before = sum(clock.seconds.values())
+    with clock("start"):
+        model = start_model(study, run, holdout, reference)
+    report = None
+    if model.trainable_variables:
+        with clock("fit"):
+            # Evidences are compared, so that what is left to the optimum counts.
+            report = optimise(model, study.iterations, least_gain=None)
+    with clock("infer"):
+        result = model.infer()
+    figures = {"fit_seconds": sum(clock.seconds.values()) - before}
+    notes = [] if result.converged else [f"Inference {result}."]
+    if result.jitter > 0.0:
+        notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it.")
+    if report is None:
+        return model, Learned({**figures, "sweeps": model.total_sweeps()}, notes=notes)
+    each = (report.seconds - report.compile_seconds) / max(report.evaluations, 1)
+    figures |= {"sweeps": report.sweeps, "iterations": report.iterations, "gradient_seconds": each}
+    notes += report.limits
+    for number, words in (
+        (report.failed_evaluations, "evaluations failed and were backed off from"),
+        (report.unconverged_evaluations, "evaluations had inference that had not converged"),
+    ):
+        notes += [f"{number} {words}."] if number else []
+    return model, Learned(figures, str(report), notes)
 
 
 def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
-    """What a model says of the held-out duels and of the items in these rows."""
+    """What a model says of the held-out duels and of the items in these rows (N,)."""
     from sparse_prefgp.analysis.scoring import pair_log_probabilities
 
     log_p = pair_log_probabilities(model, *holdout.test_sides())
@@ -161,3 +256,30 @@ def compared_items(holdout: Holdout, seed: int) -> IntArray:
     if len(rows) > COMPARED_ITEMS:
         rows = np.sort(stream(seed, ITEMS).choice(rows, COMPARED_ITEMS, replace=False))
     return rows.astype(np.int64)
+
+
+def make_reference(study: Study, key: ReferenceKey) -> Reference:
+    """Fit the exact model, or say why not; only an interruption is raised.
+
+    Nothing is learned where the key asks for the values under `at`.
+    """
+    duels = (study.data.label, study.split.by, key.max_train, key.seed)
+    how = FIXED if key.at else JOINT
+    run = RunSettings(*duels, "exact", key.kernel, "ep", hyperparameters=how)
+    try:
+        holdout, _ = held_out(study, run)
+        items, pairs = len(holdout.train.distinct_rows()[0]), holdout.train.num_pairs
+        if min(items, pairs) > study.exact_limit:
+            raise ValueError(
+                f"{items:,} distinct training items and {pairs:,} distinct pairs are more than "
+                f"exact_limit, {study.exact_limit:,}."
+            )
+        model, told = learned(study, run, holdout, None, Clock())
+        values = predictions(model, holdout, compared_items(holdout, run.seed))
+        evidence = model.log_evidence()
+        if not (np.isfinite(evidence) and all(np.all(np.isfinite(part)) for part in values)):
+            raise ValueError("Its evidence or a prediction is not a finite number.")
+    except Exception as error:  # whatever it was, it is the reason
+        return Reference(key, reason=" ".join(reason_of(error).split()))
+    margin = None if model.margin is None else float(model.margin.numpy())
+    return Reference(key, "", free_values(model.kernel), margin, values, evidence, told)

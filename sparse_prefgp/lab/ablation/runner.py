@@ -1,64 +1,60 @@
-"""All runs of a study, one after another in this process or on a cluster."""
+"""All runs of a study: in this process, in several, or on Dask; only this one writes."""
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from sparse_prefgp.disk.folders import held
-from sparse_prefgp.lab.ablation.checksums import check_unchanged
-from sparse_prefgp.lab.ablation.cluster import records_of
-from sparse_prefgp.lab.ablation.configuration import Study
-from sparse_prefgp.lab.ablation.execution import Record, execute
-from sparse_prefgp.lab.ablation.named import check_named
-from sparse_prefgp.lab.ablation.preflight import check_study
-from sparse_prefgp.lab.ablation.records import StudyFolder
-from sparse_prefgp.lab.ablation.reference import Reference, make_reference
-from sparse_prefgp.lab.ablation.runs import (
-    ReferenceKey,
-    RunSettings,
-    expand,
-    reference_of,
-)
-from sparse_prefgp.lab.layout import FAILED
+from threadpoolctl import threadpool_limits
 
-SECONDS_BETWEEN_TABLES = 10.0
-TABLES_SHARE = 20.0  # times what the last one took, so that tables take 5 % of the time at most
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.disk.folders import check_place, contents, held, write_file
+from sparse_prefgp.lab.ablation.duels import parted, sources
+from sparse_prefgp.lab.ablation.execution import DONE, FAILED, Record, execute, failure, new_record
+from sparse_prefgp.lab.ablation.fitting import Reference, make_reference, read_reference
+from sparse_prefgp.lab.ablation.runs import RunSettings, expand, reference_of
+from sparse_prefgp.lab.ablation.study import Study
+from sparse_prefgp.lab.measures import MEASURES
+from sparse_prefgp.support.own_modules import OwnModules
+from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.quiet import held_back_stderr
+from sparse_prefgp.support.workers import client_of, processes
+
+PROGRAM = "sparse-prefgp ablate"
+STUDY, RUNS, REFERENCES, TABLE = "study.json", "runs", "references", "runs.parquet"
+# How often Dask begins a run again whose worker was lost.
+RETRIES = 2
 
 
-@dataclass(frozen=True)
-class StudyProgress:
+class StudyProgress(NamedTuple):
     """Before the first run, and after each."""
 
     done: int
     """Of `total`, those of earlier calls and those that failed included."""
     total: int
-    doing: str
-    """What is next, on a cluster what came back last."""
+    failed: int
     seconds: float
     """Since the start."""
     left: float | None
     """A guess from the runs of this call, None before one is done."""
-    failed: int = 0
-    """How many of those done."""
 
 
-@dataclass(frozen=True)
-class StudyResult:
-    """What became of a study."""
+class StudyResult(NamedTuple):
+    """What became of a study: all runs, how many were done now, and the records of failed ones."""
 
     folder: Path
     runs: int
-    """All of them."""
     new: int
-    """How many were done now, the others earlier."""
-    failed: tuple[tuple[str, str], ...]
-    """Name and reason."""
-    faults: int
-    """How many of the failed ones the program is to blame for, not data, settings or the machine.
-    """
+    failed: tuple[Record, ...]
     seconds: float
     """Of this call."""
 
@@ -67,154 +63,232 @@ def run_study(
     study: Study,
     out: str | Path,
     *,
-    dask: str | None = None,
     workers: int | None = None,
+    dask: str | None = None,
+    own: OwnModules | None = None,
     retry_failed: bool = False,
     callback: Callable[[StudyProgress], None] | None = None,
 ) -> StudyResult:
     """Do the runs of a study that are not done yet, and write the table of all.
 
-    What would fail for every seed is refused before anything is written.
+    Each run has its record as soon as it is done, so that a call that was killed is continued by
+    the next; one that fails is a record with its reason.
 
-    A run that fails is a row with its reason. Each has its record as soon as it is done, so that a
-    call that was killed is continued by the next; the table is written now and then too.
-
-    :param study: what `read_study` gives.
-    :param out: folder, new, empty or of the same study, which is continued.
-    :param dask: None for this process; `local` for a cluster on this machine; the address of a
-        running scheduler, such as `tcp://10.0.0.1:8786`.
-    :param workers: processes of the local cluster; by default one per core.
+    :param out: a folder, new, empty or of the same study, which is continued.
+    :param workers: processes to spread the runs over, one thread each; None for this one alone. A
+        script that asks for some does so under `if __name__ == "__main__"`.
+    :param dask: the address of a running scheduler, such as `tcp://10.0.0.1:8786`.
+    :param own: modules that register what the study names; they are imported where runs are done.
     :param retry_failed: do those again that failed.
     :param callback: called before the first run and after each.
     :raises ValueError: a folder that belongs to something else, or to which another call is
-        writing, an unknown data set, what `check_study` refuses, data that change while the study
-        runs, a scheduler that does not answer or has no workers, `workers` without a local cluster.
-    :raises ConnectionError: a data set that cannot be fetched.
+        writing; duels that cannot be parted; a scheduler without workers.
+    :raises ConnectionError: a data set that cannot be fetched, a scheduler that does not answer.
+    :raises MemoryError: a process was killed, as the system does where memory does not suffice.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
-    if workers is not None and dask != "local":
-        raise ValueError(
-            f"{workers} workers were asked for, which a local cluster has; add --dask, or leave "
-            "their number out."
-        )
-    if workers is not None and workers < 1:
-        raise ValueError(f"The number of workers is {workers}; give a whole number of at least 1.")
-    if study.data.set is not None:
-        check_named(study.data)
-    with held(Path(out), "study"):
-        return _Session(study, Path(out), retry_failed, callback).finish(dask, workers)
+    folder, started = Path(out), time.perf_counter()
+    with held(folder, "study"):
+        parted.cache_clear()
+        settings = study.model_dump(mode="json")
+        about = {"program": PROGRAM, "study": settings, "sources": sources(study.data)}
+        is_new = _check_folder(folder, about)
+        runs, records = expand(study), read_records(folder)
+        done = [one["run"] for one in records.values() if one["status"] == DONE or not retry_failed]
+        todo = [run for run in runs if run.name not in done]
+        numbers = {run.name: number for number, run in enumerate(runs)}
+        new = 0
 
+        def tell() -> None:
+            seconds = time.perf_counter() - started
+            failed = sum(record["status"] == FAILED for record in records.values())
+            left = seconds / new * (len(todo) - new) if new else None
+            if callback is not None:
+                reached = len(runs) - len(todo) + new
+                callback(StudyProgress(reached, len(runs), failed, seconds, left))
 
-class _Session:
-    """One call of `run_study`."""
-
-    def __init__(
-        self,
-        study: Study,
-        out: Path,
-        retry_failed: bool,
-        callback: Callable[[StudyProgress], None] | None,
-    ) -> None:
-        self._started = time.perf_counter()
-        self._study, self._callback = study, callback
-        self._runs = expand(study)
-        self._folder = StudyFolder(out, study)
-        self._records = self._folder.finished(self._runs)
-        self._todo = [
-            run
-            for run in self._runs
-            if run.name not in self._records
-            or (retry_failed and self._records[run.name]["status"] == FAILED)
-        ]
-        self._earlier = len(self._runs) - len(self._todo)
-        self._new = 0
-        self._begun = self._started
-        self._next_table = 0.0  # by the clock; the first comes with the first record
-
-    def finish(self, dask: str | None, workers: int | None) -> StudyResult:
         try:
-            if self._todo:
-                check_study(self._study)
-                self._do(dask, workers)
+            if todo:
+                # What no seed can do is refused before anything is written.
+                parted(study.data, study.split, todo[0].max_train, todo[0].seed)
+                with _spreading(workers, dask, own or OwnModules()) as spread:
+                    if is_new:
+                        write_file(folder / STUDY, json.dumps(about, indent=1) + "\n")
+                    tell()
+                    for record in _records(study, todo, folder, spread):
+                        record = plain(record | {"number": numbers[record["run"]]})
+                        text = json.dumps(record, indent=1, allow_nan=False)
+                        write_file(folder / RUNS / f"{record['run']}.json", text + "\n")
+                        records[record["run"]] = record
+                        new += 1
+                        tell()
         except KeyboardInterrupt as error:
             raise KeyboardInterrupt(
-                f"Interrupted after {self._earlier + self._new} of {len(self._runs)} runs; they "
-                f"are kept in {str(self._folder.folder)!r}, and the same call resumes from there."
+                f"Interrupted after {len(runs) - len(todo) + new} of {len(runs)} runs; they are "
+                f"kept in {str(folder)!r}, and the same call resumes from there."
             ) from error
         finally:
-            # Also of what was done before something went wrong.
-            self._write_tables()
-        failed = self._failed()
-        return StudyResult(
-            self._folder.folder,
-            len(self._runs),
-            self._new,
-            tuple((record["name"], record["reason"]) for record in failed),
-            sum(record.get("fault", False) for record in failed),
-            time.perf_counter() - self._started,
+            if records and (new or not (folder / TABLE).exists()):
+                _write_table(folder, records.values())
+    failed = tuple(record for record in records.values() if record["status"] == FAILED)
+    return StudyResult(folder, len(runs), new, failed, time.perf_counter() - started)
+
+
+def read_records(folder: Path) -> dict[str, Record]:
+    """The records of the runs of a folder, in the order of the study, by name.
+
+    :raises ValueError: one that cannot be read.
+    """
+    records = []
+    for path in (folder / RUNS).glob("*.json"):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if record["run"] != path.stem or not isinstance(record["metrics"], dict):
+                raise ValueError
+            records.append((int(record["number"]), record))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ValueError(
+                f"The record {str(path)!r} is damaged or of another version; remove that file, and "
+                "its run is done again."
+            ) from None
+    return {record["run"]: record for _, record in sorted(records, key=lambda pair: pair[0])}
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `study.json` says: the whole study, and checksums of the files it is of.
+
+    :raises ValueError: it is damaged or of another program.
+    """
+    path = folder / STUDY
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about["program"] != PROGRAM or not isinstance(about["study"]["name"], str):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{str(path)!r} is damaged, or of another program or version; give another folder."
+        ) from None
+    return dict(about)
+
+
+def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
+    """Whether a folder is new; refuse one of something else."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    check_place(Path(os.path.realpath(folder)), folder)
+    if not (folder / STUDY).exists():
+        if contents(folder):
+            raise ValueError(
+                f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
+                "new or empty folder."
+            )
+        return True
+    here, there = (_compared(one) for one in (about, read_about(folder)))
+    others = [name for name in here if here[name] != there.get(name)]
+    if others:
+        raise ValueError(
+            f"The output folder {str(folder)!r} belongs to another study, {there['name']!r} with "
+            f"another {others[0]!r}; give another folder, or the configuration that it was made "
+            "with."
         )
-
-    def _do(self, dask: str | None, workers: int | None) -> None:
-        if dask is None:
-            self._tell(self._todo[0].name)
-            records = self._here()
-        else:
-            self._tell("preparing the cluster")
-            records = records_of(self._study, self._todo, self._folder, dask, workers)
-        self._begun = time.perf_counter()
-        for record in records:
-            self._folder.keep(record)
-            self._records[record["name"]] = record
-            self._new += 1
-            if time.perf_counter() >= self._next_table:
-                self._write_tables()
-            behind = dask is not None or self._new == len(self._todo)
-            self._tell(record["name"] if behind else self._todo[self._new].name)
-
-    def _write_tables(self) -> None:
-        """So that a process that is killed leaves a table of what was done."""
-        began = time.perf_counter()
-        there = [self._records[run.name] for run in self._runs if run.name in self._records]
-        if there:
-            self._folder.write_tables(there)
-        now = time.perf_counter()
-        self._next_table = now + max(SECONDS_BETWEEN_TABLES, TABLES_SHARE * (now - began))
-
-    def _failed(self) -> list[Record]:
-        there = (self._records[run.name] for run in self._runs if run.name in self._records)
-        return [record for record in there if record["status"] == FAILED]
-
-    def _here(self) -> Iterator[Record]:
-        """Those of this process, in order; runs with the same exact model follow one another."""
-        self._folder.claim()
-        last: Reference | None = None
-        for run in self._todo:
-            needed = needs_reference(self._study, run)
-            key = reference_of(self._study, run)
-            check_unchanged(self._study.data, self._folder.sums)
-            if needed and (last is None or last.key != key):
-                last = self._reference(key)
-            yield execute(self._study, run, last if needed else None)
-
-    def _reference(self, key: ReferenceKey) -> Reference:
-        found = self._folder.reference(key)
-        if found is None:
-            found = make_reference(self._study, key)
-            self._folder.keep_reference(found)
-        return found
-
-    def _tell(self, doing: str) -> None:
-        if self._callback is None:
-            return
-        now = time.perf_counter()
-        left = (
-            (now - self._begun) / self._new * (len(self._todo) - self._new) if self._new else None
-        )
-        done = self._earlier + self._new
-        seconds, failed = now - self._started, len(self._failed())
-        self._callback(StudyProgress(done, len(self._runs), doing, seconds, left, failed))
+    return False
 
 
-def needs_reference(study: Study, run: RunSettings) -> bool:
-    """Whether a run is compared with an exact model, or has its hyperparameters from one."""
-    return study.exact_reference and not run.is_baseline
+def _compared(about: dict[str, Any]) -> dict[str, Any]:
+    """What decides the runs: not the title, the order of what is listed, or where files are."""
+    study = {**about["study"], "files": about["sources"]}
+    del study["title"]
+    if study["data"]["files"] is not None:
+        study["data"] = {**study["data"], "files": study["data"]["files"]["ignore"]}
+    return {
+        name: sorted(value, key=str) if isinstance(value, list) else value
+        for name, value in study.items()
+    }
+
+
+def _write_table(folder: Path, records: Iterable[Record]) -> None:
+    """One row a run: what it is, how it went, and its figures, by name."""
+    nested = ("metrics", "notes", "seconds", "versions", "traceback")
+    rows = [
+        {name: value for name, value in record.items() if name not in nested}
+        | {name: record["metrics"].get(name) for name in MEASURES}
+        for record in sorted(records, key=lambda record: record["number"])
+    ]
+    frame = require_pandas().DataFrame(rows).astype({"inducing": "Int64", "max_train": "Int64"})
+    buffer = io.BytesIO()
+    frame.astype(dict.fromkeys(MEASURES, float)).to_parquet(buffer, index=False)
+    write_file(folder / TABLE, buffer.getvalue())
+
+
+# A function of a study and more, and the more of each call; yields these with results or errors.
+Spread = Callable[[Callable[..., Any], Study, Sequence[tuple[Any, ...]]], Iterator[Any]]
+
+
+def _records(
+    study: Study, todo: Sequence[RunSettings], folder: Path, spread: Spread
+) -> Iterator[Record]:
+    """Of exact models that are not there yet, and then of the runs, as they come."""
+    keys = {run: reference_of(study, run) for run in todo}
+    paths = {key: folder / REFERENCES / f"{key.name}.npz" for key in keys.values() if key}
+    known: dict[Any, Reference | None] = {key: read_reference(path) for key, path in paths.items()}
+    missing = [(key,) for key in paths if known[key] is None]
+    for (key,), result in spread(make_reference, study, missing):
+        if isinstance(result, BaseException):
+            result = Reference(key, failure(result)["reason"])
+        known[key] = result
+        if not result.reason:  # one that could not be made is tried again another time
+            write_file(paths[key], result.to_bytes())
+    for (run, _), result in spread(execute, study, [(run, known.get(keys[run])) for run in todo]):
+        if isinstance(result, BaseException):
+            result = new_record(study, run) | failure(result)
+        yield result
+
+
+@contextmanager
+def _spreading(workers: int | None, dask: str | None, own: OwnModules) -> Iterator[Spread]:
+    """Who does the runs: this process, some of this machine, or those of a scheduler."""
+    if dask is not None:
+        with client_of(dask) as client:
+            yield _over(client.get_executor(pure=False, retries=RETRIES), own)
+    elif workers is not None:
+        with processes(workers) as pool:
+            yield _over(pool, own)
+    else:
+        own.load()
+        yield lambda function, study, calls: ((call, function(study, *call)) for call in calls)
+
+
+def _over(executor: Executor, own: OwnModules) -> Spread:
+    def spread(
+        function: Callable[..., Any], study: Study, calls: Sequence[tuple[Any, ...]]
+    ) -> Iterator[Any]:
+        futures = {executor.submit(_in_worker, own, function, study, *one): one for one in calls}
+        for future in as_completed(futures):
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                raise MemoryError(
+                    "A process that did runs was killed, as the system does where memory does not "
+                    "suffice; what is done is kept, and the same call resumes from there, with "
+                    "fewer workers or smaller runs."
+                ) from error
+            if type(error).__name__ == "KilledWorker":
+                error = MemoryError(
+                    "Workers died while they were at it; they may need more memory."
+                )
+            yield futures[future], future.result() if error is None else error
+
+    return spread
+
+
+def _in_worker(own: OwnModules, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What another process does: with one thread, for its neighbours have the other cores."""
+    import tensorflow as tf
+
+    with held_back_stderr():
+        import_module("sparse_prefgp.models.preference_gp")
+    threadpool_limits(1)
+    with suppress(RuntimeError):  # it has computed already, and then with one
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    own.load()
+    return function(*arguments)

@@ -3,140 +3,106 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import NamedTuple
 
-from sparse_prefgp.lab.ablation.configuration import FIXED, LEARNED, Study, safe_name
+from sparse_prefgp.lab.ablation.study import FIXED, Study, file_name
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import ApproximationChoice, EngineChoice
 
 LINEAR_PROBIT, COIN = BASELINES = ("linear-probit", "coin")
-NONE = "none"
+NONE = "none"  # what a run does not have: a baseline its kernel, an exact model its inducing inputs
 
 
-@dataclass(frozen=True)
-class RunSettings:
+class RunSettings(NamedTuple):
     """What one run is."""
 
     data: str
     split: str
-    kernel: str
-    approximation: str
-    engine: str
-    inducing: int | None
-    """m, None without inducing inputs."""
-    inducing_inputs: str
-    """The way to choose them, or `none`."""
-    hyperparameters: str
-    """`fixed` or `joint`."""
     max_train: int | None
-    """At most so many training duels; None is all. Baselines have `none` for kernel, engine and
-    hyperparameters.
-    """
+    """At most so many training duels; None is all."""
     seed: int
+    approximation: str
+    kernel: str = NONE
+    engine: str = NONE
+    inducing: int | None = None
+    """m, None without inducing inputs."""
+    inducing_inputs: str = NONE
+    hyperparameters: str = NONE
 
     @property
     def is_baseline(self) -> bool:
-        """Whether no Gaussian process is fitted."""
         return self.approximation in BASELINES
 
     @property
-    def learns_inputs(self) -> bool:
-        """Whether inducing inputs move."""
-        return self.inducing_inputs == LEARNED
+    def is_fixed(self) -> bool:
+        return self.hyperparameters == FIXED
 
     @property
-    def is_fixed(self) -> bool:
-        """Whether the hyperparameters are given."""
-        return self.hyperparameters == FIXED
+    def is_exact_ep(self) -> bool:
+        return self.approximation == "exact" and self.engine == "ep"
 
     @property
     def name(self) -> str:
         """Such as `boston-se-vfe-ep-m32-kmeans-joint-s0`; also the name of the record's file."""
-        m = "" if self.inducing is None else f"m{self.inducing}"
-        t = "" if self.max_train is None else f"t{self.max_train}"
+        m = NONE if self.inducing is None else f"m{self.inducing}"
+        t = NONE if self.max_train is None else f"t{self.max_train}"
         parts = [self.data, self.kernel, self.approximation, self.engine, m, self.inducing_inputs]
         parts += [self.hyperparameters, t, f"s{self.seed}"]
-        return "-".join(safe_name(part) for part in parts if part not in ("", NONE))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+        return "-".join(file_name(part) for part in parts if part != NONE)
 
 
-@dataclass(frozen=True)
-class ReferenceKey:
+class ReferenceKey(NamedTuple):
     """An exact model: its kernel, training size and seed."""
 
     kernel: str
     max_train: int | None
     seed: int
     at: bool = False
-    """it has the values under `at`; otherwise its hyperparameters were learned."""
+    """It has the values under `at`; otherwise its hyperparameters were learned."""
 
     @property
     def name(self) -> str:
         """Of the file that keeps it."""
         at = "-at" if self.at else ""
         t = "" if self.max_train is None else f"-t{self.max_train}"
-        return f"{self.kernel}{at}{t}-s{self.seed}"
+        return file_name(f"{self.kernel}{at}{t}-s{self.seed}")
 
 
-def reference_of(study: Study, run: RunSettings) -> ReferenceKey:
+def reference_of(study: Study, run: RunSettings) -> ReferenceKey | None:
     """Which exact model a run is compared with and may have its hyperparameters from.
 
-    That of the values under `at` for fixed runs, where there are some; else the learned one.
+    That of the values under `at` for fixed runs, where there are some; else the learned one; None
+    for a baseline, or where the study has none.
     """
+    if not study.exact_reference or run.is_baseline:
+        return None
     at = study.at is not None and run.is_fixed
     return ReferenceKey(run.kernel, run.max_train, run.seed, at)
 
 
 def expand(study: Study) -> tuple[RunSettings, ...]:
-    """All runs, those that share training duels and exact model after one another.
+    """All runs of a study; those of the same duels and exact model one after another.
 
     Combinations that differ in nothing that matters are one run: there is no m, and no way to
     choose inducing inputs, for `exact` and `subset`.
     """
-    found: list[RunSettings] = []
+    runs: list[RunSettings] = []
     sizes: list[int | None] = [*sorted(study.split.max_train)] or [None]
     for seed, size in itertools.product(sorted(study.seeds), sizes):
-        common: dict[str, Any] = {
-            "data": study.data.label,
-            "split": study.split.by,
-            "max_train": size,
-            "seed": seed,
-        }
+        duels = (study.data.label, study.split.by, size, seed)
         if study.baselines:
-            names = ("kernel", "engine", "inducing_inputs", "hyperparameters")
-            none: dict[str, Any] = dict.fromkeys(names, NONE)
-            for name in BASELINES:
-                found.append(RunSettings(approximation=name, inducing=None, **none, **common))
+            runs += [RunSettings(*duels, name) for name in BASELINES]
         for kernel, hyperparameters, approximation, engine in itertools.product(
             sorted(str(KernelChoice.parse(text)) for text in study.kernels),
             study.hyperparameters,
-            study.approximations,
-            study.engines,
+            map(ApproximationChoice.parse, study.approximations),
+            [str(EngineChoice.parse(text)) for text in study.engines],
         ):
-            choice = ApproximationChoice.parse(approximation)
-            found += [
-                RunSettings(
-                    kernel=kernel,
-                    approximation=str(choice),
-                    engine=str(EngineChoice.parse(engine)),
-                    inducing=m,
-                    inducing_inputs=inputs,
-                    hyperparameters=hyperparameters,
-                    **common,
-                )
-                for m, inputs in _inducing(choice, study)
+            places: list[tuple[int | None, str]] = [(None, NONE)]
+            if approximation.needs_inducing:
+                places = [*itertools.product(study.inducing, study.inducing_inputs)]
+            runs += [
+                RunSettings(*duels, str(approximation), kernel, engine, *place, hyperparameters)
+                for place in places
             ]
-    assert len({run.name for run in found}) == len(found)
-    return tuple(found)
-
-
-def _inducing(choice: ApproximationChoice, study: Study) -> Iterator[tuple[int | None, str]]:
-    if not choice.needs_inducing:
-        yield None, NONE
-        return
-    yield from itertools.product(study.inducing, study.inducing_inputs)
+    return tuple(runs)

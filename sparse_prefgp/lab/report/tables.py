@@ -3,287 +3,182 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+from typing import Any
 
-from sparse_prefgp.lab.layout import HIGHER, LOWER, NEITHER
-from sparse_prefgp.lab.report.methods import Arrangement, Key, Method
+from sparse_prefgp.lab.measures import HIGHER, LOWER, MEASURES, NEITHER, Measure
+from sparse_prefgp.lab.report.results import NO_M, Frame, Results
 from sparse_prefgp.lab.report.statistics import (
     LEVEL,
-    CurvePoint,
     Difference,
-    Exponent,
-    at_largest_m,
     best_of,
-    compare_methods,
-    is_flat,
+    differences,
     largest_common_m,
     points_of,
 )
-from sparse_prefgp.lab.report.vocabulary import ReportedMetric
-from sparse_prefgp.tell.tables import RAISED, Cell, Column, Table, digits
+from sparse_prefgp.tell.tables import RAISED, Cell, Column, Row, Table, digits
 
 MEANING = "Mean ± standard error over paired seeds"
 BOLD = "bold: the best and what is within one paired standard error of it"
-Rows = Sequence[tuple[str, Sequence[Cell]]]
+# Of the first table, next to method and m: of each line the first that a study has.
+FIRST = (("nlp_nats",), ("accuracy",), ("evidence_gap", "log_evidence_per_duel"), ("fit_seconds",))
+SECOND = ("brier", "calibration_error", "kl_from_exact", "log_evidence")
+ARROWS = {HIGHER: "\u00a0↑", LOWER: "\u00a0↓"}
 
 
-def named_table(
-    name: str,
-    title: str,
-    caption: str,
-    headings: Sequence[str],
-    parts: Iterable[tuple[str, Rows]],
-) -> Table:
-    """A table of named rows, as a report has them.
-
-    :param headings: the first is that of the names.
-    :param parts: with their headings.
-    """
-    columns = [Column(str(i), heading, left=not i) for i, heading in enumerate(headings)]
-    blocks = [
-        (
-            where,
-            [
-                {"0": label, **{str(i): cell for i, cell in enumerate(cells, 1)}}
-                for label, cells in rows
-            ],
-        )
-        for where, rows in parts
-    ]
-    return Table(name, title, columns, caption=caption, parts=blocks)
+def first_measures(measures: Sequence[Measure]) -> list[Measure]:
+    """At most four that say the most: predictions, evidence, time."""
+    names = [measure.name for measure in measures]
+    known = [next((name for name in line if name in names), None) for line in FIRST]
+    return [MEASURES[name] for name in known if name is not None] or list(measures[:4])
 
 
-def metric_table(arrangement: Arrangement, metric: ReportedMetric) -> Table:
-    """A metric: rows are methods, columns m, parts the data sets; those without m come last."""
-    points = {point.key: point for point in points_of(arrangement, metric)}
-    ms: list[int | None] = [*sorted({key.m for key in points if key.m is not None})]
-    columns = ("method", *(f"m = {m:,}" for m in ms))
-    if any(key.m is None for key in points):
-        ms.append(None)
-        columns = (*columns, "no m")
-    blocks = []
-    for panel in arrangement.panels:
-        methods = list(dict.fromkeys(key.method for key in points if key.panel == panel))
-        without = {method for method in methods if Key(panel, method, None) in points}
-        best: set[Key] = set()
-        for m in ms[: len(ms) - (None in ms)]:
-            keys = {method: Key(panel, method, m) for method in methods}
-            near = _best(arrangement, metric, keys)
-            best |= {keys[method] for method in near}
-        rows = []
-        for method in sorted(methods, key=without.__contains__):
-            keys_of_row = [Key(panel, method, m) for m in ms]
-            cells = tuple(_cell(points.get(key), metric, key in best) for key in keys_of_row)
-            rows.append((method.label, cells))
-        blocks.append((panel.label, tuple(rows)))
-    return named_table(
-        metric.name,
-        _sentence_case(metric.axis),
-        f"{MEANING}{_direction(metric)}{_bold(metric)}{_legend(points.values())}.",
+def summary_table(results: Results, measures: Sequence[Measure], name: str = "summary") -> Table:
+    """Some measures of every method, at the largest m that methods share."""
+    points = {measure: points_of(results, measure) for measure in measures}
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for data in results.data:
+        by_seed = {measure: results.by_seed(measure, data) for measure in measures}
+        chosen: dict[str, int] = {}
+        for measure in measures:
+            chosen = {**largest_common_m(by_seed[measure]), **chosen}
+        keys = [(method, chosen[method]) for method in results.methods if method in chosen]
+        parts[data] = [{"method": method, "m": f"{m:,}" if m else "–"} for method, m in keys]
+        rivals = [key for key in keys if not results.methods[key[0]].is_coin]
+        for measure in measures:
+            best = _best(by_seed[measure], rivals, measure)
+            for row, key in zip(parts[data], keys, strict=True):
+                row[measure.name] = _cell(points[measure], data, key, best)
+    cells = [cell for rows in parts.values() for row in rows for cell in row.values()]
+    alone = any(isinstance(cell, Cell) and cell.alone for cell in cells)
+    columns = [Column("method", "method", left=True), Column("m", "m")]
+    for measure, spare in zip(measures, (0, 1, 1, 2), strict=False):
+        heading = f"{measure.short or measure.axis}{ARROWS.get(measure.better, '')}"
+        columns.append(Column(measure.name, heading, spare=spare))
+    short = {one.short.split(",")[0]: one.label for one in measures if one.short}
+    words = "".join(f"; {word} is {label}" for word, label in short.items() if word != label)
+    return Table(
+        name,
+        "At the largest m that all methods with inducing inputs have",
         columns,
-        blocks,
+        caption=f"{MEANING}; {BOLD}, a coin apart{words}{_star(alone)}.",
+        parts=list(parts.items()),
     )
 
 
-def summary_table(arrangement: Arrangement, metrics: Sequence[ReportedMetric]) -> Table:
-    """Some metrics of every method, at the largest m that methods share."""
-    points = {
-        metric: {point.key: point for point in points_of(arrangement, metric)} for metric in metrics
-    }
-    blocks = []
-    used: list[CurvePoint] = []
-    for panel in arrangement.panels:
-        chosen: dict[Method, int | None] = {}
-        for metric in metrics:
-            chosen = {**largest_common_m(arrangement, metric, panel), **chosen}
-        keys = {method: Key(panel, method, m) for method, m in chosen.items()}
-        rivals = {method: key for method, key in keys.items() if not method.is_coin}
-        best = {metric: _best(arrangement, metric, rivals) for metric in metrics}
-        rows = []
-        for method in sorted(keys, key=arrangement.methods.index):
-            m, found = chosen[method], [points[metric].get(keys[method]) for metric in metrics]
-            used += [point for point in found if point is not None]
-            cells = [
-                _cell(point, metric, method in best[metric])
-                for point, metric in zip(found, metrics, strict=True)
-            ]
-            rows.append((method.label, (Cell(text="–" if m is None else f"{m:,}"), *cells)))
-        blocks.append((panel.label, tuple(rows)))
-    return named_table(
-        "summary",
-        "At the largest m that all methods with inducing inputs have",
-        f"{MEANING}; {BOLD}, a coin apart{_legend(used)}.",
-        ("method", "m", *(f"{metric.axis}{_arrow(metric)}" for metric in metrics)),
-        blocks,
+def metric_table(results: Results, measure: Measure) -> Table:
+    """A measure: rows are methods, columns m, parts the data; those without m come last."""
+    points = points_of(results, measure)
+    ms = sorted({m for *_, m in points.index}, key=lambda m: (m == NO_M, m))
+    parts = []
+    for data in results.data:
+        by_seed = results.by_seed(measure, data)
+        keys = [(method, m) for where, method, m in points.index if where == data]
+        best = set()
+        for m in set(ms) - {NO_M}:
+            best |= _best(by_seed, [key for key in keys if key[1] == m], measure)
+        rows = [
+            {"method": method} | {str(m): _cell(points, data, (method, m), best) for m in ms}
+            for method in dict.fromkeys(method for method, _ in keys)
+        ]
+        parts.append((data, sorted(rows, key=lambda row: (row["method"], NO_M) in keys)))
+    columns = [Column("method", "method", left=True)]
+    columns += [Column(str(m), f"m = {m:,}" if m else "no m") for m in ms]
+    bold = "" if measure.better == NEITHER else f"; {BOLD} at that m"
+    return Table(
+        measure.name,
+        measure.title,
+        columns,
+        caption=f"{MEANING}{measure.direction}{bold}{_star(not points['paired'].all())}.",
+        parts=parts,
     )
 
 
 def difference_table(
-    rows: Sequence[Difference], first: Method, second: Method, name: str = "comparison"
+    rows: Sequence[Difference], first: str, second: str, name: str = "comparison"
 ) -> Table:
-    """A paired comparison of two methods, a part for each metric."""
-    blocks = []
-    for metric in dict.fromkeys(row.metric for row in rows):
-        own = [
-            (
-                row.where,
-                (
-                    Cell(text=_ms(row.m)),
-                    Cell(row.mean * metric.factor, row.error * metric.factor),
-                    Cell(text=_interval(row, metric)),
-                    Cell(text=f"{row.pairs}"),
-                    Cell(text="–" if metric.direction == NEITHER else f"{row.wins}:{row.losses}"),
-                    Cell(text=", ".join(map(str, row.unmatched)) or "none"),
-                ),
-            )
-            for row in rows
-            if row.metric == metric
-        ]
-        blocks.append((f"{metric.axis}{_direction(metric)}", tuple(own)))
-    return named_table(
+    """A paired comparison of two methods, a part for each measure."""
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        lost = ", ".join(map(str, row.unmatched))
+        cells = {
+            "data": row.data + (f" (without partner: seeds {lost})" if lost else ""),
+            "m": f"{row.m:,}" if row.m else "–",
+            "difference": Cell(row.mean, row.error),
+            "interval": _interval(row),
+            "pairs": str(row.pairs),
+            "won:lost": "–" if row.measure.better == NEITHER else f"{row.won}:{row.lost}",
+        }
+        parts.setdefault(f"{row.measure.axis}{row.measure.direction}", []).append(cells)
+    names = ("data", "m", "difference", "interval", "pairs", "won:lost")
+    return Table(
         name,
-        f"{first.label} less {second.label}",
-        "Mean difference ± standard error over the seeds that both have, with its "
-        f"{100 * LEVEL:.0f} % t interval; wins and losses are of {first.label}. Splits drawn from "
-        "the same duels overlap, which makes intervals somewhat too narrow.",
-        ("data", "m", "difference", "interval", "pairs", "won:lost", "seeds without partner"),
-        blocks,
+        f"{first} less {second}",
+        [Column(name, name, left=name == "data") for name in names],
+        caption="Mean difference ± standard error over the seeds that both have, with its "
+        f"{100 * LEVEL:.0f} % t interval; wins and losses are of {first}. Splits drawn from the "
+        "same duels overlap, which makes intervals somewhat too narrow.",
+        parts=list(parts.items()),
     )
 
 
-def pairs_table(arrangement: Arrangement, metric: ReportedMetric) -> Table:
-    """Every two methods by one metric, at the largest m they share: row less column."""
-    methods = [method for method in arrangement.methods if arrangement.has(metric, method)]
-    blocks: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
-    for first in methods:
-        found = [
-            {row.where: row for row in at_largest_m(_compared(arrangement, metric, first, second))}
-            for second in methods
-        ]
-        for panel in arrangement.panels:
-            rows = [of_second.get(panel.label) for of_second in found]
-            if any(rows):
-                cells = tuple(Cell() if row is None else _difference_cell(row) for row in rows)
-                blocks.setdefault(panel.label, []).append((first.label, cells))
-    return named_table(
+def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
+    """Of the rows of `differences`, those of the largest m of each measure and data set."""
+    return list({(row.measure, row.data): row for row in rows if row.pairs}.values())
+
+
+def pairs_table(results: Results, measure: Measure) -> Table:
+    """Every two methods by one measure, at the largest m they share: row less column."""
+    known = set(results.figures.loc[measure.name].index.get_level_values("method"))
+    methods = [method for method in results.methods if method in known]
+    parts: dict[str, dict[str, dict[str, Any]]] = {data: {} for data in results.data}
+    for first, second in permutations(methods, 2):
+        for row in at_largest_m(differences(results, measure, first, second)):
+            if row.data in parts:
+                clear = min(row.interval, key=lambda end: measure.better * end)
+                cells = parts[row.data].setdefault(first, {"": first, first: Cell()})
+                cells[second] = Cell(row.mean, row.error, measure.better * clear > 0.0)
+    columns = [Column(method, f"less {method}") for method in methods]
+    return Table(
         "pairs",
-        f"Every two methods: {metric.axis}",
-        f"Row less column at the largest m that both have, mean ± standard error of the paired "
-        f"differences{_direction(metric)}; bold: the {100 * LEVEL:.0f} % t interval lies on the "
-        "side of the row.",
-        ("method", *(f"less {method.label}" for method in methods)),
-        blocks.items(),
-    )
-
-
-def exponent_table(exponents: Sequence[Exponent]) -> Table:
-    """Fitted exponents of cost."""
-    blocks = []
-    for metric in dict.fromkeys(exponent.metric for exponent in exponents):
-        rows = [
-            (
-                exponent.method.label,
-                (
-                    Cell(text=exponent.where),
-                    Cell(text=exponent.variable),
-                    Cell(text="–" if exponent.m is None else f"m = {exponent.m:,}"),
-                    Cell(exponent.slope, exponent.error),
-                    Cell(text=f"{exponent.low:,.0f} to {exponent.high:,.0f}"),
-                    Cell(text=f"{exponent.points}"),
-                ),
-            )
-            for exponent in exponents
-            if exponent.metric == metric
-        ]
-        blocks.append((metric.axis, tuple(rows)))
-    return named_table(
-        "exponents",
-        "Fitted exponents of cost",
-        "Slopes of least squares on log-log axes ± standard error. Where a fixed cost weighs, the "
-        "exponent is below that of large sizes.",
-        ("method", "data", "in", "at", "exponent", "range", "points"),
-        blocks,
+        f"Every two methods: {measure.axis}",
+        [Column("", "method", left=True), *columns],
+        caption="Row less column at the largest m that both have, mean ± standard error of the "
+        f"paired differences{measure.direction}; bold: the {100 * LEVEL:.0f} % t interval lies "
+        "on the side of the row.",
+        parts=[(data, list(rows.values())) for data, rows in parts.items()],
     )
 
 
 def _best(
-    arrangement: Arrangement, metric: ReportedMetric, keys: Mapping[Method, Key]
-) -> frozenset[Method]:
-    """What is in bold; nothing where no value tells anything of its method."""
-    cells = arrangement.cells.get(metric.name, {})
-    values = {method: cells[key] for method, key in keys.items() if key in cells}
-    known = [
-        v * metric.factor
-        for by_seed in values.values()
-        for v in by_seed.values()
-        if math.isfinite(v)
-    ]
-    return frozenset() if is_flat(metric, known) else best_of(values, metric.direction)
+    by_seed: Frame, keys: Sequence[tuple[str, int]], measure: Measure
+) -> set[tuple[str, int]]:
+    return best_of(by_seed.loc[[key for key in keys if key in by_seed.index]], measure.better)
 
 
-def _cell(point: CurvePoint | None, metric: ReportedMetric, best: bool) -> Cell:
-    if point is None:
+def _cell(points: Frame, data: str, key: tuple[str, int], best: set[tuple[str, int]]) -> Cell:
+    if (data, *key) not in points.index:
         return Cell()
-    mean, error = point.mean * metric.factor, point.error * metric.factor
-    return Cell(mean, error, best, bool(point.seeds) and not point.paired)
+    point = points.loc[(data, *key)]
+    alone = bool(point["seeds"]) and not point["paired"]
+    return Cell(point["mean"], point["error"], key in best, alone)
 
 
-def _compared(
-    arrangement: Arrangement, metric: ReportedMetric, first: Method, second: Method
-) -> list[Difference]:
-    return [] if first == second else compare_methods(arrangement, metric, first, second)
-
-
-def _difference_cell(row: Difference) -> Cell:
-    factor = row.metric.factor
-    return Cell(row.mean * factor, row.error * factor, _is_clear(row))
-
-
-def _is_clear(row: Difference) -> bool:
-    """Whether the whole interval is on the side of the first."""
-    low, high = row.interval
-    return (row.metric.direction == HIGHER and low > 0.0) or (
-        row.metric.direction == LOWER and high < 0.0
-    )
-
-
-def _interval(row: Difference, metric: ReportedMetric) -> str:
+def _interval(row: Difference) -> str:
     """To as many digits as the difference itself."""
-    low, high = (value * metric.factor for value in row.interval)
-    if not math.isfinite(low):
+    if not math.isfinite(row.interval[0]):
         return "–"
-    mean, _, exponent = digits(row.mean * metric.factor, row.error * metric.factor)
+    mean, _, exponent = digits(row.mean, row.error)
     decimals = len(mean.partition(".")[2])
-    low_text, high_text = (
+    low, high = (
         f"{value / 10.0 ** (exponent or 0):z.{decimals}f}".replace("-", "−")
-        for value in (low, high)
+        for value in row.interval
     )
     if exponent is None:
-        return f"{low_text} to {high_text}"
-    return f"({low_text} to {high_text}) × 10{str(exponent).translate(RAISED)}"
+        return f"{low} to {high}"
+    return f"({low} to {high}) × 10{str(exponent).translate(RAISED)}"
 
 
-def _ms(ms: tuple[int | None, int | None]) -> str:
-    known = sorted({m for m in ms if m is not None})
-    return f"{known[0]:,}" if known else "–"
-
-
-def _direction(metric: ReportedMetric) -> str:
-    return "" if metric.direction == NEITHER else f"; {metric.direction} is better"
-
-
-def _bold(metric: ReportedMetric) -> str:
-    return "" if metric.direction == NEITHER else f"; {BOLD} at that m"
-
-
-def _arrow(metric: ReportedMetric) -> str:
-    return {HIGHER: "\u00a0↑", LOWER: "\u00a0↓"}.get(metric.direction, "")
-
-
-def _legend(points: Iterable[CurvePoint]) -> str:
-    alone = any(point.seeds and not point.paired for point in points)
+def _star(alone: bool) -> str:
     return "; *: over fewer seeds than the others" if alone else ""
-
-
-def _sentence_case(text: str) -> str:
-    return text[:1].upper() + text[1:]

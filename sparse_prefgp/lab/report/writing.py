@@ -4,87 +4,65 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
-from sparse_prefgp.lab.layout import RUNS, STUDY
-from sparse_prefgp.lab.report.calibration import reliabilities
-from sparse_prefgp.lab.report.figures import DrawnFigure, draw_all
-from sparse_prefgp.lab.report.methods import Arrangement, Method, arrange
-from sparse_prefgp.lab.report.page import (
-    SavedFigure,
-    circumstances,
-    failure_rows,
-    page_of,
-)
-from sparse_prefgp.lab.report.reading import Results, read_results
-from sparse_prefgp.lab.report.statistics import (
-    Difference,
-    Exponent,
-    at_largest_m,
-    compare_methods,
-    exponents_of,
-    notes_of,
-    notes_of_comparison,
-    notes_of_memory,
-    points_of,
-)
-from sparse_prefgp.lab.report.tables import (
-    difference_table,
-    exponent_table,
-    metric_table,
-    pairs_table,
-    summary_table,
-)
-from sparse_prefgp.lab.report.vocabulary import (
-    AGAINST_TIME,
-    BRIEF,
-    CALIBRATION,
-    HEADLINES,
-    SUMMARY,
-    ReportedMetric,
-)
+from sparse_prefgp.lab.ablation.runner import RUNS, STUDY
+from sparse_prefgp.lab.measures import Measure
+from sparse_prefgp.lab.report import tables
+from sparse_prefgp.lab.report.figures import draw_all
+from sparse_prefgp.lab.report.results import Results, read_results
+from sparse_prefgp.lab.report.statistics import Difference, differences, notes_of, points_of
 from sparse_prefgp.plotting.canvas import save
 from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.support.words import counted
 from sparse_prefgp.tell.markup import as_latex, as_markdown
 from sparse_prefgp.tell.page import as_html
-from sparse_prefgp.tell.report import Picture
-from sparse_prefgp.tell.tables import Table
+from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
+from sparse_prefgp.tell.tables import Table, facts_table
 from sparse_prefgp.workflow.folder import PROGRAM
 
 REPORT, PAGE, FIGURES, TABLES = "report", "report.html", "figures", "tables"
 FIGURES_JSON = "report.json"
+# The first that a study has stands for the quality of a method.
+HEADLINES = ("nlp_nats", "kl_from_exact", "accuracy", "brier", "log_evidence")
 MOST_PAIRED = 12  # methods in the table of every two
+FAILURES_SHOWN, NOTES_SHOWN = 40, 5
 
 
 @dataclass(frozen=True, eq=False)
 class StudyReport:
-    """A report as it was written."""
+    """A report as it was written: its first table, what to know before relying on it, and the
+    differences of the comparison that was asked for."""
 
     folder: Path
-    """Where it is, and the names in it."""
-    files: tuple[str, ...]
-    """Where it is, and the names in it."""
     results: Results
-    """What it reports."""
-    arrangement: Arrangement
-    """What it reports."""
-    brief: Table
-    """Some metrics for the terminal."""
-    differences: tuple[Difference, ...] = ()
-    """Of the comparison that was asked for."""
-    exponents: tuple[Exponent, ...] = ()
-    """Fitted to costs."""
-    notes: tuple[str, ...] = ()
-    """What to know before relying on it."""
-    compared: tuple[Method, Method] | None = field(default=None)
+    summary: Table
+    notes: Sequence[str]
+    differences: Sequence[Difference]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: what `report.json` holds."""
-        return _plain(self)
+        points = {measure: points_of(self.results, measure) for measure in self.results.measures}
+        return {
+            "program": PROGRAM,
+            "studies": self.results.studies,
+            "failed": [{"reason": a, "runs": b} for a, b in self.results.failures],
+            "notes": self.notes,
+            "points": [
+                {"measure": measure.name, **row}
+                for measure, frame in points.items()
+                for row in frame.reset_index().to_dict("records")
+            ],
+            "differences": [
+                {**row._asdict(), "measure": row.measure.name} for row in self.differences
+            ],
+        }
 
 
 def study_report(
@@ -100,337 +78,224 @@ def study_report(
     It holds `report.html`, a page that needs no other file; `figures/`, each as PNG and PDF;
     `tables/`, each in LaTeX and Markdown; and `report.json`.
 
-    :param folders: where `sparse-prefgp ablate` wrote; of several studies the data sets become
-        panels of the same figures.
+    :param folders: where `sparse-prefgp ablate` wrote; the data sets of several studies become axes
+        of the same figures.
     :param out: the folder to write; `report` within the folder of a single study by default. An
         earlier report is replaced.
     :param compare: two methods by their labels in the report, for a paired comparison by all
         metrics.
     :param metrics: only these; all by default.
-    :param progress: called with the name of each figure and table before it is made.
+    :param progress: called with the name of each figure before it is drawn.
     :raises ValueError: what `read_results` raises; an unknown method or metric; several studies
-        without `out`; a place that cannot be written, or that holds other files.
+        without `out`; a place that cannot be written, or that holds something else.
     :raises ModuleNotFoundError: matplotlib, pandas or jinja2 is not installed.
     """
     places = [folders] if isinstance(folders, str | Path) else list(folders)
-    target = _target([Path(place) for place in places], out)
-    check_report_folder(target)
+    if out is None and len(places) != 1:
+        raise ValueError(
+            f"{len(places)} studies were given and no place for the report of all; give one with "
+            "--out."
+        )
     results = read_results(places)
-    arrangement = arrange(results)
-    chosen = results.metrics
+    target = Path(places[0], REPORT) if out is None else Path(out)
+    _check_folder(target)
+    check_place(Path(os.path.realpath(target)).parent, target)
+    measures = results.measures
     if metrics is not None:
-        wanted = {results.metric(name).name for name in metrics}
-        chosen = tuple(metric for metric in results.metrics if metric.name in wanted)
-    pair = None if compare is None else _pair(arrangement, *compare)
-    return _write(results, arrangement, chosen, pair, target, progress or (lambda name: None))
-
-
-def check_report_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made, or whose files are not those of an earlier report.
-
-    :raises ValueError: naming what is in the way.
-    """
-    _check_contents(folder)
-    check_place(Path(os.path.realpath(folder)).parent, folder)
-
-
-def _target(places: Sequence[Path], out: str | Path | None) -> Path:
-    if out is not None:
-        return Path(out)
-    if len(places) > 1:
-        raise ValueError(
-            f"{len(places)} studies were given and no place for the report of all; give one "
-            "with --out."
-        )
-    if places and not places[0].is_dir():
-        raise ValueError(
-            f"The folder {str(places[0])!r} does not exist; give one that sparse-prefgp ablate "
-            "wrote to."
-        )
-    return places[0] / REPORT if places else Path(REPORT)
-
-
-def _check_contents(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
-    present = _files(folder)
-    if not present:
-        return
-    if STUDY in contents(folder) or RUNS in contents(folder):
-        raise ValueError(
-            f"The output folder {str(folder)!r} holds a study; give another, such as "
-            f"{str(folder / REPORT)!r}."
-        )
-    foreign = sorted(present - _written_before(folder))
-    if foreign:
-        raise ValueError(
-            f"The output folder {str(folder)!r} holds {foreign[0]!r}, which no report of "
-            f"{PROGRAM} wrote and which would be lost; give a new or empty folder."
-        )
-
-
-def _files(folder: Path) -> set[str]:
-    """Names of files, and of empty folders, relative to the folder."""
-    found: set[str] = set()
-    for name in contents(folder):
-        path = folder / name
-        inner = _files(path) if path.is_dir() and not path.is_symlink() else set()
-        found |= {f"{name}/{each}" for each in inner} or {name}
-    return found
-
-
-def _written_before(folder: Path) -> set[str]:
-    try:
-        values = json.loads((folder / FIGURES_JSON).read_text(encoding="utf-8"))
-        if values["program"] != PROGRAM:
-            return set()
-        return {str(name) for name in values["files"]} | {FIGURES, TABLES}
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-
-
-def _pair(arrangement: Arrangement, first: str, second: str) -> tuple[Method, Method]:
-    one, two = arrangement.method(first), arrangement.method(second)
-    if one == two:
-        raise ValueError(f"The method {one.label!r} is compared with itself; give two methods.")
-    return one, two
-
-
-def _write(
-    results: Results,
-    arrangement: Arrangement,
-    metrics: Sequence[ReportedMetric],
-    pair: tuple[Method, Method] | None,
-    target: Path,
-    progress: Callable[[str], None],
-) -> StudyReport:
-    summary = summary_table(arrangement, _among(metrics, SUMMARY))
-    shown = _among(metrics, BRIEF)
-    names = ("method", "m", *(metric.name.replace("_", " ") for metric in shown))
-    brief = summary_table(arrangement, shown)
-    headed = [c._replace(heading=name) for c, name in zip(brief.columns, names, strict=True)]
-    brief = replace(brief, columns=headed)
-    exponents = [exponent for metric in metrics for exponent in exponents_of(arrangement, metric)]
-    differences: list[Difference] = []
-    if pair is not None:
-        for metric in metrics:
-            differences += compare_methods(arrangement, metric, *pair)
-    headline = _headline(metrics)
-    notes = [*results.notes, *arrangement.notes]
+        wanted = [results.measure(name) for name in metrics]
+        measures = [measure for measure in measures if measure in wanted]
+    pair, compared = None, []
+    if compare is not None:
+        pair = results.method(compare[0]), results.method(compare[1])
+        if pair[0] == pair[1]:
+            raise ValueError(f"The method {pair[0]!r} is compared with itself; give two methods.")
+        compared = [row for measure in measures for row in differences(results, measure, *pair)]
+    headline = next((one for name in HEADLINES for one in measures if one.name == name), None)
+    notes = list(_run_notes(results))
     if headline is not None:
-        notes += notes_of(points_of(arrangement, headline))
-    not_compared: list[str] = []
-    for metric in metrics:
-        notes += notes_of_memory(arrangement, metric)
-        if pair is not None:
-            not_compared += notes_of_comparison(arrangement, metric, *pair)
-    notes += not_compared
-    first, last = [summary], [exponent_table(exponents)]
-    comparison = []
+        notes += notes_of(points_of(results, headline))
+    if pair is not None and not compared:
+        notes.append(
+            f"{pair[0]} and {pair[1]} have no metric at the same m of the same data, so that "
+            "nothing compares them."
+        )
+    summary = tables.summary_table(results, tables.first_measures(measures))
+    report = StudyReport(target, results, summary, notes, compared)
+    second = tables.summary_table(
+        results, [one for one in measures if one.name in tables.SECOND], "summary_more"
+    )
+    more, last = [second], []
     if pair is not None:
-        comparison.append(difference_table(differences, *pair))
-        first.append(difference_table(at_largest_m(differences), *pair))
-        if not differences and not not_compared:
-            notes.append(
-                f"{pair[0].label} and {pair[1].label} have no metric at the same m of the same "
-                "data, so that nothing compares them."
-            )
-    if headline is not None and len(arrangement.methods) <= MOST_PAIRED:
-        last.append(pairs_table(arrangement, headline))
-    by_metric = {metric: metric_table(arrangement, metric) for metric in metrics}
-    everything = [summary, *comparison, *by_metric.values(), *last]
-    with replaced_folder(target, _check_contents) as new:
-        comment = _comment(results)
+        more.append(tables.difference_table(tables.at_largest_m(compared), *pair))
+        last.append(tables.difference_table(compared, *pair, name="comparison_every_m"))
+    if headline is not None and len(results.methods) <= MOST_PAIRED:
+        last.append(tables.pairs_table(results, headline))
+    groups: dict[str, list[Table]] = {}
+    for measure in measures:
+        groups.setdefault(measure.group, []).append(tables.metric_table(results, measure))
+    others = contents(target) - {PAGE, FIGURES, TABLES, FIGURES_JSON}
+    with replaced_folder(target, _check_folder, keep=others) as new:
         (new / TABLES).mkdir()
-        for table in everything:
-            if table.is_empty:
-                continue
-            progress(table.name)
-            path = new / TABLES / table.name
-            _with_ending(path, ".tex").write_text(as_latex(table, comment), encoding="utf-8")
-            _with_ending(path, ".md").write_text(as_markdown(table), encoding="utf-8")
-        figures = _draw(new / FIGURES, arrangement, metrics, progress)
-        page = page_of(
-            results,
-            title=_page_title(results),
-            summary=_answers(arrangement, headline),
-            notes=notes,
-            first=first,
-            tables=_by_group(by_metric),
-            last=[*last, *comparison],
-            figures=figures,
-        )
+        for table in [summary, *more, *chain(*groups.values()), *last]:
+            if not table.is_empty:
+                path = new / TABLES / table.name
+                latex = as_latex(table, _comment(results), fitted=True)
+                path.with_suffix(".tex").write_text(latex, "utf-8")
+                path.with_suffix(".md").write_text(as_markdown(table), "utf-8")
+        pictures = _draw(new / FIGURES, results, measures, progress or (lambda name: None))
+        sections = [
+            Section(sentences=_answers(results, headline)),
+            Section(tables=[summary]),
+            _warnings(results, notes),
+            Section(tables=[table for table in more if not table.is_empty]),
+            *(
+                Section(group, tables=groups[group], pictures=pictures.get(group, ()))
+                for group in groups
+            ),
+            Section("Comparisons", tables=[table for table in last if not table.is_empty]),
+            *_what_was_run(results),
+        ]
+        page = Report(*_headings(results), sections_of(sections))
         (new / PAGE).write_text(as_html(page), encoding="utf-8")
-        report = StudyReport(
-            target,
-            tuple(sorted({*_files(new), FIGURES_JSON})),
-            results,
-            arrangement,
-            brief,
-            tuple(differences),
-            tuple(exponents),
-            tuple(notes),
-            pair,
-        )
         (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), encoding="utf-8")
     return report
 
 
-def _draw(
-    folder: Path,
-    arrangement: Arrangement,
-    metrics: Sequence[ReportedMetric],
-    progress: Callable[[str], None],
-) -> list[SavedFigure]:
-    folder.mkdir()
-    quality = [metric for metric in metrics if metric.name in AGAINST_TIME]
-    shown = []
-    for drawn in draw_all(arrangement, metrics, quality):
-        progress(drawn.name)
-        path = folder / f"{drawn.name}.png"
-        save(drawn.figure, path)
-        drawn.figure.set_layout_engine("none")  # the PDF has the layout that the PNG was given
-        _save_pdf(drawn, path.with_suffix(".pdf"))
-        shown.append(
-            SavedFigure(drawn.group, Picture(drawn.name, drawn.title, drawn.caption, path))
+def _check_folder(folder: Path) -> None:
+    """Refuse a file, a study, and what is no earlier report."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    known = contents(folder)
+    if {STUDY, RUNS} & known:
+        inside = str(folder / REPORT)
+        raise ValueError(
+            f"The output folder {str(folder)!r} holds a study; give another, such as {inside!r}."
         )
-    return shown
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        text = (folder / FIGURES_JSON).read_text(encoding="utf-8")
+        if json.loads(text)["program"] == PROGRAM:
+            return
+    if known:
+        raise ValueError(
+            f"The output folder {str(folder)!r} holds {min(known)!r}, which no report of {PROGRAM} "
+            "wrote; give a new or empty folder."
+        )
 
 
-def _save_pdf(drawn: DrawnFigure, path: Path) -> None:
-    """A PDF whose bytes depend on the picture alone, not on the time."""
-    metadata = {"CreationDate": None, "Producer": None, "Creator": None, "Title": drawn.title}
-    drawn.figure.savefig(path, format="pdf", metadata=metadata)
+def _draw(
+    folder: Path, results: Results, measures: Sequence[Measure], progress: Callable[[str], None]
+) -> dict[str, list[Picture]]:
+    """Figures as files, and as pictures of each family of measures."""
+    folder.mkdir()
+    pictures: dict[str, list[Picture]] = {}
+    for about, figure in draw_all(results, measures):
+        progress(about.name)
+        path = folder / f"{about.name}.png"
+        save(figure, path)
+        figure.set_layout_engine("none")  # the PDF has the layout that the PNG was given
+        # Its bytes depend on the picture alone, not on the time.
+        metadata = {"CreationDate": None, "Producer": None, "Creator": None, "Title": about.title}
+        figure.savefig(path.with_suffix(".pdf"), format="pdf", metadata=metadata)
+        picture = Picture(about.name, about.title, about.caption, path)
+        pictures.setdefault(about.group, []).append(picture)
+    return pictures
 
 
-def _headline(metrics: Sequence[ReportedMetric]) -> ReportedMetric | None:
-    by_name = {metric.name: metric for metric in metrics}
-    return next((by_name[name] for name in HEADLINES if name in by_name), None)
-
-
-def _among(metrics: Sequence[ReportedMetric], names: Sequence[str]) -> list[ReportedMetric]:
-    """Those of these names; the first few where none is."""
-    return [metric for metric in metrics if metric.name in names] or list(metrics[: len(BRIEF)])
-
-
-def _answers(arrangement: Arrangement, headline: ReportedMetric | None) -> list[str]:
-    """Which method is best by the main metric, a sentence for each panel."""
-    if headline is None or headline.direction not in ("higher", "lower"):
+def _answers(results: Results, headline: Measure | None) -> list[str]:
+    """Which method is best by the main measure, a sentence for each data set."""
+    if headline is None:
         return []
-    sign = 1.0 if headline.direction == "higher" else -1.0
+    points = points_of(results, headline)
+    coins = [label for label, method in results.methods.items() if method.is_coin]
+    points = points[points["paired"]].drop(coins, level="method", errors="ignore")
     sentences = []
-    for panel in arrangement.panels:
-        points = [
-            p
-            for p in points_of(arrangement, headline)
-            if p.key.panel == panel and p.paired and not p.key.method.is_coin
-        ]
-        if not points:
-            continue
-        best = max(points, key=lambda p: sign * p.mean)
-        m = "" if best.key.m is None else f" with m = {best.key.m:,}"
+    for data, own in points.groupby(level="data", sort=False):
+        where: Any = (headline.better * own["mean"]).idxmax()
+        best, method = own.loc[where], where[1] + (f" with m = {where[2]:,}" if where[2] else "")
+        value = f"{best['mean']:.4g} {headline.unit}".rstrip()
+        seeds = counted(len(best["seeds"]), "seed")
         sentences.append(
-            f"{panel.label}: the best {headline.label} is {best.mean * headline.factor:.4g} "
-            f"{headline.shown_unit}, by {best.key.method.label}{m}, over {len(best.seeds)} "
-            f"seed{'' if len(best.seeds) == 1 else 's'}."
+            f"{data}: the best {headline.label} is {value}, by {method}, over {seeds}."
         )
     return sentences
 
 
-def _by_group(tables: dict[ReportedMetric, Table]) -> dict[str, list[Table]]:
-    groups: dict[str, list[Table]] = {}
-    for metric, table in tables.items():
-        groups.setdefault(metric.group, []).append(table)
-    return groups
+def _run_notes(results: Results) -> Iterator[str]:
+    """What runs that succeeded give reason to doubt; notes that differ in a first number once."""
+    done = [record for record in results.records if not record["reason"]]
+    unsettled = [record["run"] for record in done if record.get("converged") is False]
+    if unsettled:
+        yield (
+            f"Inference did not converge in {len(unsettled):,} of {len(done):,} runs, the first "
+            f"{unsettled[0]!r}; their figures are counted all the same."
+        )
+    kinds: dict[str, list[str]] = {}
+    for note in (note for record in done for note in record["notes"]):
+        kinds.setdefault(note.partition(" ")[2], []).append(note)
+    for alike in list(kinds.values())[:NOTES_SHOWN]:
+        more = f", and {len(alike) - 1:,} more alike" if len(alike) > 1 else ""
+        yield f"A run says: {alike[0].rstrip('.')}{more}."
 
 
-def _page_title(results: Results) -> str:
-    return " · ".join(dict.fromkeys(study.title for study in results.studies))
+def _warnings(results: Results, notes: Sequence[str]) -> Section:
+    failures = results.failures
+    failed = []
+    for reason, runs in failures[:FAILURES_SHOWN]:
+        more = f" and {len(runs) - 4:,} more" if len(runs) > 4 else ""
+        failed.append(f"Failed: {reason} ({', '.join(runs[:4])}{more})")
+    total = counted(sum(len(runs) for _, runs in failures), "run")
+    sentences = [f"{total} failed."] if failures else []
+    return Section("Before you rely on this", sentences, [*failed, *notes])
+
+
+def _headings(results: Results) -> tuple[str, str]:
+    """Title and subtitle."""
+    runs = results.runs
+    parts = [counted(len(runs), "run"), counted(runs["seed"].nunique(), "seed")]
+    parts += [", ".join(dict.fromkeys(runs["name"])), "sparse-prefgp"]
+    return " · ".join(dict.fromkeys(study["title"] for study in results.studies)), " · ".join(parts)
+
+
+def _what_was_run(results: Results) -> Iterator[Section]:
+    for study in results.studies:
+        runs = results.runs[results.runs["study"] == study["name"]]
+        records = [record for record in results.records if record["study"] == study["name"]]
+        failed = int((runs["status"] == "failed").sum())
+        versions = {text for one in records for text in map(" ".join, one["versions"].items())}
+        hours = sum(sum(record.get("seconds", {}).values()) for record in records) / 3600.0
+        rows = [
+            ("study", study["name"]),
+            ("runs", f"{len(runs) - failed:,} done, {failed:,} failed"),
+            ("seeds", ", ".join(str(seed) for seed in sorted(runs["seed"].unique()))),
+            ("training duels (t)", _range(runs["duels"])),
+            ("items (n)", _range(runs["items"])),
+            ("commit", _distinct(runs["commit"])),
+            ("machine", _distinct(runs["machine"])),
+            ("versions", ", ".join(sorted(versions))),
+            ("time of all runs together", f"{hours:.2g} h"),
+        ]
+        facts = facts_table("", [(label, text) for label, text in rows if text])
+        yield Section(f"What was run: {study['title']}", tables=[facts])
+        whole = json.dumps(study, indent=2, ensure_ascii=False)
+        yield Section("The whole configuration", code=whole, folded=True)
 
 
 def _comment(results: Results) -> str:
     """What was run, for the head of a LaTeX file."""
-    lines = []
-    for study in results.studies:
-        commit = dict(circumstances(results, study.name)).get("commit", "unknown")
-        lines.append(f"Study {study.name}, fingerprint {study.fingerprint[:12]}, commit {commit}.")
-    return "\n".join(" ".join(line.split()) for line in lines)
+    runs = results.runs
+    return "\n".join(
+        f"Study {name}, commit {_distinct(runs.loc[runs['study'] == name, 'commit']) or 'unknown'}."
+        for name in dict.fromkeys(runs["study"])
+    )
 
 
-def _with_ending(path: Path, ending: str) -> Path:
-    """Unlike `with_suffix`, this keeps a dot in the name."""
-    return path.with_name(path.name + ending)
+def _distinct(values: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(filter(None, values)))
 
 
-def _plain(report: StudyReport) -> dict[str, Any]:
-    arrangement = report.arrangement
-    return {
-        "program": PROGRAM,
-        "files": list(report.files),
-        "studies": [
-            {"name": study.name, "title": study.title, "fingerprint": study.fingerprint}
-            for study in report.results.studies
-        ],
-        "runs": len(report.results.runs),
-        "failed": [
-            {"reason": reason, "runs": runs} for reason, runs in failure_rows(report.results)
-        ],
-        "notes": list(report.notes),
-        "methods": [method.label for method in arrangement.methods],
-        "points": [
-            {
-                "data": point.key.panel.label,
-                "method": point.key.method.label,
-                "m": point.key.m,
-                "metric": metric.name,
-                "unit": metric.unit,
-                "mean": point.mean,
-                "standard_error": point.error,
-                "seeds": list(point.seeds),
-                "paired": point.paired,
-            }
-            for metric in report.results.metrics
-            for point in points_of(arrangement, metric)
-        ],
-        "reliability": [
-            {
-                "data": curve.key.panel.label,
-                "method": curve.key.method.label,
-                "m": curve.key.m,
-                "seeds": list(curve.seeds),
-                "bins": [asdict(one) for one in curve.bins],
-            }
-            for metric in report.results.metrics
-            if metric.name == CALIBRATION
-            for curve in reliabilities(arrangement, metric)
-        ],
-        "compared": None if report.compared is None else [m.label for m in report.compared],
-        "differences": [
-            {
-                "data": row.where,
-                "m": list(row.m),
-                "metric": row.metric.name,
-                "mean": row.mean,
-                "standard_error": row.error,
-                "interval": list(row.interval),
-                "pairs": row.pairs,
-                "wins": row.wins,
-                "losses": row.losses,
-                "unmatched_seeds": list(row.unmatched),
-            }
-            for row in report.differences
-        ],
-        "exponents": [
-            {
-                "data": e.where,
-                "method": e.method.label,
-                "metric": e.metric.name,
-                "variable": e.variable,
-                "m": e.m,
-                "exponent": e.slope,
-                "standard_error": e.error,
-                "points": e.points,
-            }
-            for e in report.exponents
-        ],
-    }
+def _range(values: Any) -> str:
+    known = values.dropna()
+    if known.empty:
+        return ""
+    low, high = int(known.min()), int(known.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

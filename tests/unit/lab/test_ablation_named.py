@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ import pytest
 pytest.importorskip("pydantic")
 
 from sparse_prefgp.datasets.fetching import DATA_VARIABLE
-from sparse_prefgp.lab.ablation import expand, read_study, run_study, runner, study_from
+from sparse_prefgp.lab.ablation import expand, read_study, study_from
+from sparse_prefgp.lab.ablation.duels import parted
 from sparse_prefgp.lab.ablation.fitting import held_out
-from sparse_prefgp.lab.ablation.named import check_named
-from sparse_prefgp.lab.ablation.parting import parted
 from tests.conftest import ROOT
 from tests.unit.lab.test_ablation_configuration import changed
-from tests.unit.lab.test_ablation_runner import stub_record
 
 pytestmark = pytest.mark.data
 
@@ -48,7 +45,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     gold = votes[votes["annotator"] == "x"][["winner", "loser"]]
     gold.to_csv(tmp_path / "talks" / "gold_duels.csv", index=False)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    parted.cache_clear()
     return tmp_path
+
+
+def first_part(values: Any) -> Any:
+    study = study_from(values)
+    return parted(study.data, study.split, None, 0)
 
 
 def of_targets(**more: Any) -> Any:
@@ -63,7 +66,6 @@ def of_targets(**more: Any) -> Any:
 
 def test_items_are_parted_before_pairs_are_drawn(folder: Path) -> None:
     study = of_targets()
-    check_named(study.data)
     found = parted(study.data, study.split, None, 0)
     table, split = found.table, found.split
     assert len(split.train_rows) == 50 and len(split.test_rows) == 20
@@ -92,7 +94,6 @@ def test_gold_duels_of_debates_that_were_held_out(folder: Path) -> None:
             split={"by": "group:debate", "leave_one_out": True},
         )
     )
-    check_named(study.data)
     found = parted(study.data, study.split, None, 2)
     table, split = found.table, found.split
     # Two annotators voted on each of the six pairs of the other two debates.
@@ -120,7 +121,7 @@ def test_sets_that_do_not_fit(folder: Path) -> None:
         (changed(data={"set": "bostn"}), "boston"),
     ):
         with pytest.raises(ValueError, match=words):
-            check_named(study_from(values).data)
+            first_part(values)
     study = study_from(
         changed(data={"set": "hills", "regression": made}, split={"by": "items", "standard": True})
     )
@@ -129,56 +130,7 @@ def test_sets_that_do_not_fit(folder: Path) -> None:
     (folder / "talks" / "gold_duels.csv").unlink()
     gold = study_from(changed(data={"set": "talks", "test": "gold"}, split=of_items))
     with pytest.raises(ValueError, match="no gold duels"):
-        check_named(gold.data)
-
-
-@pytest.mark.parametrize("kind", ["set", "files"])
-def test_changed_data_are_another_study(
-    kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
-
-    def execute(study: Any, run: Any, reference: Any) -> Any:
-        seen.append(parted(study.data, study.split, None, run.seed).table.num_rows)
-        return stub_record(study, run)
-
-    monkeypatch.setattr(runner, "execute", execute)
-    paths = {name: str(folder / "talks" / f"{name}.csv") for name in ("items", "duels")}
-    study = study_from(
-        changed(
-            data={"set": "talks"} if kind == "set" else {"files": paths},
-            approximations=["exact"],
-            hyperparameters=["joint"],
-            exact_reference=False,
-            baselines=False,
-            seeds=[0],
-        )
-    )
-    out = tmp_path / "out"
-    run_study(study, out)
-    (record,) = (json.loads(path.read_text()) for path in (out / "runs").iterdir())
-    assert {"items", "duels"} <= {name.partition(".")[0] for name in record["sources"]}
-    assert record["sources"] == json.loads((out / "study.json").read_text())["sources"]
-
-    (folder / "talks" / "notes.txt").write_text("no data")
-    assert run_study(study, out).new == 0
-    duels = folder / "talks" / "duels.csv"
-    whole = duels.read_text()
-    duels.write_text("".join(whole.splitlines(keepends=True)[:-4]))
-    with pytest.raises(ValueError, match=r"another study, 'small' with other contents of duels"):
-        run_study(study, out)
-    run_study(study, tmp_path / "other")
-    assert seen == [36, 32]  # what was read before is not remembered
-
-    def meddles(*arguments: Any) -> Any:
-        duels.write_text(whole)
-        return execute(*arguments)
-
-    monkeypatch.setattr(runner, "execute", meddles)
-    two = study.model_copy(update={"seeds": (0, 1)})
-    with pytest.raises(ValueError, match="not those that the study began with, by duels"):
-        run_study(two, tmp_path / "third")
-    assert len(list((tmp_path / "third" / "runs").iterdir())) == 1
+        parted(gold.data, gold.split, None, 0)
 
 
 @pytest.mark.slow
@@ -193,14 +145,13 @@ def test_configurations_fit_their_data(
     """Columns are there, both parts have duels, and no m is above the items of a training part."""
     monkeypatch.setenv(DATA_VARIABLE, str(data_dir))
     study = read_study(path)
-    check_named(study.data)
     runs = [run for run in expand(study) if not run.is_baseline]
     for seed in (min(study.seeds), max(study.seeds)):
         mine = [run for run in runs if run.seed == seed]
         largest = max(mine, key=lambda run: (run.inducing or 0, -(run.max_train or 0)))
-        holdout, utilities = held_out(study, largest)
+        holdout, parts = held_out(study, largest)
         assert holdout.num_train > 50 and holdout.num_test > 50
-        assert (utilities is None) == (study.data.regression is None)
+        assert (parts.utilities is None) == (study.data.regression is None)
         # A comparison is promised where the exact model is small enough.
         items, pairs = len(holdout.train.distinct_rows()[0]), holdout.train.num_pairs
         assert not study.exact_reference or min(items, pairs) <= study.exact_limit

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
-from sparse_prefgp.lab.ablation.fitting import KernelValues
+from sparse_prefgp.lab.ablation.fitting import free_values, give
 from sparse_prefgp.learning.limits import NOISELESS, limits_of, warn_of_lengthscales
 from sparse_prefgp.learning.notes import notes_of
 from sparse_prefgp.workflow.kernel_names import KernelChoice, single_columns
@@ -137,7 +137,7 @@ def test_a_limit_of_its_own_is_what_counts() -> None:
 def test_saved_values_at_a_limit_are_given_to_another_kernel() -> None:
     kernel, other = (KernelChoice.parse("linear+se").build(3) for _ in range(2))
     kernel.kernels[0].variance.unconstrained_variable.assign([-800.0, 0.3, -np.inf])
-    KernelValues.of(spg.PreferenceGP(DUELS, kernel)).give(other)
+    give(free_values(kernel), other)
     np.testing.assert_array_equal(other(DUELS.items), kernel(DUELS.items))
 
 

@@ -1,0 +1,220 @@
+"""The duels of one seed of a study, from wherever they are, parted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp import datasets
+from sparse_prefgp.data import splits
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.fetching import sha256
+from sparse_prefgp.datasets.loading import checksums
+from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.lab.ablation.study import Data, Regression, SplitSettings, SyntheticData
+from sparse_prefgp.support.arrays import FloatArray
+
+# Streams of random numbers that a seed gives, each its own whatever the others use.
+DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
+
+
+def stream(seed: int, number: int) -> np.random.Generator:
+    """The random numbers of a seed for one purpose."""
+    return np.random.default_rng([seed, number])
+
+
+@dataclass(frozen=True, eq=False)
+class PartedDuels:
+    """A table and which of its rows are for training and for testing."""
+
+    table: DuelTable
+    split: splits.Split
+    utilities: FloatArray | None = None
+    """(n,) of the items of the table, None where nobody knows them."""
+    group: str | None = None
+    """The label of the one that is left out, None where none is."""
+
+
+def sources(data: Data) -> dict[str, str]:
+    """SHA-256 of the files that the duels are read from, by name; none for `made` ones.
+
+    :raises ValueError: an unknown set.
+    :raises ConnectionError: a set that cannot be fetched.
+    """
+    if data.set is not None:
+        return checksums(data.set)
+    if data.files is None:
+        return {}
+    return {name: sha256(Path(getattr(data.files, name))) for name in ("items", "duels")}
+
+
+@lru_cache(maxsize=2)
+def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> PartedDuels:
+    """The duels of one seed, parted; the same for every method that is tried on them.
+
+    :raises ValueError: an unknown set, or one of another kind than the settings are for; a column
+        that is not there, a part without duels, a seed that is the number of no group.
+    :raises ConnectionError: a set that cannot be fetched.
+    """
+    if data.made is not None:
+        table, utilities = made_duels(data.made, stream(seed, DATA))
+        return _rows(table, split, max_train, seed, utilities)
+    never = splits.split_columns(split.by)
+    if data.files is not None:
+        files = data.files
+        table = read_table(files.items, files.duels, ignore=files.ignore, never_features=never)
+        return _rows(table, split, max_train, seed)
+    known = _set(data)
+    if isinstance(known, datasets.RegressionSet):
+        assert data.regression is not None
+        return _from_targets(known, data.regression, split, max_train, seed)
+    if data.test == "gold":
+        return _gold_tested(known, split, max_train, seed)
+    return _rows(known.table(never_features=never), split, max_train, seed)
+
+
+def _set(data: Data) -> datasets.DuelSet | datasets.RegressionSet:
+    """The set of that name, if it is of the kind that the settings are for."""
+    assert data.set is not None
+    known = datasets.load(data.set)
+    has_duels = isinstance(known, datasets.DuelSet)
+    has_targets = isinstance(known, datasets.RegressionSet)
+    what = "choices from sets" if isinstance(known, datasets.ChoiceSet) else "rankings"
+    for wrong, words in (
+        (not has_duels and not has_targets, f"{what}, and studies take duels; choose another"),
+        (
+            has_targets and data.regression is None,
+            "targets and no duels; say under regression how to make them: {duels: 2000, "
+            "test_duels: 1000, noise: 0.25}",
+        ),
+        (has_duels and data.regression is not None, "duels of its own; leave out regression"),
+        (data.test and getattr(known, "gold", None) is None, "no gold duels; leave out test"),
+    ):
+        if wrong:
+            raise ValueError(f"The data set {data.set!r} has {words}.")
+    assert isinstance(known, datasets.DuelSet | datasets.RegressionSet)
+    return known
+
+
+def _rows(
+    table: DuelTable,
+    split: SplitSettings,
+    max_train: int | None,
+    seed: int,
+    utilities: FloatArray | None = None,
+) -> PartedDuels:
+    """Training and test rows of a seed."""
+    rng = stream(seed, SPLIT)
+    if split.test_fraction is not None:
+        rows = splits.split_duels(table, split.by, split.test_fraction, rng, max_train=max_train)
+        return PartedDuels(table, rows, utilities)
+    known = splits.group_labels(table, split.by)
+    if seed >= len(known):
+        (column,) = splits.split_columns(split.by)
+        raise ValueError(
+            f"The seed {seed} is the number of no group: there are {len(known)} values of "
+            f"{column!r}, numbered from 0; give seeds below {len(known)}."
+        )
+    rows = splits.leave_one_out(table, split.by, known[seed], rng, max_train=max_train)
+    return PartedDuels(table, rows, utilities, known[seed])
+
+
+def _from_targets(
+    known: datasets.RegressionSet,
+    how: Regression,
+    split: SplitSettings,
+    max_train: int | None,
+    seed: int,
+) -> PartedDuels:
+    """Items are parted first, then pairs are drawn within each part (Chu & Ghahramani 2005)."""
+    rng = stream(seed, SPLIT)
+    if split.test_fraction is not None:
+        train, test = splits.item_parts(len(known.target), split.test_fraction, rng)
+    elif known.parts is not None:
+        train, test = known.parts
+    else:
+        raise ValueError(
+            f"The data set {known.about.name!r} has no standard parts; give a test_fraction."
+        )
+    if how.items is not None and how.items < len(train):
+        train = np.sort(rng.choice(train, how.items, replace=False))
+    numbers = (how.duels, how.test_duels)
+    made = datasets.duels_from_targets(
+        known, stream(seed, DATA), duels=numbers, parts=(train, test), noise=how.noise
+    )
+    first, second = (np.flatnonzero(made.part == part) for part in (0, 1))
+    wording = (
+        f"{how.duels:,} duels within {len(train):,} training items, {how.test_duels:,} within "
+        f"{len(test):,} test items"
+    )
+    rows = splits.given_rows(first, second, wording, rng, max_train=max_train)
+    return PartedDuels(made.table(), rows, made.utilities)
+
+
+def _gold_tested(
+    known: datasets.DuelSet, split: SplitSettings, max_train: int | None, seed: int
+) -> PartedDuels:
+    """Votes to learn from, gold duels of what is held out to be tested on."""
+    pd = require_pandas()
+    both: Any = pd.concat(
+        [known.duels.assign(source="votes"), known.gold.assign(source="gold")], ignore_index=True
+    )
+    ignore = [name for name in known.about.ignore if name in known.items.columns]
+    # What the gold duels lack, such as who judged, is not a context that a split could need.
+    shared = [name for name in both.columns if not both[name].isna().any()]
+    table = read_table(
+        known.items, both[shared], ignore=ignore, never_features=splits.split_columns(split.by)
+    )
+    whole = _rows(table, split, None, seed)
+    source = table.context["source"].to_numpy()
+    train = whole.split.train_rows[source[whole.split.train_rows] == "votes"]
+    test = whole.split.test_rows[source[whole.split.test_rows] == "gold"]
+    if not len(test):
+        raise ValueError(f"No gold duel is held out with the seed {seed}; hold out more.")
+    wording = (
+        f"{whole.split.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold "
+        "duels"
+    )
+    rng, dropped = stream(seed, SPLIT), whole.split.dropped
+    rows = splits.given_rows(train, test, wording, rng, max_train=max_train, dropped=dropped)
+    return PartedDuels(table, rows, group=whole.group)
+
+
+def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable, FloatArray]:
+    """Random duels between items with normal features, and the utilities (n,) that decided them.
+
+    The larger utility wins, after either side has got normal noise of its own.
+    """
+    features = rng.standard_normal((made.items, made.features))
+    utility = drawn_utility(made, features, rng)
+    first = rng.integers(made.items, size=made.duels)
+    second = (first + rng.integers(1, made.items, size=made.duels)) % made.items
+    pairs = np.stack([first, second], 1)
+    noisy = utility[pairs] + np.sqrt(made.noise) * rng.standard_normal(pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(noisy, axis=1), axis=1).T
+    pd = require_pandas()
+    items = pd.DataFrame(features, columns=[f"x{i}" for i in range(made.features)])
+    items.insert(0, "item_id", np.arange(made.items))
+    return read_table(items, pd.DataFrame({"winner": winners, "loser": losers})), utility
+
+
+def drawn_utility(
+    made: SyntheticData, features: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """One draw (n,) from the Gaussian process at the features (n, D)."""
+    import gpflow
+
+    kinds = {
+        "se": gpflow.kernels.SquaredExponential,
+        "matern32": gpflow.kernels.Matern32,
+        "matern52": gpflow.kernels.Matern52,
+    }
+    kernel = kinds[made.kernel](variance=made.variance, lengthscales=made.lengthscale)
+    covariance = kernel(features).numpy()
+    covariance[np.diag_indices(len(features))] += 1e-10 * made.variance
+    root: FloatArray = np.linalg.cholesky(covariance)
+    return root @ rng.standard_normal(len(features))

@@ -1,0 +1,322 @@
+"""What a study is, as a YAML file says it: strict models, and mistakes refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from sparse_prefgp.data.splits import says_itself
+from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.words import shortened, spelt_like
+from sparse_prefgp.support.yaml_files import read_yaml
+from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
+from sparse_prefgp.workflow.kernel_names import LEAST_LENGTHSCALE, LEAST_VARIANCE, KernelChoice
+from sparse_prefgp.workflow.model_names import ApproximationChoice, EngineChoice
+
+try:
+    from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        f"Studies need pydantic; install it with {install('studies')}.", name="pydantic"
+    ) from None
+
+FIXED, JOINT = "fixed", "joint"
+LEARNED = "learned"
+
+Whole = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+Values = float | tuple[float, ...]
+
+
+class _Strict(BaseModel):
+    """Unknown keys are errors, and nothing is converted from another type."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    @model_validator(mode="after")
+    def _sensible(self) -> _Strict:
+        try:
+            mistake = next(self._mistakes(), None)
+        except ValueError as error:  # of a name
+            text = str(error).rstrip(".")
+            raise ValueError(f"is wrong: {text[0].lower()}{text[1:]}") from None
+        if mistake is not None:
+            raise ValueError(mistake)
+        return self
+
+    def _mistakes(self) -> Iterator[str]:
+        """What makes no sense though each value does, to follow "The configuration … "."""
+        yield from ()
+
+
+class Files(_Strict):
+    """Tables of items and duels, and columns that are not features; relative paths begin at the
+    folder of the configuration."""
+
+    items: str
+    duels: str
+    ignore: tuple[str, ...] = ()
+
+
+class SyntheticData(_Strict):
+    """Items with normal features, a utility drawn from a Gaussian process, and random duels."""
+
+    items: Annotated[int, Field(ge=2, le=20_000)]  # all pairs of which have a covariance
+    features: Whole
+    duels: Whole
+    kernel: Literal["se", "matern32", "matern52"]
+    variance: Positive
+    lengthscale: Positive
+    noise: Positive
+    """sigma² per side of a duel."""
+
+
+class Regression(_Strict):
+    """How targets become duels: random pairs within training and within test items."""
+
+    items: Whole | None = None
+    """At most so many training items, at random."""
+    duels: Whole
+    test_duels: Whole
+    noise: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+    """Standard deviation of what is added to either side, as a share of that of the targets."""
+
+
+class Data(_Strict):
+    """Which duels: a `set` by name, `files`, or `made` ones."""
+
+    set: Annotated[str, Field(pattern=r"^[^./\\:\x00-\x1f][^/\\:\x00-\x1f]*$")] | None = None
+    files: Files | None = None
+    made: SyntheticData | None = None
+    regression: Regression | None = None
+    """For sets of features and targets."""
+    test: Literal["gold"] | None = None
+    """Which duels of the held-out items or groups are predicted: gold ones in place of votes."""
+
+    def _mistakes(self) -> Iterator[str]:
+        sources = [name for name in ("set", "files", "made") if getattr(self, name) is not None]
+        if len(sources) != 1:
+            listed = " and ".join(sources) or "none"
+            yield f"has {listed} of set, files and made; give exactly one of them"
+        for name in ("regression", "test"):
+            if getattr(self, name) is not None and self.set is None:
+                yield f"has {name}, which belongs to a set; leave it out, or give set"
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and names of runs."""
+        if self.set is not None:
+            return self.set
+        return "made" if self.files is None else Path(self.files.duels).name.split(".")[0]
+
+
+class SplitSettings(_Strict):
+    """What is held out, again for every seed."""
+
+    by: str
+    """`duels`, `items`, `group:COLUMN` or `time:COLUMN`; one of three says how much."""
+    test_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    leave_one_out: bool = False
+    """One group whole, the one whose number, from 0, is the seed."""
+    standard: bool = False
+    """The test items that a regression set came with."""
+    max_train: tuple[Whole, ...] = ()
+    """At most so many training duels; several numbers make a learning curve."""
+
+    def _mistakes(self) -> Iterator[str]:
+        if says_itself(self.by):
+            yield (
+                f"is by {self.by!r}, which is the same for every seed; give by: duels, items, "
+                "group:COLUMN or time:COLUMN"
+            )
+        if (self.test_fraction is not None) + self.leave_one_out + self.standard != 1:
+            yield "needs one of test_fraction, leave_one_out and standard; give exactly one of them"
+        if self.leave_one_out and not self.by.startswith("group:"):
+            yield f"leaves one out by {self.by!r}; give by: group:COLUMN"
+
+
+class Study(_Strict):
+    """Every combination that makes sense of what is listed, for every seed."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    title: str
+    data: Data
+    split: SplitSettings
+    kernels: Annotated[tuple[str, ...], Field(min_length=1)]
+    """By name, as for `fit`; so are the next two."""
+    approximations: Annotated[tuple[str, ...], Field(min_length=1)]
+    engines: Annotated[tuple[str, ...], Field(min_length=1)]
+    inducing: tuple[Whole, ...] = ()
+    inducing_inputs: tuple[Literal["random", "kmeans", "greedy", "learned"], ...] = ()
+    """`random` items, `kmeans` centres, `greedy` conditional variance, all of which stay where
+    they are, or `learned` from k-means on.
+    """
+    hyperparameters: Annotated[tuple[Literal["fixed", "joint"], ...], Field(min_length=1)]
+    """`fixed` (those that the exact model learns on the same training duels, or `at`) or `joint`
+    (learned with the approximation).
+    """
+    at: dict[str, dict[str, Values]] | None = None
+    """Values by kernel term and parameter."""
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+    iterations: Whole
+    noise_variance: Positive = 0.5
+    """sigma² per side."""
+    exact_reference: bool
+    """Compare with exact EP where the smaller of distinct items and distinct duels is at most
+    `exact_limit`.
+    """
+    exact_limit: Whole = 2000
+    baselines: bool
+    """A linear probit and a coin too."""
+
+    def _mistakes(self) -> Iterator[str]:
+        approximations = [ApproximationChoice.parse(text) for text in self.approximations]
+        kernels = [KernelChoice.parse(text) for text in self.kernels]
+        engines = [EngineChoice.parse(text) for text in self.engines]
+        for name, values in {
+            **dict(self),
+            "kernels": kernels,
+            "approximations": approximations,
+            "engines": engines,
+            "split.max_train": self.split.max_train,
+        }.items():
+            names = (
+                [file_name(str(one)) for one in values] if isinstance(values, list | tuple) else []
+            )
+            for twice in (one for one in names if names.count(one) > 1):
+                yield f"has {twice!r} twice in {name}; once is enough"
+        by, kind = self.split.by, self.split.by.partition(":")[0]
+        if self.data.made is not None and kind not in ("duels", "items"):
+            yield f"has made duels split by {by!r}, which have no such column; give duels or items"
+        if self.data.regression is not None and kind != "items":
+            yield f"has duels from targets split by {by!r}; give by: items"
+        if self.split.standard and self.data.regression is None:
+            yield "has standard: true, which is for duels from targets; give test_fraction"
+        if self.data.test == "gold" and kind not in ("items", "group"):
+            yield (
+                f"has test: gold split by {by!r}, which leaves the same pairs in both parts; give "
+                "by: items or by: group:COLUMN"
+            )
+        sparse = next((str(one) for one in approximations if one.needs_inducing), None)
+        for name, example in (("inducing", "[16, 32]"), ("inducing_inputs", "[kmeans, learned]")):
+            if sparse and not getattr(self, name):
+                yield f"has no {name}, which {sparse} needs; add {name}: {example}"
+        if sparse and any(kernel.only_items for kernel in kernels):
+            yield (
+                f"has the kernel item, which leaves nothing for the inducing inputs of {sparse}; "
+                "use a sum such as linear+item, or exact alone"
+            )
+        if FIXED in self.hyperparameters and self.at is None and not self.exact_reference:
+            yield (
+                "has fixed hyperparameters, which are those of the exact model; set "
+                "exact_reference: true, or give values under at"
+            )
+        if "laplace-logit" in self.engines and self.noise_variance != 0.5:
+            yield (
+                f"has the noise variance {self.noise_variance:g}, which is ignored by the engine "
+                "laplace-logit; leave one of them out"
+            )
+        yield from self._mistakes_of_values(self.at or {}, kernels) if self.at is not None else ()
+
+    def _mistakes_of_values(
+        self, at: Mapping[str, Mapping[str, Values]], kernels: list[KernelChoice]
+    ) -> Iterator[str]:
+        for kernel in kernels:
+            if kernel.is_additive or not kernel.plain:
+                yield (
+                    "has values under at, which only kernels without columns, products and "
+                    f"additive terms can take, not {kernel}; leave at out"
+                )
+        terms = {part for kernel in kernels for part in kernel.parts}
+        for term in sorted(terms ^ set(at)):
+            word = "values for no" if term in terms else "values under at for"
+            yield f"has {word} kernel term {term!r}; give them for {', '.join(sorted(terms))}"
+        for term, name, value in ((a, b, value) for a in at for b, value in at[a].items()):
+            known = ("variance", "lengthscales") if term in STATIONARY_KERNELS else ("variance",)
+            if name not in known:
+                yield f"has {name!r} under at for {term}, which has only {' and '.join(known)}"
+            least = LEAST_LENGTHSCALE if name == "lengthscales" else LEAST_VARIANCE
+            for one in value if isinstance(value, tuple) else (value,):
+                if not least < one < float("inf"):
+                    yield f"has {one:g} for 'at.{term}.{name}'; give a number above {least:g}"
+
+
+def file_name(text: str) -> str:
+    """A part of a file's name: a colon is left out, and whatever is not plain becomes _."""
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", text.replace(":", ""))
+
+
+def read_study(path: str | Path) -> Study:
+    """Read a study from a YAML file.
+
+    :raises ValueError: a file that is missing or is not YAML; an unknown key (the message has the
+        nearest known one), one that is missing or twice there, a value that makes no sense.
+    :raises ModuleNotFoundError: PyYAML is not installed.
+    """
+    path = Path(path)
+    where = f"The configuration {str(path)!r}"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        what = "does not exist" if isinstance(error, OSError) else "is not text"
+        raise ValueError(f"{where} {what}; give the path of a YAML file.") from None
+    values = read_yaml(text, where, "Reading a study", "studies")
+    return study_from(values, where, path.parent)
+
+
+def study_from(values: Any, where: str = "The study", folder: str | Path = ".") -> Study:
+    """A study from plain values, as `read_study` reads them.
+
+    :param values: a mapping.
+    :param where: the beginning of a message.
+    :param folder: where relative paths of files begin.
+    :raises ValueError: what `read_study` raises of keys and values.
+    """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{where} holds no keys; see configs/smoke for an example.")
+    try:
+        study = Study.model_validate_json(json.dumps(values, default=str))
+    except ValidationError as error:
+        text = _sentence(error)
+        raise ValueError(f"{where} {text}{'' if text.endswith('?') else '.'}") from None
+    if study.data.files is None:
+        return study
+    files = study.data.files
+    at = {name: str(Path(folder, getattr(files, name)).resolve()) for name in ("items", "duels")}
+    for path in at.values():
+        if not Path(path).is_file():
+            raise ValueError(f"{where} names {path!r}, which does not exist; correct the path.")
+    data = study.data.model_copy(update={"files": files.model_copy(update=at)})
+    return study.model_copy(update={"data": data})
+
+
+_PARTS: dict[int | str, type[_Strict]] = {
+    "data": Data,
+    "split": SplitSettings,
+    "files": Files,
+    "made": SyntheticData,
+    "regression": Regression,
+}
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first mistake, to follow "The configuration … "; unknown keys before all others."""
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    place = [part for part in first["loc"] if not str(part).startswith("tuple[")]
+    *outer, key = place or [""]
+    within = f" in {'.'.join(map(str, outer))!r}" if outer else ""
+    if first["type"] == "extra_forbidden":
+        known = [*(_PARTS[outer[-1]] if outer else Study).model_fields]
+        near = spelt_like(str(key), known, cutoff=0.5)
+        remedy = f"did you mean {near!r}?" if near else f"choose from {', '.join(known)}"
+        return f"has an unknown key {key!r}{within}; {remedy}"
+    if first["type"] == "missing":
+        return f"has no {key!r}{within}; add it"
+    path = ".".join(map(str, place))
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"]) + (f" in {path!r}" if path else "")
+    wanted = first["msg"].replace("Input should", "it should").replace("Tuple", "it")
+    return f"has {shortened(first['input'])} for {path!r}; {wanted[0].lower()}{wanted[1:]}"
