@@ -14,7 +14,6 @@ from sparse_prefgp.lab.measures import NEITHER, Measure
 from sparse_prefgp.lab.report.results import NO_M, POINT, Frame, Results
 
 LEVEL = 0.95
-POINTS_OF_A_SLOPE = 3
 
 
 class Difference(NamedTuple):
