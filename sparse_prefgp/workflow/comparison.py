@@ -378,7 +378,7 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
 
 def _check_columns(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     kernels = [candidate.kernel_choice for candidate in listed]
-    for fold in plan.folds if any(kernel.names_columns for kernel in kernels) else ():
+    for fold in plan.folds if any(kernel.named_columns for kernel in kernels) else ():
         train = plan.train(fold)
         for kernel in kernels:
             kernel.check_columns(train.transform, train.covariate_names)
