@@ -33,7 +33,6 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "17")
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ahead import score_ahead as score_ahead
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
-    from sparse_prefgp.analysis.challenger import hallucination_believer as hallucination_believer
     from sparse_prefgp.analysis.conditional_logit import conditional_logit as conditional_logit
     from sparse_prefgp.analysis.conditional_logit import equal_shares as equal_shares
     from sparse_prefgp.analysis.conditional_logit import label_shares as label_shares

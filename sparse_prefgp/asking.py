@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from sparse_prefgp.support.public import public
 
 if TYPE_CHECKING:
-    from sparse_prefgp.analysis.challenger import hallucination_believer as hallucination_believer
     from sparse_prefgp.analysis.suggestion import suggest as suggest
 
 __getattr__, __dir__ = public(__name__)

@@ -30,7 +30,6 @@ class Score(StrEnum):
     VARIANCE = "variance"
     EUBO = "eubo"
     THOMPSON = "thompson"
-    HALLUCINATION = "hallucination"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +50,7 @@ class SuggestOptions:
     )
     score: Score = option(
         "bald (information) and variance learn all utilities; eubo (expected utility of the better "
-        "one), thompson and hallucination look for the best item.",
+        "one) and thompson look for the best item.",
         default=Score.BALD,
     )
     max_pairs: int = option(
