@@ -236,12 +236,19 @@ def suggest(
             found = _drawn_jointly(model, found)
     else:
         found = _pairs(model, candidates, pairs, score, max_pairs, rng)
-    _check_batch(batch, len(found))
+    if batch > len(found):
+        raise ValueError(
+            f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "
+            f"most {len(found):,}, or more candidates."
+            if len(found)
+            else "None of the pairs is between two of the items most likely to beat the best, "
+            "which alone are drawn; give fewer pairs, or another score."
+        )
     if score == "thompson":
         picks = _drawn(model, found, batch, rng, done)
     else:
         picks = _asked(model, found, batch, score, done)
-    return _report(model, found.items, picks, score, _looked_at(found))
+    return _report(model, found, picks, score)
 
 
 def _pairs(
@@ -271,25 +278,8 @@ def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
     return found.narrowed(np.sort(likely_best(model, found.items)[:_DRAWN_JOINTLY]))
 
 
-def _check_batch(batch: int, count: int) -> None:
-    if batch > count:
-        raise ValueError(
-            f"batch is {batch:,}, but there are only {count:,} pairs to choose from; give at most "
-            f"{count:,}, or more candidates."
-            if count
-            else "None of the pairs is between two of the items most likely to beat the best, "
-            "which alone are drawn; give fewer pairs, or another score."
-        )
-
-
-def _looked_at(pairs: CandidatePairs) -> dict[str, Any]:
-    names = ("possible", "chosen", "repeated", "equal", "equal_items")
-    return {"looked_at": len(pairs), **{name: getattr(pairs, name) for name in names}}
-
-
-def _report(
-    model: Predicts, items: ItemSet, picks: _Picks, score: str, looked: dict[str, Any]
-) -> Suggestions:
+def _report(model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str) -> Suggestions:
+    items = pairs.items
     found = predicted(model, items, picks.first, picks.second)
     tied = {} if model.margin is None else {TIE: np.exp(found.tied)}
     frame = require_pandas().DataFrame(
@@ -312,7 +302,12 @@ def _report(
         filtered=model.infer().status is Status.FILTERED,
         jitter=picks.jitter,
         negative_variances=picks.negative_variances,
-        **looked,
+        looked_at=len(pairs),
+        possible=pairs.possible,
+        chosen=pairs.chosen,
+        repeated=pairs.repeated,
+        equal=pairs.equal,
+        equal_items=pairs.equal_items,
     )
 
 

@@ -199,7 +199,7 @@ class _Reader:
     def whole(self) -> tuple[Term, ...]:
         names = _WORD.sub(lambda word: "x" * len(word[0]), re.sub(r"\s", " ", self._text))
         if not names or names[-1] in "(+*,":
-            self._refuse(len(names), "a kernel or a column is missing")
+            self._refuse(len(names), "a kernel is missing")
         try:
             return self._once(self._terms(ast.parse(names, mode="eval").body))
         except SyntaxError as error:

@@ -233,8 +233,8 @@ def test_lists_are_parted_outside_brackets_and_quotes() -> None:
     [
         ("matern", "'matern' is unknown; did you mean matern"),
         ("linear+matern", r"'matern' in 'linear\+matern' is unknown"),
-        ("", "character 1: a kernel or a column is missing"),
-        ("linear+", "character 8: a kernel or a column is missing"),
+        ("", "character 1: a kernel is missing"),
+        ("linear+", "character 8: a kernel is missing"),
         ("linear+*se", "character 8: '\\*' is not expected"),
         ("(linear+se", r"character 1: '\(' was never closed"),
         ("linear)", r"character 7: unmatched '\)'"),
