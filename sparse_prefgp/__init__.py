@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sparse_prefgp.support.moved import install, new_name
-from sparse_prefgp.support.public import LOG_LEVEL, declared, public, quietly
+from sparse_prefgp.support.public import LOG_LEVEL, public, quietly
 from sparse_prefgp.support.version import __version__ as __version__
-
-install()
 
 if "gpflow" not in sys.modules and find_spec("gpflow") is None:
     raise ModuleNotFoundError(
@@ -107,12 +102,6 @@ if TYPE_CHECKING:
 
 # Modules of public names, used as `spg.datasets.boston()`.
 MODULES = ("asking", "datasets", "exact", "gpflow", "lab", "markov", "plotting", "results")
-# Names that stood here before, for one release, and where they are; so are all of `MODULES`.
-_RENAMED = {
-    "StreamedReport": "results.OptimisationReport",
-    "candidates_from": "workflow.candidates_from",
-    "optimise_streamed": "optimise",
-}
 
 _get, _names = public(__name__)
 
@@ -122,28 +111,7 @@ def __getattr__(name: str) -> Any:
         return [*_get(name), *MODULES, "__version__"]
     if name in MODULES:
         return quietly(f"{__name__}.{name}")
-    if name in declared(__name__):
-        return _get(name)
-    if new_name(f"{__name__}.{name}") is not None:
-        return import_module(f"{__name__}.{name}")
-    home, _, new = _new_place(name).rpartition(".")
-    if not new:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        f"sparse_prefgp.{name} is sparse_prefgp.{_new_place(name)} now; the old name goes with "
-        "the next release.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return getattr(quietly(f"{__name__}.{home}" if home else __name__), new)
-
-
-def _new_place(name: str) -> str:
-    """Where a name is that stood here before, empty for none."""
-    for module in ("asking", "exact", "gpflow", "lab", "results"):
-        if name in declared(f"{__name__}.{module}"):
-            return f"{module}.{name}"
-    return _RENAMED.get(name, "")
+    return _get(name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,6 @@
 """What a sentence of the table of what cannot go together says, for the tests that meet it.
 
-Each test of a combination names its row by these, and `test_together.py` looks that none is left
-out.
+Each test of a combination names its row by these.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def one(
         "decided": score(decided)["nlp_nats"],
         "cuts": None if model.cuts is None else model.cuts.numpy().tolist(),
         "variance": float(np.mean(model.kernel.variance.numpy())),
-        "home": model.coefficients().rows()[0],
+        "home": model.coefficients().table().rows[0],
         "iterations": report.iterations,
         "seconds": report.seconds,
     }

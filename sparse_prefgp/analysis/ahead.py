@@ -15,11 +15,15 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.filtering import Filtering
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.support import together
+from sparse_prefgp.tell.result import Figures
 
 
 @dataclass(frozen=True, eq=False)
-class AheadScore:
+class AheadScore(Figures):
     """What `score_ahead` found."""
+
+    aside = ("filtering",)
 
     nats: float
     """Mean negative log probability of the winner, given that there is one, of a decided duel."""
@@ -35,18 +39,6 @@ class AheadScore:
     """The same of win, tie and loss; empty for a model without a margin."""
     filtering: Filtering
     """The pass itself, with a probability for each duel, and the model of all of them."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {
-            "nats": self.nats,
-            "accuracy": self.accuracy,
-            "log_predictive": self.log_predictive,
-            "duels": self.num_duels,
-            "slices": self.filtering.slices,
-            "scores": self.scores,
-            "outcomes": self.outcomes,
-        }
 
     def __str__(self) -> str:
         return (
@@ -74,8 +66,7 @@ def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = N
     mean, variance = tf.constant(found.mean), tf.constant(found.variance)
     outcome = outcomes_of(found.model, mean, variance, groups)
     tied = np.zeros(len(new), bool) if new.ties is None else new.ties
-    if tied.all():
-        raise ValueError("All duels are ties, of which none has a winner to score; give others.")
+    together.check(only_ties=tied.all(), scores=True)
     decided = score(outcome.winner[~tied], counts=new.counts[~tied])
     three: Score = {}
     if model.margin is not None:

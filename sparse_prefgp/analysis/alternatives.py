@@ -180,12 +180,7 @@ def predict_sets(
     :raises ValueError: what `read_sets` raises; a column named like one that is added.
     """
     table = load_sets(model, source, kind.replace("_", "-"))
-    taken = next((n for n in (PROBABILITY, LOG_PROBABILITY) if n in table.frame.columns), None)
-    if taken is not None:
-        raise ValueError(
-            f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
-            "rename it."
-        )
+    table.refuse_added((PROBABILITY, LOG_PROBABILITY))
     if kind != "choices":
         found = read_sets(model, kind, source, items, groups=groups, **options)
         who = found.groups_for(model)

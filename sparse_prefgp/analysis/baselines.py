@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 
 from sparse_prefgp.analysis.linear_losses import LinearLoss, ask_for_rows, cross_validate, newton
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
@@ -244,11 +245,7 @@ def _some_decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
     :raises ValueError: all duels are ties.
     """
     sides, weights, event = decided(duels)
-    if not len(sides):
-        raise ValueError(
-            "All duels are ties, from which a linear probit learns nothing; give some that one "
-            "side won."
-        )
+    together.check(only_ties=not len(sides), linear_probit=True)
     return sides, weights, event
 
 

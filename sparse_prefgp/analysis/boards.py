@@ -177,11 +177,6 @@ def board_of(
     return _averaged(model, rows, owner, weight.astype(float), words, contexts)
 
 
-def _has_states(model: Predicts) -> bool:
-    rows = model.duels.item_rows
-    return rows is not None and rows.column is not None
-
-
 def _of_duels(model: Predicts, contexts: Contexts) -> IntArray:
     """(c,) numbers of what contexts are in the columns that both sides share."""
     rows = model.duels.item_rows
@@ -224,7 +219,8 @@ def _without_contexts(
             f"The items of {found.name} have columns of the context, so that each is ranked where "
             "it stands; leave the columns or the place out (--at)."
         )
-    if not _has_states(model) or found.rows is None or places == [EACH]:
+    own = model.duels.item_rows
+    if own is None or own.column is None or found.rows is None or places == [EACH]:
         return replace(_as_they_are(model, found), averaged=when)
     names = found.rows.names
     if places == [LAST]:

@@ -121,12 +121,7 @@ def pool(model: Predicts, items: Any = None) -> tuple[ItemSet, int]:
         found, _ = own_active(model, found)
     if found.rows is not None and found.rows.column is not None:  # no item against itself
         found = found.select(rows_now(model, found.rows.bases, found.rows.names))
-    _, kept = representatives(numbered_inputs(model, found))
-    if len(kept) < 2:
-        raise ValueError(
-            f"The model cannot tell the candidates apart ({len(found):,} items, with equal "
-            "features); give at least two items whose features differ."
-        )
+    kept = _that_differ(model, found)
     return found.select(kept), len(found) - len(kept)
 
 
@@ -163,12 +158,7 @@ def pairs_in_contexts(
         raise ValueError("No duel of the model had both its sides in these contexts; give others.")
     base, _ = bases_now(model, bases, 0 if items is None else len(bases.ids))
     alike = in_rows(model, bases, base, np.repeat(contexts.values[:1], len(base), axis=0))
-    _, kept = representatives(numbered_inputs(model, alike))
-    if len(kept) < 2:
-        raise ValueError(
-            f"The model cannot tell the candidates apart ({len(alike):,} items, with equal "
-            "features); give at least two items whose features differ."
-        )
+    kept = _that_differ(model, alike)
     u, c = len(kept), len(contexts)
     rows = in_rows(model, bases, np.repeat(base[kept], c), np.tile(contexts.values, (u, 1)))
     lower, upper = _all_pairs(u)
@@ -242,3 +232,14 @@ def representatives(inputs: FloatArray) -> tuple[IntArray, IntArray]:
     _, row_of_item, _ = distinct_rows(inputs)
     _, first = np.unique(row_of_item, return_index=True)
     return first[row_of_item], np.sort(first)
+
+
+def _that_differ(model: Predicts, items: ItemSet) -> IntArray:
+    """A row of each of those with equal features."""
+    _, kept = representatives(numbered_inputs(model, items))
+    if len(kept) < 2:
+        raise ValueError(
+            f"The model cannot tell the candidates apart ({len(items):,} items, with equal "
+            "features); give at least two items whose features differ."
+        )
+    return kept

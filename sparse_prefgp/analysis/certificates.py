@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,9 +23,11 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.factors.sites import Sites
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling import SAMPLED_UP_TO
-from sparse_prefgp.support.plain import plain
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.checks import check_kind, check_number
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import counted
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table
 
 EXACT_UP_TO = 2000
 SAMPLES = 10_000
@@ -76,8 +78,10 @@ class _Scale(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EvidenceReport:
+class EvidenceReport(Result):
     """Evidence of a model and what is certain about it, in nats over all duels."""
+
+    also = ("log_evidence_per_duel", "lower_bound_per_duel", "gap")
 
     approximation: str
     """Name of the approximation."""
@@ -130,8 +134,18 @@ class EvidenceReport:
         best = self.exact if self.sampled is None else self.sampled.log_evidence
         return float("nan") if best is None else best - self.lower_bound
 
-    def rows(self) -> list[tuple[str, float, float]]:
-        """(label, nats, nats per duel or unit of weight) rows, for a table."""
+    @property
+    def log_evidence_per_duel(self) -> float:
+        """Of those that are in it, by their weights."""
+        return self.log_evidence / self.weight_used
+
+    @property
+    def lower_bound_per_duel(self) -> float:
+        """By the weights of all."""
+        return self.lower_bound / self.weight
+
+    def table(self, most: int | None = None) -> Table:
+        """Evidence and bounds in nats, of all and per duel or unit of weight."""
         rows = [(f"log evidence, {self.approximation}", self.log_evidence, self.weight_used)]
         if self.lower_bounds:
             how = f", {ROW_LABELS[self.lower_bound_row]}" if self.bounds else ""
@@ -144,44 +158,19 @@ class EvidenceReport:
             rows.append(("log evidence, exact EP", self.exact, self.weight))
         if self.sampled is not None:
             rows.append(("true log evidence, sampled", self.sampled.log_evidence, self.weight))
-        return [(label, value, value / weight) for label, value, weight in rows]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings, ready for JSON; None for what is not finite."""
-        return plain(
-            {
-                "approximation": self.approximation,
-                "duels": self.duels,
-                "duels_used": self.duels_used,
-                "weight": self.weight,
-                "weight_used": self.weight_used,
-                "unit": self.unit,
-                "log_evidence": self.log_evidence,
-                "log_evidence_per_duel": self.log_evidence / self.weight_used,
-                "lower_bound": self.lower_bound,
-                "lower_bound_per_duel": self.lower_bound / self.weight,
-                "lower_bound_row": self.lower_bound_row,
-                "lower_bounds": self.lower_bounds,
-                "refitted_bounds": self.refitted_bounds,
-                "bounds": self.bounds,
-                "exact": self.exact,
-                "exact_converged": self.exact_converged,
-                "sampled": None if self.sampled is None else self.sampled.to_dict(),
-                "gap": self.gap,
-                "skipped": self.skipped,
-                "warnings": self.warnings,
-            }
-        )
-
-    def __str__(self) -> str:
-        rows = self.rows()
-        width, scale = max(len(label) for label, *_ in rows), _Scale(self.weight, self.unit)
-        per_unit = f"per {self.unit}"
-        last = max(9, len(per_unit))
-        lines = [f"{'':<{width}}  {'nats':>14}  {per_unit:>{last}}"]
-        lines += [
-            f"{label:<{width}}  {nats:>14,.3f}  {per:>{last}.4f}" for label, nats, per in rows
+        columns = [
+            Column("what", "", left=True),
+            Column("nats", "nats", ",.3f"),
+            Column("each", f"per {self.unit}", ".4f"),
         ]
+        values = [
+            {"what": label, "nats": value, "each": value / weight} for label, value, weight in rows
+        ]
+        return Table("evidence", "", columns, values)
+
+    def sentences(self) -> list[str]:
+        """What else is known, and what was not run."""
+        scale, lines = _Scale(self.weight, self.unit), []
         if self.sampled is not None:
             s = self.sampled
             lines.append(
@@ -200,10 +189,9 @@ class EvidenceReport:
             )
         lines += self.skipped
         lines += [f"Warning: {text}" for text in self.warnings]
-        return "\n".join(lines)
+        return lines
 
 
-@takes_seed
 def evidence_report(
     model: PreferenceGP,
     *,
@@ -224,18 +212,10 @@ def evidence_report(
     :raises ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what
         sampling takes.
     """
-    if not isinstance(model, PreferenceGP):
-        raise ValueError(
-            f"evidence_report takes a PreferenceGP, not {type(model).__name__}; ordinary "
-            "regression has its evidence in closed form, model.log_evidence()."
-        )
-    if samples < 0 or samples == 1:
-        raise ValueError(f"samples is {samples}; give 0 to leave sampling out, or at least 2.")
-    if sample_up_to > SAMPLED_UP_TO:
-        raise ValueError(
-            f"sample_up_to is {sample_up_to}; importance sampling takes up to {SAMPLED_UP_TO:,} "
-            "duels."
-        )
+    check_kind("model", model, PreferenceGP, "a PreferenceGP")
+    if samples != 0:
+        check_number("samples", samples, least=2, whole=True, hint=", or 0 to leave sampling out")
+    check_number("sample_up_to", sample_up_to, most=SAMPLED_UP_TO)
     graph = model.all_duels
     about_sets, weight = graph.noises is not None, graph.weight
     no_bound = why_no_lower_bound(graph)

@@ -36,6 +36,8 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import id_text, shortened
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table
 
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01, 0.001)
 # Without a ridge: curvature that is so small, next to the largest one and next to what it is where
@@ -203,7 +205,7 @@ def stages_of(events: Events, features: FloatArray, of_people: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionalLogit:
+class ConditionalLogit(Result):
     """P(a is chosen) = exp(x_a' w) / sum_b exp(x_b' w), from `conditional_logit`."""
 
     coefficients: FloatArray
@@ -285,17 +287,22 @@ class ConditionalLogit:
             )
         return stages.of_events(stages.log_probabilities(stages.x @ self.coefficients), len(events))
 
-    def __str__(self) -> str:
-        width = max([len(name) for name in self.names] + [len("feature")])
-        lines = [
+    def table(self, most: int | None = None) -> Table:
+        """The coefficients."""
+        title = (
             f"Conditional logit of {self.choices:,.10g} choices: log-likelihood "
             f"{self.log_likelihood:.3f}, {-self.log_likelihood / self.choices:.4f} nats each, "
-            f"ridge {self.ridge:g}",
-            f"{'feature':<{width}}  {'coefficient':>12}  {'standard error':>14}",
+            f"ridge {self.ridge:g}"
+        )
+        columns = [
+            Column("feature", "feature", left=True),
+            Column("coefficient", "coefficient", ".5g"),
+            Column("error", "standard error", ".2g"),
         ]
-        rows = zip(self.names, self.coefficients, self.standard_errors, strict=True)
-        lines += [f"{name:<{width}}  {w:>12.5g}  {error:>14.2g}" for name, w, error in rows]
-        return "\n".join(lines)
+        each = zip(self.names, self.coefficients, self.standard_errors, strict=True)
+        keys = [column.key for column in columns]
+        rows = [dict(zip(keys, row, strict=True)) for row in each]
+        return Table("coefficients", title, columns, rows[:most])
 
 
 @dataclass(frozen=True)

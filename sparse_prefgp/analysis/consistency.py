@@ -24,8 +24,9 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import cholesky_with_jitter
-from sparse_prefgp.support.randomness import generator, takes_seed
-from sparse_prefgp.tell.tables import facts_table
+from sparse_prefgp.support.randomness import generator
+from sparse_prefgp.tell.result import Figures, Result
+from sparse_prefgp.tell.tables import Column, Table, facts_table
 
 JOINT_UP_TO = 2000
 WORST_SHOWN = 5
@@ -38,6 +39,16 @@ JOINTLY = "utilities of all items drawn jointly"
 BY_PAIR = "the utility difference of each pair drawn by itself"
 ONCE, EACH_TIME = ", once", ", again for each set"
 RESIDUAL_NOISE = "; what inducing inputs leave unexplained is noise of each vote, as in the fit"
+
+CHECKS = (
+    Column("what", "", left=True),
+    Column("observed", "observed", ","),
+    Column("expected", "expected", ",.1f"),
+    Column("low", "from", ",.0f"),
+    Column("high", "to", ",.0f"),
+    Column("tail", "share with more", ".3f"),
+    Column("verdict", "", left=True),
+)
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,10 @@ class Cycle:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Figures):
     """One figure of the data next to the same figure of data redrawn from the model."""
+
+    also = ("verdict",)
 
     what: str
     """Name of the figure."""
@@ -84,12 +97,14 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Consistency:
+class Consistency(Result):
     """How far duels contradict each other. `print` shows it as text.
 
     A pair is two items that were compared, in either order; the majority of its votes is a
     preference, equal votes are none.
     """
+
+    also = ("share_intransitive", "explained", "conclusion")
 
     votes: int
     """Number of duels that one side won."""
@@ -178,76 +193,36 @@ class Consistency:
             said.append("The model explains the cycles: noise alone gives as many.")
         return " ".join(said)
 
-    def rows(self) -> list[tuple[str, str]]:
-        """The counts as (label, value) rows, for a table."""
+    def table(self, most: int | None = None) -> Table:
+        """The counts."""
         share = f" ({100 * self.share_intransitive:.2f} % of these)" if self.decided_triples else ""
-        return [
-            ("votes", f"{self.votes:,}"),
-            *([("ties, left out", f"{self.ties:,}")] if self.ties else []),
-            ("pairs compared", f"{self.pairs:,}"),
-            ("pairs won by both sides", f"{self.contradicted_pairs:,}"),
-            ("votes in the minority of their pair", f"{self.minority_votes:,}"),
-            ("pairs with equal votes", f"{self.tied_pairs:,}"),
-            ("triples compared in all three pairs", f"{self.triples:,}"),
-            ("triples with three preferences", f"{self.decided_triples:,}"),
+        rows = [
+            ("votes", self.votes),
+            ("ties, left out", self.ties or None),
+            ("pairs compared", self.pairs),
+            ("pairs won by both sides", self.contradicted_pairs),
+            ("votes in the minority of their pair", self.minority_votes),
+            ("pairs with equal votes", self.tied_pairs),
+            ("triples compared in all three pairs", self.triples),
+            ("triples with three preferences", self.decided_triples),
             ("cycles a > b > c > a", f"{self.cycles:,}{share}"),
         ]
+        return facts_table("", rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings, ready for JSON; ids become text."""
-        share = self.share_intransitive
-        return {
-            "votes": self.votes,
-            "ties": self.ties,
-            "pairs": self.pairs,
-            "contradicted_pairs": self.contradicted_pairs,
-            "minority_votes": self.minority_votes,
-            "tied_pairs": self.tied_pairs,
-            "triples": self.triples,
-            "decided_triples": self.decided_triples,
-            "cycles": self.cycles,
-            "share_intransitive": share if self.decided_triples else None,
-            "worst": [
-                {"items": list(map(str, cycle.items)), "margins": list(cycle.margins)}
-                for cycle in self.worst
-            ],
-            "checks": [
-                {
-                    "what": check.what,
-                    "observed": check.observed,
-                    "expected": check.expected,
-                    "low": check.low,
-                    "high": check.high,
-                    "tail": check.tail,
-                    "verdict": check.verdict,
-                }
-                for check in self.checks
-            ],
-            "simulations": self.simulations,
-            "draws": self.draws,
-            "jitter": self.jitter,
-            "negative_variances": self.negative_variances,
-            "explained": self.explained,
-            "conclusion": self.conclusion,
-        }
-
-    def __str__(self) -> str:
-        lines = [str(facts_table("", self.rows()))]
+    def parts(self, most: int | None = None) -> list[str | Table]:
+        """The counts, the strongest cycles, and what the model says of them."""
+        parts: list[str | Table] = [self.table()]
         if self.worst:
-            lines += ["", "Cycles with the strongest majorities", *map(str, self.worst)]
+            parts += ["Cycles with the strongest majorities:", *map(str, self.worst)]
         if self.checks:
-            lines += ["", f"Against {self.simulations:,} redrawn sets of votes ({self.draws})"]
-            lines += [
-                f"{check.what}: {check.observed:,} observed, {check.expected:,.1f} expected "
-                f"({check.low:,.0f} to {check.high:,.0f}), more in {100.0 * check.tail:.1f} % of "
-                f"the sets: {check.verdict}"
-                for check in self.checks
+            title = f"Against {self.simulations:,} redrawn sets of votes ({self.draws})"
+            parts += [
+                Table("checks", title, CHECKS, [check.to_dict() for check in self.checks]),
+                self.conclusion,
             ]
-            lines += ["", self.conclusion]
-        return "\n".join(lines)
+        return parts
 
 
-@takes_seed
 def consistency(
     duels: Duels,
     model: Predicts | None = None,
@@ -296,10 +271,7 @@ def consistency(
     rng = generator(rng)
     if duels.events.has_sets:
         raise together.refused(consistency=True, sets=f"{duels.events.noun} from sets")
-    if not duels.decided.any():
-        raise ValueError(
-            "All duels are ties, which neither contradict nor agree; give some that one side won."
-        )
+    together.check(only_ties=not duels.decided.any(), consistency=True)
     graph = _Pairs.of(duels)
     contradicted, minority, cycles = graph.figures(graph.wins)
     result = Consistency(

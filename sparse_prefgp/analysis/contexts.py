@@ -21,7 +21,7 @@ from sparse_prefgp.analysis.items import (
 )
 from sparse_prefgp.data.contexts import Contexts, ItemRows, row_id
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
-from sparse_prefgp.io.files import Table, id_text, listing, load_items
+from sparse_prefgp.io.files import Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.io.texts import features_like
@@ -29,6 +29,7 @@ from sparse_prefgp.io.values import refuse_itself
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import listing
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from sparse_prefgp.analysis.boards import at_a_date
-from sparse_prefgp.io.files import listing
 from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_choice
 
 # The column of dates where nobody names one.
 DATE_COLUMN = "date"
@@ -33,16 +33,9 @@ def time_column(
         if time is None:
             return None
         raise together.refused(still=True, dates=f"the column of dates {time!r}")
-    if time is not None and time not in columns:
-        raise ValueError(
-            f"The column {time!r} of dates is not in {source}; choose from {listing(columns)} "
-            "(--time, time=)."
-        )
-    if time is None and needed and DATE_COLUMN not in columns:
-        raise ValueError(
-            f"The duels of the model have dates, but {source} has no column {DATE_COLUMN!r}; name "
-            "the one with the dates (--time, time=)."
-        )
+    if time is not None or needed:
+        hint = f" ({source}; --time, time=)"
+        check_choice("The column of dates", time or DATE_COLUMN, columns, hint)
     return time or (DATE_COLUMN if DATE_COLUMN in columns else None)
 
 

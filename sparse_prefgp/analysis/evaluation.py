@@ -41,7 +41,7 @@ from sparse_prefgp.analysis.updating import later_duels
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.splits import Grouping, grouping_of_people
-from sparse_prefgp.io.files import id_text, listing
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
@@ -60,11 +60,10 @@ from sparse_prefgp.models.outcomes import (
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, IntArray
-from sparse_prefgp.support.randomness import generator, takes_seed
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.randomness import generator
+from sparse_prefgp.support.words import listing, shortened
 
 
-@takes_seed
 def evaluate(
     model: Predicts,
     duels: Any = None,
@@ -149,8 +148,7 @@ def evaluate(
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
     model.allow(ahead=ahead)
     given = read(model, duels, items, _Columns(groups, blocks, grade, time))
-    if given.ties == given.duels:
-        raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
+    together.check(only_ties=given.ties == given.duels, scores=True)
     baselines: dict[str, Baseline] = {COIN: Coin()}
     if model.duels.held:  # the duels of a stream are not kept
         baselines = {**rivals_of_duels(holding_duels(model).duels, rng)}
@@ -238,8 +236,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             time=time_column(model, table.frame.columns, time, table.name),
             labels=label_columns(model, header),
         )
-    if model.row_layout.dated and given.events.time is None:
-        raise ValueError("The duels have no dates; give them (Duels(…, times=…)).")
+    model.allow(duels_without_dates=given.events.time is None)
     events, labels, of_event = labelled_for(model, given.events), given.groups, given.blocks
     if labels is not None:
         labels = known_labels(model, labels)

@@ -25,7 +25,9 @@ from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.words import agreeing, shortened
+from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, records
 
 EXACT = "exact: what each feature alone changes"
@@ -40,14 +42,16 @@ RELATIVE_TOLERANCE = 1e-6
 FEATURES_SHOWN = 20
 # Below, three decimals show a 0.
 SHOWN_AS_0 = 5e-4
-# Of the words behind texts, so many are shown for each direction, and kept in JSON.
+# Of the words behind texts, so many are shown for each direction, and kept.
 WORDS_SHOWN, WORDS_KEPT = 8, 100
 RAW_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(Result):
     """Contributions of the features to E f(first) - E f(second); `print` shows it as text."""
+
+    rows_name = "contributions"
 
     first: str
     """What the first item is called."""
@@ -84,37 +88,6 @@ class Explanation:
     utility rises with the weight (tf-idf) of each, on average between the two items.
     """
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings, ready for JSON; NaN becomes None."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "difference": self.difference,
-            "sd": self.sd,
-            "probability": self.probability,
-            "tie_probability": self.tie_probability,
-            "method": self.method,
-            "residual": self.residual,
-            "tolerance": self.tolerance,
-            "steps": self.steps,
-            "converged": self.converged,
-            "negative_variances": self.negative_variances,
-            "words": {
-                name: [list(one) for one in found[:WORDS_KEPT]]
-                for name, found in self.words.items()
-            },
-            "contributions": [
-                {name: _plain(value) for name, value in row.items()}
-                for row in self.frame.to_dict("records")
-            ],
-        }
-
-    def __repr__(self) -> str:
-        return (
-            f"Explanation({self.first!r} against {self.second!r}, difference "
-            f"{self.difference:z.3g}, {self.method})"
-        )
-
     @property
     def headline(self) -> str:
         """The text above the table: who is preferred, and by how much."""
@@ -150,16 +123,21 @@ class Explanation:
             )
         return lines
 
-    def __str__(self) -> str:
+    def table(self, most: int | None = None) -> Table:
+        """What the features contribute, without those that show as 0, at most 20."""
+        return self._rows(most)[0]
+
+    def _rows(self, most: int | None) -> tuple[Table, list[str]]:
+        """The table, and what is left out of it."""
         # What does not differ between the items contributes nothing, not even uncertainty.
         some = (self.frame["contribution"] != 0.0) | (self.frame["sd"] > 0.0)
         differing = self.frame[some]
         large = differing[["contribution", "sd"]].abs().max(axis=1).to_numpy() >= SHOWN_AS_0
         # Those that would show as 0.000 are summed up, unless all would.
         number = int(large.nonzero()[0][-1]) + 1 if large.any() else len(differing)
-        shown = differing.head(min(number, FEATURES_SHOWN))
+        shown = differing.head(min(number, FEATURES_SHOWN if most is None else most))
         columns = [
-            Column("feature", "feature", left=True),
+            Column("feature", "feature", str, left=True),
             Column("first", self.first, _text),
             Column("second", self.second, _text),
             Column("contribution", "contribution", "+z.3f"),
@@ -167,7 +145,7 @@ class Explanation:
         ]
         if differing["sd"].isna().all():  # as an integrated path has none
             columns.pop()
-        lines = [self.headline, str(Table("explanation", "", columns, records(shown)))]
+        lines = []
         rest, nothing = differing.iloc[len(shown) :], len(self.frame) - len(differing)
         if len(rest):
             lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+z.3f} together")
@@ -175,12 +153,17 @@ class Explanation:
             lines.append(
                 f"and {nothing} that {agreeing(nothing, 'contributes', 'contribute')} nothing"
             )
+        return Table("explanation", "", columns, records(shown)), lines
+
+    def parts(self, most: int | None = None) -> list[str | Table]:
+        """The headline, the table, and how it came about."""
+        table, lines = self._rows(most)
         for name, found in self.words.items():
             for sign, what in ((1.0, "raise"), (-1.0, "lower")):
                 chosen = [word for word, slope in found if sign * slope > 0.0][:WORDS_SHOWN]
                 if chosen:
                     lines.append(f"{name} that {what} it here: {', '.join(chosen)}")
-        return "\n".join(lines + self._how())
+        return [self.headline, table, *lines, *self._how()]
 
 
 def explain(
@@ -225,8 +208,7 @@ def explain(
     :raises ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
         below 1, an expected utility whose gradient is not finite on the path.
     """
-    if steps < 1:
-        raise ValueError(f"steps is {steps}; give a whole number of at least 1.")
+    steps = whole_number("steps", steps, 1)
     model = seen_by(model, person)
     model, at = at_a_date(model, () if at is None else at)
     at = _one_place(at)
@@ -286,7 +268,7 @@ def explain(
         converged=converged,
         negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
         tie_probability=None if model.margin is None else float(tied),
-        words=words,
+        words={name: slopes[:WORDS_KEPT] for name, slopes in words.items()},
     )
 
 
@@ -524,12 +506,6 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
 
 def _text(value: Any) -> str:
     return f"{value:z.6g}" if isinstance(value, float) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (float, np.floating)):
-        return None if math.isnan(value) else float(value)
-    return value if isinstance(value, str) else str(value)
 
 
 def _raw_number(entry: float, mean: float, scale: float) -> float:

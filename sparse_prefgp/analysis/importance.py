@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,7 +12,9 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.checks import check_number
+from sparse_prefgp.support.randomness import seed_of
+from sparse_prefgp.tell.result import Figures
 
 # Below this share of the samples, or this number (or half of them, where there are few), the
 # standard error itself is not to be trusted.
@@ -21,8 +22,10 @@ _SMALL_SHARE, _SMALL_NUMBER = 0.02, 100
 
 
 @dataclass(frozen=True)
-class SampledEvidence:
+class SampledEvidence(Figures):
     """An estimate of the true exact log evidence."""
+
+    also = ("reliable",)
 
     log_evidence: float
     """log of the mean weight, in nats over all duels."""
@@ -53,10 +56,6 @@ class SampledEvidence:
             "that the standard error is not to be trusted; draw more samples."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, ready for JSON."""
-        return {**asdict(self), "reliable": self.reliable}
-
     def __str__(self) -> str:
         return (
             f"log evidence {self.log_evidence:.4f} ± {self.standard_error:.4f} nats "
@@ -65,7 +64,6 @@ class SampledEvidence:
         )
 
 
-@takes_seed
 def importance_sampling(
     model: PreferenceGP, samples: int = 10_000, rng: np.random.Generator | None = None
 ) -> SampledEvidence:
@@ -90,8 +88,7 @@ def importance_sampling(
 
 def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvidence:
     """`importance_sampling` without a warning."""
-    if samples < 2:
-        raise ValueError(f"samples is {samples}; an estimate with an error needs at least 2.")
+    check_number("samples", samples, least=2, whole=True)
     num_single_slots(model.all_duels, "use lower_bound() and log_evidence()")
     lead = exact_target(model.exact_problem())
     chunks = proposals(lead.target, samples, np.random.default_rng(seed))

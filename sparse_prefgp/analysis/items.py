@@ -32,6 +32,7 @@ from sparse_prefgp.io.values import OWN_ITEMS
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.words import agreeing, counted
 
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9
@@ -281,10 +282,7 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
         return _item_set(model, tuple(range(n)), features, np.full(n, -1), {}, "the array of items")
     transform = NO_FEATURES if duels.num_features == 0 else duels.transform
     if transform is None:
-        raise ValueError(
-            "The model records no feature transform, so a raw table of items cannot be converted; "
-            "give an (n, D) array in the units of model.duels.items."
-        )
+        raise together.refused(no_transform=True, raw_items=True)
     table = _without_none(duels, load_items(items, transform.categorical_columns))
     ids, lookup = table.ids()
     features = features_like(table, transform)
@@ -314,10 +312,7 @@ def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
     """
     duels = model.duels
     if duels.transform is None:
-        raise ValueError(
-            "The model records no feature transform, so a raw table of alternatives cannot be "
-            "converted; name its items, or give features to model.predict_choice."
-        )
+        raise together.refused(no_transform=True, raw_items="a raw table of alternatives")
     ids, _ = table.ids()
     features = features_like(table, duels.transform)
     if none.any():
@@ -363,6 +358,26 @@ def _without_none(duels: KnownDuels, table: Table) -> Table:
     if NONE in table.frame.columns or len(none_of(duels)) != 1:
         return table
     return replace(table, frame=table.frame.assign(**{NONE: 0.0}))
+
+
+def far_sentences(
+    outside: int, features: Mapping[str, int], levels: Mapping[str, Mapping[str, int]], what: str
+) -> list[str]:
+    """That items lie outside the range of the training items, or have levels never seen.
+
+    :param outside: how many, in any of the `features`, of which each has so many.
+    :param levels: how many have each, per column.
+    :param what: one of the items, in words.
+    """
+    each = ", ".join(f"{name} {count:,}" for name, count in features.items())
+    told = [
+        f"{counted(outside, what)} {agreeing(outside, 'lies', 'lie')} outside the range of the "
+        f"training items ({each})."
+    ]
+    for name, counts in levels.items():
+        shown = ", ".join(f"{level!r} {count:,}" for level, count in list(counts.items())[:5])
+        told.append(f"Levels of {name} never seen in training count as none of the known: {shown}.")
+    return told if outside else told[1:]
 
 
 def unknown_levels(
@@ -484,11 +499,7 @@ def features_in_units_of(
     if own.transform is None:
         if np.array_equal(features, own.items):
             return features
-        raise ValueError(
-            "The duels record how their features were made from a raw table, but the model records "
-            "nothing, so that they cannot be brought into its units; give Duels(…) with items in "
-            "the units of model.duels.items and without a transform."
-        )
+        raise together.refused(no_transform=True, raw_items="duels that record a transform")
     converted = own.transform.convert(features, transform)
     for values, known in zip(converted.T, own.items.T, strict=True):  # the columns, in place
         levels = np.unique(known)

@@ -86,13 +86,7 @@ def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Events]:
 
 
 def _features_of_one(model: Any, people: Any) -> FloatArray:
-    known = model.duels.people_features
-    if known is None or known.transform is None:
-        raise ValueError(
-            "A table of people was given, but the model records no features of its people; leave "
-            "it out (people=, --people)."
-        )
-    found = people_like(people, known.transform)
+    found = people_like(people, model.duels.people_features)
     if len(found.names) != 1:
         raise ValueError(
             f"The table of people has {len(found.names):,} rows, but one person is met at a time; "

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import check_choice, check_shape
 from sparse_prefgp.support.lazy import late
 
 metrics = late("sklearn.metrics")
@@ -355,8 +356,7 @@ class _Seen(NamedTuple):
         of: str = "duels",
     ) -> _Seen:
         """Arguments of `score`, checked."""
-        if of not in COUNTED_AS:
-            raise ValueError(f"of is {of!r}; give {', '.join(COUNTED_AS)}.")
+        check_choice("of", of, COUNTED_AS)
         log_p, one = np.asarray(log_probabilities, dtype=np.float64), COUNTED_AS[of][:-1]
         alone = log_p.ndim == 1 and of in (DUELS, RANKINGS)
         columns = {DUELS: 2, OUTCOMES: 3}.get(of)
@@ -369,10 +369,7 @@ class _Seen(NamedTuple):
         place = np.zeros(t, np.int64) if happened is None else np.asarray(happened)
         weights = np.ones(t) if counts is None else np.asarray(counts, dtype=np.float64)
         for label, values in (("happened", place), ("counts", weights)):
-            if values.shape != (t,):
-                raise ValueError(
-                    f"{label} has shape {values.shape} for {t} {one}s; give one of each."
-                )
+            check_shape(label, values, t, hint=f", one for each {one}")
         k = 1 if alone else log_p.shape[1]
         there = (place >= 0) & (place < k) & (place == np.floor(place))
         _refuse(place, ~there, "happened", one, f"give places from 0 to {k - 1}")

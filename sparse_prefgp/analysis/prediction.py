@@ -103,13 +103,7 @@ def predict(
         return predict_sets(model, kind, source, items, groups=groups, **options)
     table, sides = load_pairs(pairs)
     grades = grade_columns(model)
-    added = (*ADDED, TIE, LOSS, *grades)
-    taken = next((name for name in added if name in table.frame.columns), None)
-    if taken is not None:
-        raise ValueError(
-            f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
-            "rename it."
-        )
+    table.refuse_added((*ADDED, TIE, LOSS, *grades))
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     groups = judge_column(model, table.frame.columns, groups)

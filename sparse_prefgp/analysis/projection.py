@@ -8,7 +8,6 @@ from sparse_prefgp.analysis.baselines import LinearProbit, decided
 from sparse_prefgp.analysis.conditional_logit import conditional_logit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.randomness import takes_seed
 
 # So many duels tell the direction, and so many items the distances.
 _DUELS, _ITEMS = 20_000, 2_000
@@ -18,7 +17,6 @@ _WIDTHS = (0.03, 0.1, 0.3, 1.0)
 _LEAST = 1e-9
 
 
-@takes_seed
 def initial_projection(
     duels: Duels, directions: int, *, rng: np.random.Generator | None = None
 ) -> FloatArray:

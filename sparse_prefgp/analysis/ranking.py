@@ -22,20 +22,22 @@ import tensorflow as tf
 from scipy import special
 
 from sparse_prefgp.analysis.boards import at_a_date, board_of
-from sparse_prefgp.analysis.items import ItemSet, is_array, own_items
+from sparse_prefgp.analysis.items import ItemSet, far_sentences, is_array, own_items
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import level_of_interval, whole_number
+from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
 from sparse_prefgp.support.elsewhere import says
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import agreeing, counted
+from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import (
     Column,
     Table,
@@ -69,8 +71,8 @@ COLUMNS = (
     Column("utility", "utility", "z.3f"),
     Column("interval", "interval", interval, spare=7),
     Column("p_best", "best", chance, spare=6),
-    Column("p_top_k", "{top}", chance, spare=5),
-    Column("comparisons", "{nouns}", ",", spare=4),
+    Column("p_top_k", "top {top}", chance, spare=5),
+    Column("comparisons", "{unit}s", ",", spare=4),
     Column("copies", "copies", ",", spare=3),
     Column("outside_range", "outside", flag, spare=2),
 )
@@ -79,8 +81,10 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ranking:
+class Ranking(Result):
     """Items, the best first, and how the figures were made; `print` shows it as text."""
+
+    rows_name, also = "ranking", ("rows",)
 
     frame: Any
     """Data frame with one row for all items that have equal features: `rank` (one more than there
@@ -139,46 +143,33 @@ class Ranking:
     """Of one side of a duel: with twice as much luck is added to a difference of utilities."""
     averaged: str = ""
     """Over which rows of an item its utility is averaged, in words; empty where an item has one."""
+    unit: str = "duel"
+    """What one of the comparisons is called: a duel, a choice, an answer."""
     without_own: str = ""
     """That only given items are ranked, not those of the model, in words; else empty."""
 
-    def figures(self) -> dict[str, Any]:
-        """Everything but the rows of the ranking, whose number is `rows`, ready for JSON."""
-        names = [name for name in self.__dataclass_fields__ if name != "frame"]
-        return {"rows": len(self.frame), **{name: getattr(self, name) for name in names}}
+    @property
+    def rows(self) -> int:
+        """How many there are in the ranking."""
+        return len(self.frame)
 
-    def to_dict(self, rows: int | None = None) -> dict[str, Any]:
-        """The figures, and the first `rows` rows (all by default) under `ranking`.
-
-        Ready for JSON; a probability that was not computed is None.
-        """
-        head = self.frame if rows is None else self.frame.head(rows)
-        records = [
-            {name: None if value != value else value for name, value in record.items()}
-            for record in head.to_dict("records")
-        ]
-        return {**self.figures(), "ranking": records}
-
-    def table(self, most: int | None = None, nouns: str = "duels") -> Table:
-        """The first rows, all by default, as they are shown.
-
-        :param nouns: what the comparisons are called.
-        """
+    def table(self, most: int | None = None) -> Table:
+        """The items, or the first of them."""
         shown = self.frame if most is None else self.frame.head(most)
         title = first_of(len(shown), len(self.frame), "items")
         if self.left_out:
-            title += f" with {counted(self.min_comparisons, 'duel')} or more"
+            title += f" with {counted(self.min_comparisons, self.unit)} or more"
         # Of these a column of nothing else is left out.
         silent = {"copies"} if self._all_single else set()
         silent |= set() if shown["outside_range"].any() else {"outside_range"}
         columns = [
-            column._replace(heading=column.heading.format(top=f"top {self.top_k}", nouns=nouns))
+            column._replace(heading=column.heading.format(top=self.top_k, unit=self.unit))
             for column in COLUMNS
             if column.key not in silent
         ]
         return Table("ranking", title, columns, records(with_intervals(shown)))
 
-    def notes(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """What to know about the figures, one sentence each."""
         text = [self.without_own] if self.without_own else []
         text.append(self._order_note())
@@ -187,13 +178,13 @@ class Ranking:
         if self.left_out:
             text.append(
                 f"{counted(self.left_out, 'item')} with fewer than "
-                f"{counted(self.min_comparisons, 'duel')} {agreeing(self.left_out)} left out. "
+                f"{counted(self.min_comparisons, self.unit)} {agreeing(self.left_out)} left out. "
                 "Average and probabilities are those among the kept."
             )
         if self.items > len(self.frame):
             text.append(
                 f"Items with equal features share a row, {self.items:,} items on "
-                f"{len(self.frame):,} rows; chances and duels are those of all its copies."
+                f"{len(self.frame):,} rows; chances and {self.unit}s are those of all its copies."
             )
         text += [
             f"Utilities are relative to the average of {self.reference}; intervals hold "
@@ -217,19 +208,8 @@ class Ranking:
                 f"{counted(self.negative_variances, 'variance')} that rounding had made negative "
                 f"{agreeing(self.negative_variances)} set to 0."
             )
-        if self.outside_items:
-            each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
-            text.append(
-                f"{counted(self.outside_items, 'item')} "
-                f"{agreeing(self.outside_items, 'lies', 'lie')} outside the range of the training "
-                f"items ({each})."
-            )
-        for name, levels in self.unknown_levels.items():
-            shown = ", ".join(f"{level!r} {count:,}" for level, count in list(levels.items())[:5])
-            text.append(
-                f"Levels of {name} never seen in training count as none of the known: {shown}."
-            )
-        return text
+        far = self.outside_items, self.outside_features, self.unknown_levels
+        return text + far_sentences(*far, "item")
 
     def _order_note(self) -> str:
         if self.order == MEAN:
@@ -237,8 +217,8 @@ class Ranking:
         if not self.unequal:
             return "Ordered by the lower end of the interval."
         return (
-            "Ordered by the lower end of the interval, so that no item with few duels comes first "
-            "by luck (order mean orders by utility)."
+            f"Ordered by the lower end of the interval, so that no item with few {self.unit}s "
+            "comes first by luck (order mean orders by utility)."
         )
 
     if not TYPE_CHECKING:
@@ -247,22 +227,11 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.frame)
 
-    def __str__(self) -> str:
-        shown = self.frame.drop(columns=["same_as", *(["copies"] if self._all_single else [])])
-        table = shown.head(self.top_k).to_string(index=False, float_format="{:z.4f}".format)
-        which = f"{self.items:,} items"
-        if len(shown) > self.top_k:
-            which = f"The first {self.top_k} of {which}"
-        return "\n".join([which, table, *self.notes()])
-
-    __repr__ = __str__
-
     @property
     def _all_single(self) -> bool:
         return self.items == len(self.frame)
 
 
-@takes_seed
 def rank(
     model: Predicts,
     items: Any = None,
@@ -326,18 +295,10 @@ def rank(
         number that makes no sense; no item with so many duels; the model's own items along with
         none, or with an array; what `resolve_items` raises.
     """
-    if with_own and items is None:
-        raise ValueError(
-            "The model's own items were asked for along with others (--with-own, with_own=), but "
-            "none were given; give them (--items, items=), or leave it out."
-        )
-    if with_own and is_array(items):
-        raise ValueError(
-            "The model's own items (with_own=) cannot be told from rows of an array; give a table "
-            "with ids."
-        )
-    if order is not None and order not in ORDERS:
-        raise ValueError(f"The order {order!r} is unknown; choose {MEAN} or {LOWER}.")
+    array = items is not None and is_array(items)
+    together.check(with_own=with_own, no_items=items is None, items_without_ids=array)
+    if order is not None:
+        check_choice("order", order, ORDERS)
     min_comparisons = whole_number("min_comparisons", min_comparisons, 0)
     level = level_of_interval(level)
     if top_k is not None:
@@ -467,6 +428,7 @@ def rank(
         unknown_levels=found.unknown_levels,
         noise_variance=float(model.noise_variance.numpy()),
         averaged=board.averaged,
+        unit=model.duels.unit,
         without_own="" if with_own or is_array(items) else _without_own(model, board.items),
     )
 

@@ -20,16 +20,19 @@ from sparse_prefgp.factors.choices import (
     independent_choice_log_probabilities,
 )
 from sparse_prefgp.factors.orthants import sobol_points
-from sparse_prefgp.io.answers import numbered
+from sparse_prefgp.io.answers import NONE, numbered
 from sparse_prefgp.io.choices import CHOICE_SET, OPTION
 from sparse_prefgp.io.files import ITEM_ID
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.randomness import generator
+from sparse_prefgp.support.words import id_text
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
 DRAWS = 2000
 ADDED = ("share", "lower", "upper", "sd")
@@ -43,8 +46,10 @@ _NUMBERS_AT_ONCE, _ARRAYS_OF_DRAWS = 2**23, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shares:
+class Shares(Result):
     """Shares of the alternatives of sets; `print` shows them as text."""
+
+    rows_name = "alternatives"
 
     frame: Any
     """Data frame with a row for each alternative: what was given of it, and `share`, `lower`,
@@ -57,23 +62,11 @@ class Shares:
     sets: tuple[int, ...]
     """(rows,) the number of the set of each row."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings, ready for JSON."""
-        return {
-            "level": self.level,
-            "draws": self.draws,
-            "alternatives": self.frame.to_dict("records"),
-        }
+    def table(self, most: int | None = None) -> Table:
+        """The alternatives, or the first of them."""
+        return described_table("shares", self.frame, (*ADDED[:3], *OVER_PEOPLE), most, ADDED[3:])
 
-    def __repr__(self) -> str:
-        return f"Shares({len(self.frame)} alternatives of {max(self.sets) + 1} sets)"
-
-    def __str__(self) -> str:
-        text = self.frame.to_string(index=False, float_format=lambda value: f"{value:.4g}")
-        return f"{text}\n{self.note}"
-
-    @property
-    def note(self) -> str:
+    def sentences(self) -> list[str]:
         """What the numbers are, in words."""
         what = f"{100 * self.level:g} %"
         text = f"Shares with their {what} intervals, from {self.draws:,} draws of the utilities."
@@ -82,10 +75,9 @@ class Shares:
                 f" These say how sure the share among all people is; the chances of {what} of the "
                 f"people are between {OVER_PEOPLE[0]} and {OVER_PEOPLE[1]}."
             )
-        return text
+        return [text]
 
 
-@takes_seed
 def shares(
     model: Predicts,
     alternatives: Any,
@@ -124,10 +116,9 @@ def shares(
         named like those that are added, and what `predict` raises.
     """
     level = level_of_interval(level)
-    if draws < 2:
-        raise ValueError(f"draws is {draws}; give a whole number of at least 2.")
+    draws = whole_number("draws", draws, 2)
     rng = generator(np.random.default_rng(0) if rng is None else rng)
-    if _is_array(alternatives):
+    if isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu":
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
     shown = _shown(model, alternatives, items, groups)
     found = shown.found
@@ -140,21 +131,12 @@ def shares(
     return Shares(frame, level, draws, tuple(number.tolist()))
 
 
-def _is_array(alternatives: Any) -> bool:
-    return isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu"
-
-
 def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -> Shown:
     pd = require_pandas()
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
     table = load_sets(model, alternatives, "alternatives")
-    taken = next((name for name in (*ADDED, *OVER_PEOPLE) if name in table.frame.columns), None)
-    if taken is not None:
-        raise ValueError(
-            f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
-            "rename it."
-        )
+    table.refuse_added((*ADDED, *OVER_PEOPLE))
     table.refuse_empty("alternatives")
     wide = numbered(list(table.frame.columns), OPTION)
     if not wide and CHOICE_SET not in table.frame.columns and len(table.frame) < 2:
@@ -274,3 +256,33 @@ def _drawn(
             total += weight[:, None] * shares.reshape(number, b, k)
         found[start : start + number] = total
     return found
+
+
+def described_table(
+    name: str,
+    frame: Any,
+    probabilities: Sequence[str],
+    most: int | None = None,
+    hidden: Sequence[str] = (),
+    what: str = "alternatives",
+) -> Table:
+    """Alternatives and what is known of them: missing cells are empty, and of one of which nothing
+    is said the first is `none`.
+
+    :param probabilities: columns of the data frame that hold them.
+    :param most: rows; None for all.
+    :param hidden: columns that are not shown.
+    """
+    shown = frame if most is None else frame.head(most)
+    others = [one for one in frame.columns if one not in (*probabilities, *hidden)]
+    cells = {one: [str(x) if id_text(x) else "" for x in shown[one]] for one in others}
+    said = [one for one in others if one not in (CHOICE_SET, NONE)]
+    for i in range(len(shown)):
+        if said and not any(cells[one][i] for one in said):
+            cells[said[0]][i] = NONE
+    columns = [
+        Column(one, one, left=True, spare=len(others) - place) for place, one in enumerate(others)
+    ]
+    columns += [Column(one, one, chance) for one in probabilities]
+    title = first_of(len(shown), len(frame), what)
+    return Table(name, title, columns, records(shown.assign(**cells)))

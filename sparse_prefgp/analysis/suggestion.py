@@ -34,10 +34,12 @@ from sparse_prefgp.engines import Status
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.checks import check_choice, whole_number
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import agreeing, counted
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table, chance, first_of, flag, records
 
 Report = Callable[[int, int], None]
 
@@ -55,7 +57,7 @@ SCORES = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Suggestions:
+class Suggestions(Result):
     """Pairs or sets to ask next, in the order of choice; `print` shows it as text."""
 
     frame: Any
@@ -97,25 +99,53 @@ class Suggestions:
     filtered: bool = False
     """Whether the sites are those of a filter, of which no fixed point is asked."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Figures, and the pairs under `pairs`, or the sets under `sets`, ready for JSON."""
-        names = [name for name in self.__dataclass_fields__ if name != "frame"]
-        figures = {name: getattr(self, name) for name in names}
-        return {**figures, self._noun: self.frame.to_dict("records")}
-
     @property
-    def _noun(self) -> str:
+    def rows_name(self) -> str:  # type: ignore[override]
+        """Of what they are."""
         return "pairs" if self.set_size == 2 else "sets"
 
-    def notes(self) -> list[str]:
+    def table(self, most: int | None = None) -> Table:
+        """The pairs or sets, in the order of choice."""
+        shown = self.frame if most is None else self.frame.head(most)
+        title = "Ask next"
+        if len(shown) < len(self.frame):
+            title = first_of(len(shown), len(self.frame), f"{self.rows_name} to ask next")
+        score = Column("score", "score", "z.4f")
+        outside = [Column("outside_range", "outside", flag, spare=1)]
+        if not shown["outside_range"].any():
+            outside = []
+        if self.set_size > 2:
+            places = range(1, self.set_size + 1)
+            options = [Column(f"option_{j}", f"option_{j}", str, left=True) for j in places]
+            rows = [
+                {**row, "shares": " ".join(chance(row[f"probability_{j}"]) for j in places)}
+                for row in records(shown)
+            ]
+            columns = [*options, score, Column("shares", "probabilities", str), *outside]
+            return Table("sets", title, columns, rows)
+        context = shown.columns[2 : shown.columns.get_loc("score")]
+        columns = [
+            *(Column(name, name, str, left=True) for name in ("first", "second")),
+            score,
+            Column("probability", "probability", chance),
+            Column("tie_probability", "tie", chance),
+            Column("difference", "difference", "z.3f"),
+            Column("sd", "sd", ".3f", spare=2),
+            *outside,
+            *(Column(name, name, str, left=True) for name in context),
+        ]
+        return Table("pairs", title, columns, records(shown))
+
+    def sentences(self) -> list[str]:
         """What to know about the figures, one sentence each."""
         text = [
-            f"Score: {self.meaning}, as if the {self._noun} above were asked already.",
-            f"{self.looked_at:,} of {self.possible:,} {self._noun} were looked at: {self.chosen}.",
+            f"Score: {self.meaning}, as if the {self.rows_name} above were asked already.",
+            f"{self.looked_at:,} of {self.possible:,} {self.rows_name} were looked at: "
+            f"{self.chosen}.",
         ]
         if self.score == "thompson":
             text[0] = f"Score: {self.meaning}; other draws for each pair."
-        if self.score == DEFAULT_SCORE and self.set_size == 2:
+        if (self.score, self.set_size) == (DEFAULT_SCORE, 2):
             text.append('To find the best item, use --score eubo (score="eubo").')
         if self.repeated:
             text.append(f"{self.repeated:,} repetitions of pairs count once.")
@@ -138,13 +168,6 @@ class Suggestions:
                 "to 0."
             )
         return text
-
-    def __str__(self) -> str:
-        table = self.frame.to_string(index=False, float_format="{:z.4f}".format)
-        what = "duels" if self.set_size == 2 else f"sets of {self.set_size:,}"
-        return "\n".join([f"{len(self.frame):,} {what} to ask next", table, *self.notes()])
-
-    __repr__ = __str__
 
 
 class _Picks(NamedTuple):
@@ -212,8 +235,7 @@ def suggest(
     """
     model, at = at_a_date(seen_by(model, person), at)
     model.allow(suggestion=True)
-    if score not in SCORES:
-        raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")
+    check_choice("score", score, SCORES)
     rng = generator(rng)
     batch = whole_number("batch", batch, 1)
     max_pairs = whole_number("max_pairs", max_pairs, 1)

@@ -23,6 +23,7 @@ from sparse_prefgp.analysis.items import (
     SINGLE,
     ItemSet,
     LabelledDuels,
+    far_sentences,
     feature_columns,
     grades_like,
     is_array,
@@ -36,7 +37,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
-from sparse_prefgp.io.files import Table, id_text, items_named_in, listing
+from sparse_prefgp.io.files import Table, id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
@@ -44,11 +45,12 @@ from sparse_prefgp.models.outcomes import label_columns, steps_to_learn, warn_wi
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.words import counted
+from sparse_prefgp.support.words import counted, listing
+from sparse_prefgp.tell.result import Figures
 
 
 @dataclass(frozen=True)
-class UpdateReport:
+class UpdateReport(Figures):
     """What an update added and how inference went; `print` shows it as text."""
 
     new_duels: int
@@ -89,11 +91,6 @@ class UpdateReport:
     """Log probability of the new duels in nats, slice after slice, each given those before; None
     where utilities do not move in time."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """All figures, ready for JSON."""
-        figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**figures, "inference": str(self.inference)}
-
     def __str__(self) -> str:
         lines = [
             f"{self.new_duels:,} {self.noun} and {self.new_items:,} items added: "
@@ -115,15 +112,8 @@ class UpdateReport:
             lines.append(text)
         if self.used_duels < self.duels:
             lines.append(f"Inference uses a subset of {self.used_duels:,} {self.noun}, drawn again")
-        if self.new_items_outside_range:
-            each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
-            lines.append(
-                f"{self.new_items_outside_range:,} new items lie outside the range of the training "
-                f"items ({each})"
-            )
-        for name, levels in self.unknown_levels.items():
-            shown = ", ".join(f"{level!r} {count:,}" for level, count in list(levels.items())[:5])
-            lines.append(f"Levels of {name} never seen count as none of the known: {shown}")
+        far = self.new_items_outside_range, self.outside_features, self.unknown_levels
+        lines += far_sentences(*far, "new item")
         return "\n".join(lines)
 
 
@@ -662,9 +652,5 @@ def _all_people(old: Duels, people: Any) -> PeopleFeatures | None:
     known = old.people_features
     if people is None:
         return known
-    if known is None or known.transform is None:
-        raise ValueError(
-            "A table of people was given, but the model records no features of its people; leave "
-            "it out (people=, --people)."
-        )
-    return known.followed_by(people_like(people, known.transform))
+    new = people_like(people, known)
+    return new if known is None else known.followed_by(new)

@@ -178,20 +178,20 @@ def named(predictor: str) -> str:
 
 
 def compared(
-    gain: float, other: str, unit: str = "duel", error: float | None = None, number: int = 0
+    gain: float, other: str, unit: str = "duel", error: float | None = None, over: str = ""
 ) -> str:
     """How a score compares with that of another, after "is" or "are" in a sentence.
 
     :param gain: nats for each of the `unit` by which it is better.
     :param other: as in the sentence, such as "the coin".
     :param error: the standard error of the gain, where it is known.
-    :param number: of how many of the `unit` it is the mean.
+    :param over: what it is over: so many duels, or what was held out whole.
     """
     if abs(gain) < _SHOWN_AS_0:
         return f"no better than {other}"
     more = ", which is little" if abs(gain) < LITTLE else ""
     if error is not None and abs(gain) < _SURE * error:
-        more += f"; {counted(number, unit)} are too few to rule out luck"
+        more += f"; {over} are too few to rule out luck"
     within = "" if error is None else f" ± {error:.4f}"
     return (
         f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
@@ -206,7 +206,10 @@ def compared_scores(scores: Scores, who: str, other: str, called: str, unit: str
     """
     theirs = scores[other]
     gain = theirs["nlp_nats"] - scores[who]["nlp_nats"]
-    return compared(gain, called, unit, theirs.get(GAIN_SE), _number_of(theirs))
+    over, number = theirs.get(SE_OVER), counted(_number_of(theirs), unit)
+    whole = over is not None and over not in _LEGENDS
+    over = f"the {over} of {number}" if whole else number
+    return compared(gain, called, unit, theirs.get(GAIN_SE), over)
 
 
 def _number_of(scored: Mapping[str, Any]) -> int:

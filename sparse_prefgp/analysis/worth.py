@@ -20,8 +20,10 @@ from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.checks import check_choice, level_of_interval
 from sparse_prefgp.support.words import shortened
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table, first_of, records
 
 # Half of the distance of a central difference, in standard deviations of the feature. It errs by
 # its square times the third derivative; rounding by some 1e-16 over it.
@@ -64,8 +66,10 @@ def ratio(mean: FloatArray, covariance: FloatArray, level: float) -> Ratio:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Worth:
+class Worth(Result):
     """What attributes are worth in units of another; `print` shows it as text."""
+
+    rows_name = "attributes"
 
     frame: Any
     """Data frame with a row for each attribute, or each level of a text column but its most common
@@ -82,29 +86,21 @@ class Worth:
     linear: bool
     """Whether they are the same everywhere."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings, ready for JSON; what has no bounds is None."""
-        rows = [
-            {
-                name: None if isinstance(value, float) and not math.isfinite(value) else value
-                for name, value in row.items()
-            }
-            for row in self.frame.to_dict("records")
+    def table(self, most: int | None = None) -> Table:
+        """The attributes, or the first of them."""
+        shown = self.frame if most is None else self.frame.head(most)
+        rows = records(shown)
+        for row in rows:
+            ends = f"{row['lower']:.4g} to {row['upper']:.4g}"
+            row["ends"] = ends if row["bounded"] else "without ends"
+        columns = [
+            *(Column(name, name, str, left=True) for name in ("item", "attribute", "step")),
+            Column("worth", f"worth in {self.unit}", ".4g"),
+            Column("ends", f"{100 * self.level:g} % interval", str),
         ]
-        return {
-            "unit": self.unit,
-            "level": self.level,
-            "unit_slope": list(self.unit_slope),
-            "at": self.at,
-            "linear": self.linear,
-            "attributes": rows,
-        }
+        return Table("worth", first_of(len(shown), len(self.frame), "steps"), columns, rows)
 
-    def __repr__(self) -> str:
-        return f"Worth({len(self.frame)} rows, in units of {self.unit!r})"
-
-    @property
-    def notes(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """What there is to know, a sentence each."""
         slope, low, high = self.unit_slope
         share = f"{100 * self.level:g} % interval"
@@ -120,11 +116,6 @@ class Worth:
         if not self.linear:
             found.append(f"Slopes differ from place to place; these are those of {self.at}.")
         return found
-
-    def __str__(self) -> str:
-        columns = [name for name in self.frame.columns if name not in ("slope_sd", "bounded")]
-        text = self.frame[columns].to_string(index=False, float_format=lambda x: f"{x:.4g}")
-        return "\n".join([text, *self.notes])
 
 
 def worth(
@@ -272,11 +263,7 @@ def _slope(changes: _Changes, scale: float, level: float) -> tuple[float, float,
 
 def _check_steps(wanted: Mapping[str, float], numeric: Sequence[str], unit: str) -> None:
     for name, step in wanted.items():
-        if name not in numeric or name == unit:
-            raise ValueError(
-                f"A step of {shortened(name)} was given, which is no numeric feature besides the "
-                f"unit; choose from {', '.join(n for n in numeric if n != unit) or 'none'}."
-            )
+        check_choice("The feature of a step", name, [n for n in numeric if n != unit])
         if not np.isfinite(step) or step == 0.0:
             raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
 

@@ -45,7 +45,7 @@ from sparse_prefgp.covariances.pair_effect import (
 )
 from sparse_prefgp.covariances.residual import SharedNoise, summed
 from sparse_prefgp.data.graph import DuelGraph, Noises
-from sparse_prefgp.support.checks import plain_scalars
+from sparse_prefgp.support.checks import check_choice, check_number, plain_scalars
 from sparse_prefgp.support.machine import ask
 
 
@@ -158,10 +158,7 @@ class SubsetOfData(Approximation):
 
     def __post_init__(self) -> None:
         plain_scalars(self)
-        if self.size < 1 or self.size != int(self.size):
-            raise ValueError(
-                f"SubsetOfData needs a whole number of at least 1 duel, not {self.size}."
-            )
+        check_number("The size of SubsetOfData", self.size, least=1, whole=True)
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         return Exact().prior(problem)
@@ -237,8 +234,8 @@ def _shared_noise(problem: DuelProblem, noises: Noises) -> tf.Tensor:
 
 
 def check_over(over: str | None) -> None:
-    if over not in (None, "items", "duels"):
-        raise ValueError(f"over must be 'items', 'duels' or None, not {over!r}.")
+    if over is not None:
+        check_choice("over", over, ("items", "duels"), " (None: whichever costs less)")
 
 
 def _between_duels(matrix: tf.Tensor, graph: DuelGraph) -> tf.Tensor:

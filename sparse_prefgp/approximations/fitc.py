@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
 from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.support.checks import check_number
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,8 @@ class PriorPower(InducingApproximation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.power <= 1.0:
-            raise ValueError(
-                f"PriorPower needs a power in (0, 1], not {self.power}; "
-                "for 0 use VFE(), for 1 FITC()."
-            )
+        hint = ", or use VFE(), the limit 0"
+        check_number("The power of PriorPower", self.power, above=0.0, most=1.0, hint=hint)
 
     @property
     def penalises_residual(self) -> bool:

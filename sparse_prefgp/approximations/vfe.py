@@ -19,6 +19,7 @@ from sparse_prefgp.approximations.residual_bounds import (
     set_log_determinant,
 )
 from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.support.checks import check_choice
 
 RESIDUAL_BOUNDS = {
     "diagonal": bound_by_diagonal,
@@ -80,11 +81,7 @@ class TightVFE(InducingApproximation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.residual not in RESIDUAL_BOUNDS:
-            raise ValueError(
-                f"TightVFE's residual must be one of {', '.join(RESIDUAL_BOUNDS)}, "
-                f"not {self.residual!r}."
-            )
+        check_choice("TightVFE's residual", self.residual, RESIDUAL_BOUNDS)
 
     @property
     def summed_over_duels(self) -> bool:

@@ -55,26 +55,18 @@ class Command(PlainCommand):
 class AblateOptions:
     """Which study, where to, and who does the runs."""
 
-    config: Path = option(
-        "The study, a YAML file such as those in configs/.", metavar="CONFIG", argument=True
-    )
-    out: Path = option(
-        "Folder for records and tables; that of the same study is continued.", metavar="DIR"
-    )
-    dask: str | None = option(
-        "Run on processes of this machine, or on the workers of the scheduler at this address, "
-        "such as tcp://10.0.0.1:8786.",
-        default=None,
-        metavar="[ADDRESS]",
-    )
-    workers: int | None = option(
-        "Processes of --dask without an address; one per core by default.",
-        default=None,
-        least=1,
-        most=1024,
-        needs="dask",
-    )
-    retry_failed: bool = option("Run again what failed before.", default=False)
+    config: Path = option(metavar="CONFIG", argument=True)
+    """The study, a YAML file such as those in configs/."""
+    out: Path = option(metavar="DIR")
+    """Folder for records and tables; that of the same study is continued."""
+    dask: str | None = option(default=None, metavar="[ADDRESS]")
+    """Run on processes of this machine, or on the workers of the scheduler at this address, such as
+    tcp://10.0.0.1:8786.
+    """
+    workers: int | None = option(default=None, least=1, most=1_024, needs="dask")
+    """Processes of --dask without an address; one per core by default."""
+    retry_failed: bool = option(default=False)
+    """Run again what failed before."""
 
 
 @command()
@@ -105,9 +97,9 @@ def ablate(console: Output, options: AblateOptions) -> None:
 def _tell(console: Output, study: Study, result: StudyResult) -> None:
     failed = len(result.failed)
     rows = [
-        ("runs", f"{result.runs:,}"),
+        ("runs", result.runs),
         ("done now", f"{result.new:,} in {clock(result.seconds)}"),
-        ("failed", f"{failed:,}"),
+        ("failed", failed),
         ("results", str(result.folder / "results.csv")),
     ]
     console.tell(facts_table(study.title, rows))

@@ -25,19 +25,14 @@ EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
 class BenchOptions:
     """What is measured, and where to."""
 
-    name: str = option(
-        "exact, sweep, sets, roofline, engines, svgp, optimise, stream, scaling, or all.",
-        default="all",
-        argument=True,
-    )
-    out: Path | None = option(
-        "Folder for the tables and numbers of each, as Markdown and JSON, and a figure of some.",
-        default=None,
-    )
-    quick: bool = option("Small sizes, to see that it runs.", default=False)
-    budget: float | None = option(
-        "Seconds that svgp gives to each method on each set of duels.", default=None, above=0.0
-    )
+    name: str = option(default="all", argument=True)
+    """exact, sweep, sets, roofline, engines, svgp, optimise, stream, scaling, or all."""
+    out: Path | None = option(default=None)
+    """Folder for the tables and numbers of each, as Markdown and JSON, and a figure of some."""
+    quick: bool = option(default=False)
+    """Small sizes, to see that it runs."""
+    budget: float | None = option(default=None, above=0.0)
+    """Seconds that svgp gives to each method on each set of duels."""
 
 
 @command()

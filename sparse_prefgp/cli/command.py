@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sparse_prefgp.cli.console import INTERRUPTED, STOPPED, sentences
 from sparse_prefgp.cli.output_options import OutputOptions
-from sparse_prefgp.support.options import Option, check_given, is_default, option_of
+from sparse_prefgp.support.options import Option, check_given, helps, is_default, option_of
 
 
 class _PlainFlags:
@@ -148,16 +148,18 @@ def called(one: Field[Any], option: Option) -> str:
 
 def _options(kind: Any) -> Iterator[tuple[Field[Any], Option]]:
     for one in fields(kind):
-        if option_of(one).help is not None:
+        if option_of(one).of_command:
             yield one, option_of(one)
 
 
 def _parameters(kind: Any) -> list[inspect.Parameter]:
-    types = _types(kind)
-    return [_parameter(one, option, types[one.name]) for one, option in _options(kind)]
+    types, about = _types(kind), helps(kind)
+    return [
+        _parameter(one, option, types[one.name], about[one.name]) for one, option in _options(kind)
+    ]
 
 
-def _parameter(one: Field[Any], option: Option, typed: Any) -> inspect.Parameter:
+def _parameter(one: Field[Any], option: Option, typed: Any, help: str) -> inspect.Parameter:
     """One option, as Typer takes it."""
     default = one.default
     more: dict[str, Any] = {} if option.metavar is None else {"metavar": option.metavar}
@@ -172,7 +174,7 @@ def _parameter(one: Field[Any], option: Option, typed: Any) -> inspect.Parameter
     make: Any = typer.Argument if option.argument else typer.Option
     about = make(
         *flags,
-        help=option.help,
+        help=help,
         hidden=option.hidden,
         rich_help_panel=option.panel,
         show_default=default is not None and default is not MISSING,

@@ -19,19 +19,18 @@ from rich.progress import Progress as Bar
 from rich.segment import Segment
 from rich.text import Text
 
-from sparse_prefgp.cli.output_options import OutputOptions
-from sparse_prefgp.io.answers import NONE
-from sparse_prefgp.io.choices import CHOICE_SET
+from sparse_prefgp.cli.output_options import FORMS, OutputOptions, write_file
 from sparse_prefgp.support.machine import short_of_memory
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.quiet import held_back_stderr
-from sparse_prefgp.support.words import escaped, id_text
-from sparse_prefgp.tell.tables import Column, Table, chance, records
+from sparse_prefgp.support.words import escaped
+from sparse_prefgp.tell.tables import Table
 from sparse_prefgp.tell.terminal import as_rich
 
 if TYPE_CHECKING:
     from sparse_prefgp.learning.report import Progress
     from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.tell.result import Result
 
 MISTAKE = 2
 INTERRUPTED, STOPPED = 130, "Stopped before the end; no file was left half written."
@@ -107,6 +106,32 @@ class Output(PlainConsole):
             if part.caption:
                 self.print(Text(part.caption))
                 self.print()
+
+    def show(
+        self,
+        result: Result,
+        written: Any = None,
+        *sentences: str | Table,
+        draw: Callable[[], Any] | None = None,
+        **figures: Any,
+    ) -> None:
+        """Write, draw and print a result; an empty sentence is none.
+
+        :param written: options such as `Written`, of which it has some or all.
+        :param draw: makes its picture, matplotlib axes.
+        :param figures: more of them, for JSON.
+        """
+        out, picture = getattr(written, "out", None), getattr(written, "picture", None)
+        if out is not None:
+            write_file(out, FORMS[out.suffix.lower()](result))
+        parts = result.parts(getattr(written, "show", None))
+        self.tell(*(part for part in (*parts, *sentences) if part != ""))
+        if picture is not None and draw is not None:
+            from sparse_prefgp.plotting.canvas import save
+
+            save(draw().figure, picture)
+            self.print(Text(f"Drawn in {picture}."), soft_wrap=True)
+        self.finish({**result.to_dict(), **figures}, out)
 
     def finish(self, result: Any, out: Path | None) -> None:
         """Say where it was written, if it was, and print the result, if as JSON."""
@@ -298,30 +323,8 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
             bar.stop()
 
 
-def described_table(
-    name: str, title: str, frame: Any, names: Sequence[str], numbers: Sequence[str]
-) -> Table:
-    """Alternatives and what is known of them: missing cells are empty, and of one of which nothing
-    is said the first is `none`.
-
-    :param names: columns of the data frame that describe them.
-    :param numbers: columns of probabilities.
-    """
-    shown = {column: [str(x) if id_text(x) else "" for x in frame[column]] for column in names}
-    said = [column for column in names if column not in (CHOICE_SET, NONE)]
-    for i in range(len(frame)):
-        if said and not any(shown[column][i] for column in said):
-            shown[said[0]][i] = NONE
-    columns = [
-        Column(column, column, left=True, spare=len(names) - place)
-        for place, column in enumerate(names)
-    ]
-    columns += [Column(column, column, chance) for column in numbers]
-    rows = records(frame[[*numbers]].assign(**shown))
-    return Table(name, title, columns, rows)
-
-
 def clock(seconds: float) -> str:
-    """Minutes and seconds."""
+    """Hours, if any, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -24,16 +24,14 @@ EXAMPLE = "Example: sparse-prefgp datasets boston"
 class DatasetsOptions:
     """Which one."""
 
-    name: str | None = option("Fetch this one.", default=None, metavar="[NAME]", argument=True)
-    refresh: bool = option(
-        "Download it again; it must be the same as before.", default=False, needs="name"
-    )
-    out: Path | None = option(
-        "Also write its tables into this folder, as the CSV files that fit reads.",
-        default=None,
-        needs="name",
-    )
-    overwrite: bool = same_as(Shared, "overwrite", help="Replace files in --out that exist.")
+    name: str | None = option(default=None, metavar="[NAME]", argument=True)
+    """Fetch this one."""
+    refresh: bool = option(default=False, needs="name")
+    """Download it again; it must be the same as before."""
+    out: Path | None = option(default=None, needs="name")
+    """Also write its tables into this folder, as the CSV files that fit reads."""
+    overwrite: bool = same_as(Shared, "overwrite")
+    """Replace files in --out that exist."""
 
 
 @command(threads=False)
@@ -79,7 +77,7 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
         ("what", known.title),
         ("size", _size(known)),
         ("licence", known.licence),
-        *([("note", known.note)] if known.note else []),
+        ("note", known.note or None),
         ("cite", known.citation),
         ("from", known.home),
         *(("file", str(path)) for path in files.values()),
@@ -87,7 +85,11 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
     console.tell(facts_table(name, rows))
     if known.kind != "regression":
         ready = options.out is not None or not is_derived(name)
-        words = _next(known, files) if ready else _write_first(known)
+        words = (
+            "Write the tables that fit reads, and see the command that suits them, with: "
+            f"sparse-prefgp datasets {known.name} --out {known.name}"
+        )
+        words = _next(known, files) if ready else words
         console.print(Text(words), soft_wrap=True)
     result = _plain(known) | {"files": {file: str(path) for file, path in files.items()}}
     console.manners.emit(result)
@@ -125,13 +127,6 @@ def _next(known: DataSet, files: dict[str, Path]) -> str:
     words += [known.options] if known.options else []
     words += [] if "--time" in known.options else [f"--split {known.split}"]
     return f"Fit it with: sparse-prefgp fit {' '.join(words)} --out {known.name}_fit"
-
-
-def _write_first(known: DataSet) -> str:
-    return (
-        "Write the tables that fit reads, and see the command that suits them, with: "
-        f"sparse-prefgp datasets {known.name} --out {known.name}"
-    )
 
 
 def _plain(known: DataSet) -> dict[str, Any]:

@@ -22,17 +22,23 @@ EXAMPLE = "Example: sparse-prefgp demo --picture demo.png"
 class DemoOptions:
     """What is made and fitted, and where to."""
 
-    out: Path | None = option("Also write the files that fit writes.", default=None)
-    duels: int = option("How many duels to make.", default=5000, least=1, most=10_000_000)
-    approximation: str = option("As for fit.", default="vfe")
-    inducing: int | None = option("As for fit.", default=None, least=1)
-    kernel: str = option("As for fit.", default="linear+matern52")
-    max_iterations: int = option("As for fit.", default=50, least=1)
+    out: Path | None = option(default=None)
+    """Also write the files that fit writes."""
+    duels: int = option(default=5_000, least=1, most=10_000_000)
+    """How many duels to make."""
+    approximation: str = option(default="vfe")
+    """As for fit."""
+    inducing: int | None = option(default=None, least=1)
+    """As for fit."""
+    kernel: str = option(default="linear+matern52")
+    """As for fit."""
+    max_iterations: int = option(default=50, least=1)
+    """As for fit."""
     seed: int = same_as(FitSettings, "seed")
-    report: bool = option("With --out, also write report.html.", default=False, needs="out")
-    picture: Path | None = option(
-        "Draw the best items and the calibration next to each other here (.png).", default=None
-    )
+    report: bool = option(default=False, needs="out")
+    """With --out, also write report.html."""
+    picture: Path | None = option(default=None)
+    """Draw the best items and the calibration next to each other here (.png)."""
     overwrite: bool = same_as(Shared, "overwrite")
 
     def settings(self) -> FitSettings:
@@ -56,7 +62,7 @@ def demo(console: Output, options: DemoOptions) -> None:
 
     if options.out is not None:
         check_folder(options.out, options.overwrite)
-    check_file(options.picture, options.overwrite, ending=".png")
+    check_file(options.picture, options.overwrite, endings=[".png"])
     settings = options.settings()
     tables = demo_tables(options.duels, options.seed)
     console.print(

@@ -28,22 +28,17 @@ class PairItems(SavedModel):
 class ExplainOptions:
     """Which pair, or how the duels are looked at."""
 
-    first: str | None = option("Id of an item.", default=None, needs="second")
-    second: str | None = option("Id of the item it is compared with.", default=None, needs="first")
-    at: str | None = option(
-        "For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0; "
-        "for utilities that move in time when: date=2014-07-13. Both with a comma between them.",
-        default=None,
-        needs="first",
-    )
+    first: str | None = option(default=None, needs="second")
+    """Id of an item."""
+    second: str | None = option(default=None, needs="first")
+    """Id of the item it is compared with."""
+    at: str | None = option(default=None, needs="first")
+    """For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0; for
+    utilities that move in time when: date=2014-07-13. Both with a comma between them.
+    """
     person: Sequence[str] = same_as(Shared, "person", needs="first")
-    simulations: int = option(
-        "Without a pair: how many times the votes are drawn again from the model.",
-        default=200,
-        least=1,
-        most=1_000_000,
-        excludes="first",
-    )
+    simulations: int = option(default=200, least=1, most=1_000_000, excludes="first")
+    """Without a pair: how many times the votes are drawn again from the model."""
     seed: int = same_as(FitSettings, "seed", excludes="first")
 
 
@@ -62,8 +57,7 @@ def explain(console: Output, saved: PairItems, options: ExplainOptions) -> None:
             found = consistency(
                 fitted.duels, fitted, simulations=options.simulations, rng=seeded(options.seed)
             )
-        console.tell(str(found))
-        console.manners.emit(found.to_dict())
+        console.show(found)
         return
     from sparse_prefgp.analysis.explanation import explain as explain_pair
 
@@ -76,5 +70,4 @@ def explain(console: Output, saved: PairItems, options: ExplainOptions) -> None:
             at=options.at,
             person=person_of(options.person),
         )
-    console.tell(str(explanation))
-    console.manners.emit(explanation.to_dict())
+    console.show(explanation)

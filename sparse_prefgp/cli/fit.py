@@ -20,17 +20,15 @@ EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out 
 class Folder:
     """What a fit is written to, and what is kept of one that is killed."""
 
-    out: Path = option(
-        "Folder for metrics.json, ranking.csv, model/ and pictures/: a new one or, with "
-        "--overwrite, that of an earlier fit."
-    )
+    out: Path = option()
+    """Folder for metrics.json, ranking.csv, model/ and pictures/: a new one or, with --overwrite,
+    that of an earlier fit.
+    """
     overwrite: bool = same_as(Shared, "overwrite")
-    report: bool = option("Also write report.html: tables and pictures.", default=False)
-    checkpoint_every: int = option(
-        "Optimiser steps between two checkpoints, kept in --out until the fit has succeeded.",
-        default=10,
-        least=1,
-    )
+    report: bool = option(default=False)
+    """Also write report.html: tables and pictures."""
+    checkpoint_every: int = option(default=10, least=1)
+    """Optimiser steps between two checkpoints, kept in --out until the fit has succeeded."""
     resume: bool = same_as(Shared, "resume")
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from rich.text import Text
 
 from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow, progress_bar
-from sparse_prefgp.cli.select import compare_bar, print_comparison
+from sparse_prefgp.cli.select import compare_bar
 from sparse_prefgp.cli.streaming import passes_bar
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.tables import facts_table
 from sparse_prefgp.workflow import reporting as stages
-from sparse_prefgp.workflow.automatic import NUMBER_NOTE, Automatic
+from sparse_prefgp.workflow.automatic import NUMBER_NOTE
 from sparse_prefgp.workflow.fit_telling import answer_parts, facts_of
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
@@ -47,7 +47,7 @@ class Printer:
         if stage == stages.PLACING and not isinstance(self._holdout, StreamHoldout):
             return console.status("Placing inducing inputs …")
         if stage in (stages.FITTING, stages.ALIKE, stages.REFITTING):
-            return self._bar(about, stage)
+            return passes_bar(console) if about.streamed else _steps(console, about, stage)
         if stage == stages.SCORING:
             return console.status("Scoring the held-out duels …")
         if stage == stages.WRITING:
@@ -66,7 +66,10 @@ class Printer:
             else:
                 _print_data(self._console, result, self._show_columns)
         elif stage == stages.COMPARING:
-            _print_choice(self._console, result)
+            choice = "The choice was made with the training part alone."
+            self._console.tell(*result.comparison.parts(), choice)
+            if result.settings.inducing_share is not None:
+                self._console.tell(NUMBER_NOTE)
         elif stage == stages.PLACING:
             reached = result.share <= result.threshold
             self._console.print(Text(f"Found: {result}", style="" if reached else "yellow"))
@@ -83,11 +86,6 @@ class Printer:
         if text not in self._noted:
             self._noted.add(text)
             self._console.print(Text(f"Note: {text}", style="yellow"))
-
-    def _bar(self, holdout: Any, stage: str) -> AbstractContextManager[Any]:
-        return (
-            passes_bar(self._console) if holdout.streamed else _steps(self._console, holdout, stage)
-        )
 
     def _print_written(self, names: Sequence[str]) -> None:
         holdout = self._holdout
@@ -115,13 +113,6 @@ def _steps(console: Output, holdout: Holdout, stage: str) -> Iterator[FitCallbac
     unit = whole.events.unit
     with progress_bar(console, label, settings.max_iterations, duels, unit) as bar:
         yield FitCallbacks(bar)
-
-
-def _print_choice(console: Output, chosen: Automatic) -> None:
-    print_comparison(console, chosen.comparison)
-    console.tell("The choice was made with the training part alone.")
-    if chosen.settings.inducing_share is not None:
-        console.tell(NUMBER_NOTE)
 
 
 def _print_stream(console: Output, holdout: StreamHoldout) -> None:

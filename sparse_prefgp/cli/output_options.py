@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,24 +13,22 @@ import typer
 
 from sparse_prefgp.disk.folders import check_place
 from sparse_prefgp.disk.folders import write_file as write_file  # commands take it from here
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.support.options import option
 from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.tell.result import Result
 
 
 @dataclass(frozen=True)
 class OutputOptions:
     """How a command speaks and computes."""
 
-    quiet: bool = option("Print nothing but mistakes and warnings.", default=False)
-    """No tables, no progress."""
-    as_json: bool = option(
-        "Print the result as one JSON document, and nothing else.", default=False, flag="--json"
-    )
-    """The result as JSON on standard output, alone."""
-    threads: int | None = option(
-        "Processor threads to use; all of them by default.", default=None, least=1, most=1024
-    )
-    """Of TensorFlow and of NumPy's linear algebra; None leaves them alone."""
+    quiet: bool = option(default=False)
+    """Print nothing but mistakes and warnings."""
+    as_json: bool = option(default=False, flag="--json")
+    """Print the result as one JSON document, and nothing else."""
+    threads: int | None = option(default=None, least=1, most=1_024)
+    """Processor threads to use; all of them by default."""
 
     @property
     def silent(self) -> bool:
@@ -55,8 +54,17 @@ class OutputOptions:
             typer.echo(as_json_text(result), nl=False)
 
 
+# In which forms a result is written.
+FORMS: Mapping[str, Callable[[Result], str | bytes]] = {
+    ".csv": lambda result: csv_of(result.to_frame()),
+    ".tex": Result.to_latex,
+    ".md": Result.to_markdown,
+    ".html": Result.to_html,
+}
+
+
 def check_file(
-    path: Path | None, overwrite: bool, *inputs: Path | None, ending: str = ".csv"
+    path: Path | None, overwrite: bool, *inputs: Path | None, endings: Sequence[str] = tuple(FORMS)
 ) -> None:
     """Refuse an output file that cannot be written, exists already, or is one of the inputs.
 
@@ -73,6 +81,6 @@ def check_file(
         raise ValueError(
             f"The output {str(path)!r} exists already; give another name, or --overwrite."
         )
-    if path.suffix.lower() != ending:
-        raise ValueError(f"The output {str(path)!r} must end in {ending}.")
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"The output {str(path)!r} must end in {' or '.join(endings)}.")
     check_place(Path(os.path.realpath(path)).parent, path)

@@ -18,16 +18,14 @@ EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 class ReportOptions:
     """What is reported, and where to."""
 
-    folders: list[Path] = option(
-        "Folders that ablate wrote; several become one report.", metavar="DIR...", argument=True
-    )
-    out: Path | None = option("Folder for the report; report within DIR by default.", default=None)
-    compare: tuple[str, str] | None = option(
-        "Compare these two methods on the same seeds; named as in the report.",
-        default=None,
-        metavar="A B",
-    )
-    metric: list[str] | None = option("Only this metric; may be given again.", default=None)
+    folders: list[Path] = option(metavar="DIR...", argument=True)
+    """Folders that ablate wrote; several become one report."""
+    out: Path | None = option(default=None)
+    """Folder for the report; report within DIR by default."""
+    compare: tuple[str, str] | None = option(default=None, metavar="A B")
+    """Compare these two methods on the same seeds; named as in the report."""
+    metric: list[str] | None = option(default=None)
+    """Only this metric; may be given again."""
 
 
 @command(threads=False)

@@ -6,26 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, import_tensorflow
-from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.disk.folders import held
-from sparse_prefgp.io.formats import csv_of
-from sparse_prefgp.support.options import names, option, same_as
-from sparse_prefgp.workflow.fit_sources import ITEMS, Sources
+from sparse_prefgp.support.options import names, option, part_of, same_as
+from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
 from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
 from sparse_prefgp.workflow.settings import CompareSettings
 
 if TYPE_CHECKING:
-    from sparse_prefgp.workflow.comparison import CompareProgress, Comparison
+    from sparse_prefgp.workflow.comparison import CompareProgress
 
 EXAMPLE = (
     "Example: sparse-prefgp select --items items.csv --duels duels.csv "
@@ -33,64 +31,49 @@ EXAMPLE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tables:
-    """What is compared on."""
-
-    items: Path | None = same_as(
-        Sources, "items", help=f"{ITEMS} A long table of choices describes its options itself."
-    )
-    duels: Path | None = same_as(Sources, "duels")
-    choices: Path | None = same_as(Sources, "choices")
-    rankings: Path | None = same_as(Sources, "rankings")
-    best_worst: Path | None = same_as(Sources, "best_worst")
-    as_duels: bool = same_as(Sources, "as_duels")
-    at_once: bool = same_as(Sources, "at_once")
-    unranked_last: bool = same_as(Sources, "unranked_last")
-    none: str | None = same_as(Sources, "none")
-    embedding: Sequence[str] | None = same_as(Sources, "embedding")
-    text: Sequence[str] = same_as(Sources, "text")
-    features: Sequence[str] | None = same_as(Sources, "features")
-    ignore: Sequence[str] = same_as(Sources, "ignore")
-    context: Sequence[str] = same_as(Sources, "context")
-    item: str | None = same_as(Sources, "item")
-    covariate: Sequence[str] = same_as(Sources, "covariate")
-    lean_by: Sequence[str] | None = same_as(Sources, "lean_by")
+# What is compared on.
+TABLES = part_of(
+    Sources,
+    "items",
+    "duels",
+    "choices",
+    "rankings",
+    "best_worst",
+    "as_duels",
+    "at_once",
+    "unranked_last",
+    "none",
+    "embedding",
+    "text",
+    "features",
+    "ignore",
+    "context",
+    "item",
+    "covariate",
+    "lean_by",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
     """What is compared, in one of two forms."""
 
-    candidates: Sequence[str] | None = option(
-        "What to compare, each kernel/approximation or kernel/approximation/m: a/b,c/d. By default "
-        "what fit --kernel auto --approximation auto compares.",
-        default=None,
-        kind=str,
-        parse=listed,
-    )
+    candidates: Sequence[str] | None = option(default=None, kind=str, parse=listed)
+    """What to compare, each kernel/approximation or kernel/approximation/m: a/b,c/d. By default
+    what fit --kernel auto --approximation auto compares.
+    """
     kernels: Sequence[str] | None = option(
-        "Instead of --candidates, every one of these kernels with every one of --approximations "
-        "and --inducing: a,b.",
-        default=None,
-        kind=str,
-        parse=listed,
-        excludes="candidates",
+        default=None, kind=str, parse=listed, excludes="candidates"
     )
+    """Instead of --candidates, every one of these kernels with every one of --approximations and
+    --inducing: a,b.
+    """
     approximations: Sequence[str] = option(
-        "vfe,fitc and so on; vfe by default.",
-        default=(DEFAULT_APPROXIMATION,),
-        kind=str,
-        parse=names,
-        needs="kernels",
+        default=(DEFAULT_APPROXIMATION,), kind=str, parse=names, needs="kernels"
     )
-    inducing: Sequence[str] = option(
-        "Numbers of inducing inputs: 32,128; 128 by default, or all distinct items if fewer.",
-        default=(),
-        kind=str,
-        parse=names,
-        needs="kernels",
-    )
+    """vfe,fitc and so on; vfe by default."""
+    inducing: Sequence[str] = option(default=(), kind=str, parse=names, needs="kernels")
+    """Numbers of inducing inputs: 32,128; 128 by default, or all distinct items if fewer."""
 
     def chosen(self) -> tuple[Candidate, ...] | None:
         """What was asked for; None is the automatic list.
@@ -114,20 +97,20 @@ class Candidates:
 class TableOptions:
     """Where the table is written to, and what is kept of a comparison that is killed."""
 
-    out: Path | None = option("Write the table here (.csv).", default=None)
+    out: Path | None = option(default=None)
+    """Write the table here, in the form of its ending: .csv, .tex (LaTeX), .md or .html."""
     overwrite: bool = same_as(Shared, "overwrite")
-    checkpoint: Path | None = option(
-        "Keep finished fits in this folder until the comparison has succeeded; --overwrite "
-        "replaces those of one that was interrupted.",
-        default=None,
-    )
+    checkpoint: Path | None = option(default=None)
+    """Keep finished fits in this folder until the comparison has succeeded; --overwrite replaces
+    those of one that was interrupted.
+    """
     resume: bool = same_as(Shared, "resume", needs="checkpoint")
 
 
 @command()
 def select(
     console: Output,
-    tables: Tables,
+    tables: Annotated[dict[str, Any], TABLES],
     candidates: Candidates,
     settings: CompareSettings,
     options: TableOptions,
@@ -139,7 +122,7 @@ def select(
     with ExitStack() as stack:
         for place in filter(None, (options.out, options.checkpoint)):
             stack.enter_context(held(place, "comparison"))
-        _select(console, Sources(**vars(tables)), candidates, settings, options)
+        _select(console, Sources(**tables), candidates, settings, options)
 
 
 def _select(
@@ -177,22 +160,14 @@ def _select(
                 resume=resume,
                 callback=progress,
             )
-        _tell(console, comparison, options.out)
-
-
-def _tell(console: Output, comparison: Comparison, out: Path | None) -> None:
-    """Print and write it.
-
-    :raises ValueError: no candidate could be scored.
-    """
-    print_comparison(console, comparison)
-    if comparison.chosen is None:
-        first = next((score for score in comparison.scores if score.reason), None)
-        why = "" if first is None else f" ({first.candidate}: {first.reason})"
-        raise ValueError(f"None of the candidates could be scored{why}; give others, or more time.")
-    if out is not None:
-        write_file(out, csv_of(comparison.frame()))
-    console.finish(comparison.to_dict(), out)
+        if comparison.chosen is None:
+            console.tell(*comparison.parts())
+            first = next((score for score in comparison.scores if score.reason), None)
+            why = "" if first is None else f" ({first.candidate}: {first.reason})"
+            raise ValueError(
+                f"None of the candidates could be scored{why}; give others, or more time."
+            )
+        console.show(comparison, options)
 
 
 @contextmanager
@@ -218,28 +193,6 @@ def compare_bar(console: Output) -> Iterator[Callable[[CompareProgress], None]]:
         yield update
         done = int(bar.tasks[0].completed) + 1
         bar.update(task, total=done, completed=done, what="")
-
-
-def print_comparison(console: Output, comparison: Comparison) -> None:
-    """The table, the choice, and what else to know."""
-    console.tell(comparison.table(), comparison.description)
-    console.tell(
-        *(
-            f"{one.candidate}: {one.status}, {one.reason}"
-            for one in comparison.scores
-            if one.reason
-        ),
-        comparison.reason,
-    )
-    gain, error = comparison.gain
-    if gain >= 0.0:  # a note says so where it is worse
-        console.tell(
-            f"Held out, it is better than the {comparison.rival} by {gain:.4f} nats per "
-            f"{comparison.unit} (standard error {error:.4f})."
-        )
-    for note in comparison.notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
-    console.tell(f"The rule: {comparison.rule}.")
 
 
 def _quiet(console: Output) -> Output:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from sparse_prefgp.cli.console import Output
+from sparse_prefgp.cli.console import Output, clock
 from sparse_prefgp.workflow.holdout import FitCallbacks
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def passes_bar(
             done, left = at.iteration - began.iteration, at.max_iterations - at.iteration
             steps = f"step {at.iteration}/{at.max_iterations} {at.per_duel:.4f}"
             if done:
-                steps += f" ≤ {_clock(left * (at.seconds - began.seconds) / done)}"
+                steps += f" ≤ {clock(left * (at.seconds - began.seconds) / done)}"
             bar.update(task, steps=steps)
 
         def progress(at: StreamProgress) -> None:
@@ -52,16 +52,10 @@ def passes_bar(
                 total=at.total,
                 completed=at.rows,
                 rows=f"{_short(at.rows)}/{_short(at.total)}",
-                speed=f"{_short(at.duels_per_second)} duels/s {_clock(at.seconds_left)} left",
+                speed=f"{_short(at.duels_per_second)} duels/s {clock(at.seconds_left)} left",
             )
 
         yield FitCallbacks(step, progress)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _short(number: float) -> str:

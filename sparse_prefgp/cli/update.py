@@ -7,57 +7,39 @@ from pathlib import Path
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
-from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.cli.shared_options import AboutSets, SavedModel, Shared
 from sparse_prefgp.disk.folders import contents, held
 from sparse_prefgp.support.options import option, same_as
-from sparse_prefgp.workflow.fit_sources import Sources
 
 EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateOptions:
+class UpdateOptions(AboutSets):
     """What is added to a model, and where to."""
 
-    duels: Path | None = option(
-        "New duels: columns winner and loser hold item ids; count and tie too.", default=None
-    )
-    choices: Path | None = same_as(Sources, "choices")
-    rankings: Path | None = same_as(Sources, "rankings")
-    best_worst: Path | None = same_as(Sources, "best_worst")
-    at_once: bool = same_as(Sources, "at_once")
-    unranked_last: bool = same_as(Sources, "unranked_last")
-    out: Path = option("Folder for the new model: new, empty, or a saved model.")
+    duels: Path | None = option(default=None)
+    """New duels: columns winner and loser hold item ids; count and tie too."""
+    out: Path = option()
+    """Folder for the new model: new, empty, or a saved model."""
     noise_by: str | None = same_as(Shared, "noise_by")
-    weight: str | None = option("Column of the duels with their weights.", default=None)
-    blocks: str | None = same_as(Shared, "blocks", needs="duels")
-    grade: str | None = same_as(Shared, "grade", needs="duels")
-    person: str | None = option(
-        "Column of the duels that says whose preference each is; by default that of the model.",
-        default=None,
-    )
-    people: Path | None = option(
-        "Features of new people, a row each, where the model has features of its people.",
-        default=None,
-    )
-    time: str | None = same_as(Shared, "time", needs="duels")
-    filter: bool = option(
-        "For utilities that move in time: take the new duels up in one pass, slice by slice, and "
-        "leave the past as it is; by default inference on all duels follows.",
-        default=False,
-        needs="duels",
-    )
-    slices: str | None = option(
-        "Of this pass: year, quarter, month, week or day; by default those of the model.",
-        default=None,
-        needs="filter",
-    )
-    max_iterations: int = option(
-        "Also learn the hyperparameters, in at most this many steps.",
-        default=0,
-        least=0,
-        excludes="filter",
-    )
+    weight: str | None = option(default=None)
+    """Column of the duels with their weights."""
+    blocks: str | None = same_as(Shared, "blocks")
+    grade: str | None = same_as(Shared, "grade")
+    person: str | None = option(default=None)
+    """Column of the duels that says whose preference each is; by default that of the model."""
+    people: Path | None = option(default=None)
+    """Features of new people, a row each, where the model has features of its people."""
+    time: str | None = same_as(Shared, "time")
+    filter: bool = option(default=False, needs="duels")
+    """For utilities that move in time: take the new duels up in one pass, slice by slice, and leave
+    the past as it is; by default inference on all duels follows.
+    """
+    slices: str | None = option(default=None, needs="filter")
+    """Of this pass: year, quarter, month, week or day; by default those of the model."""
+    max_iterations: int = option(default=0, least=0, excludes="filter")
+    """Also learn the hyperparameters, in at most this many steps."""
     overwrite: bool = same_as(Shared, "overwrite")
 
 
@@ -72,17 +54,16 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
 
 
 def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
-    from sparse_prefgp.disk.model_folder import check_replaceable
+    from sparse_prefgp.disk.model_folder import check_model_place
     from sparse_prefgp.workflow.folder import check_not_of_a_fit
 
     check_not_of_a_fit(options.out)
-    check_replaceable(options.out)
+    check_model_place(options.out)
     if contents(options.out) and not options.overwrite:
         raise ValueError(
             f"The output folder {str(options.out)!r} holds a saved model; give another folder, or "
             "--overwrite."
         )
-    flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.updating import update as add_duels
     from sparse_prefgp.disk.saving import save
@@ -102,10 +83,7 @@ def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             time=options.time,
             in_one_pass=options.filter,
             slices=options.slices,
-            choices=options.choices,
-            rankings=options.rankings,
-            best_worst=options.best_worst,
-            **flags,
+            **options.of_sets(),
         )
     console.tell(str(report))
     result = report.to_dict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import TypeVar
 
 import gpflow
 import tensorflow as tf
@@ -35,6 +36,36 @@ def parts_of(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
     if isinstance(kernel, gpflow.kernels.Sum):
         return [part for inner in kernel.kernels for part in parts_of(inner)]
     return [kernel]
+
+
+T = TypeVar("T")
+
+
+def terms_of(
+    kernel: gpflow.kernels.Kernel, kind: type[T] | tuple[type[T], ...], once: type | None = None
+) -> list[T]:
+    """The terms of some kinds of a kernel or a sum of kernels.
+
+    :param once: a kind of which there can be one, as duels see only the sum.
+    :raises ValueError: two of that kind; one inside something that is not a sum.
+    """
+    parts = parts_of(kernel)
+    found = [part for part in parts if isinstance(part, kind)]
+    names = [type(part).__name__ for part in found if once is None or isinstance(part, once)]
+    if len(names) > 1:
+        raise ValueError(
+            f"The kernel has {len(names)} {names[0]} terms, of which duels see only the sum; keep "
+            "one."
+        )
+    others = [part for part in parts if not isinstance(part, kind)]
+    for module in (module for part in others for module in part.submodules):
+        if isinstance(module, kind):
+            name = type(module).__name__
+            raise ValueError(
+                f"{name} stands inside a product or another combination of kernels; add it to the "
+                f"others, kernel + {name}(…)."
+            )
+    return found
 
 
 def finite_parts(kernel: gpflow.kernels.Kernel) -> list[FiniteKernel]:

@@ -9,7 +9,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
+from sparse_prefgp.covariances.finite import FiniteKernel, parts_of, terms_of
 from sparse_prefgp.covariances.item_in_context import ItemTimes
 from sparse_prefgp.covariances.item_in_time import ItemInTime
 from sparse_prefgp.covariances.pair_effect import PairEffect
@@ -113,7 +113,7 @@ def beside_effects(
     return others[0] if len(others) == 1 else gpflow.kernels.Sum(others), effect
 
 
-def check_number(kernel: gpflow.kernels.Kernel, graph: DuelGraph, name: str) -> None:
+def check_number_of_effects(kernel: gpflow.kernels.Kernel, graph: DuelGraph, name: str) -> None:
     """Refuse more effects of items than matrices between them can be held for.
 
     :param name: of the approximation.
@@ -139,20 +139,7 @@ def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect | ItemTimes]:
     :raises ValueError: more than one that is of items alone, or one inside something that is not a
         sum.
     """
-    parts = parts_of(kernel)
-    alone = [part for part in parts if isinstance(part, ItemEffect)]
-    if len(alone) > 1:
-        raise ValueError(
-            f"The kernel has {len(alone)} ItemEffect terms, of which duels see only the sum; keep "
-            "one."
-        )
-    found = [part for part in parts if isinstance(part, _EFFECTS)]
-    if any(_holds_effect(part) for part in parts if not isinstance(part, _EFFECTS)):
-        raise ValueError(
-            "ItemEffect stands inside a product or another combination of kernels; add it to the "
-            "others, kernel + ItemEffect(), and for effects in a context + ItemTimes(kernel)."
-        )
-    return found
+    return terms_of(kernel, _EFFECTS, once=ItemEffect)
 
 
 def context_kernels(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
@@ -219,7 +206,3 @@ def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
     if isinstance(kernel, gpflow.kernels.Combination):
         return [leaf for inner in kernel.kernels for leaf in _leaves(inner)]
     return [kernel]
-
-
-def _holds_effect(kernel: gpflow.kernels.Kernel) -> bool:
-    return any(isinstance(module, _EFFECTS) for module in kernel.submodules)

@@ -12,6 +12,7 @@ from sparse_prefgp.covariances.finite import FiniteKernel
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_kind
 
 # So many effects of a term are inducing variables of their own: those of the most compared.
 MAX_EFFECTS_IN_CONTEXT = 1000
@@ -60,8 +61,7 @@ class ItemTimes(FiniteKernel):
 
     def __init__(self, kernel: gpflow.kernels.Kernel) -> None:
         super().__init__()
-        if not isinstance(kernel, gpflow.kernels.Kernel):
-            raise ValueError(f"ItemTimes takes a GPflow kernel, not {type(kernel).__name__}.")
+        check_kind("The kernel of ItemTimes", kernel, gpflow.kernels.Kernel, "a GPflow kernel")
         if any(isinstance(part, FiniteKernel) for part in (kernel, *kernel.submodules)):
             raise ValueError(
                 "ItemTimes holds effects of items already; give it a kernel on features, such as "

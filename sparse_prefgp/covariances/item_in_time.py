@@ -8,7 +8,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
+from sparse_prefgp.covariances.finite import FiniteKernel, parts_of, terms_of
 from sparse_prefgp.covariances.item_in_context import ItemTimes
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.graph import DuelGraph
@@ -121,20 +121,7 @@ def time_term(kernel: gpflow.kernels.Kernel) -> ItemInTime | None:
 
     :raises ValueError: more than one, or one inside something that is not a sum.
     """
-    parts = parts_of(kernel)
-    found = [part for part in parts if isinstance(part, ItemInTime)]
-    if len(found) > 1:
-        raise ValueError(
-            f"The kernel has {len(found)} ItemInTime terms, of which duels see only the sum; keep "
-            "one, of a sum of Markov kernels (spg.markov.Constant() + spg.markov.Matern12())."
-        )
-    others = [module for part in parts for module in part.submodules if part not in found]
-    if any(isinstance(module, ItemInTime) for module in others):
-        raise ValueError(
-            "ItemInTime stands inside a product or another combination of kernels, of which no "
-            "filter is known; add it to the others, kernel + ItemInTime(…)."
-        )
-    return found[0] if found else None
+    return next(iter(terms_of(kernel, ItemInTime)), None)
 
 
 class Apart(NamedTuple):

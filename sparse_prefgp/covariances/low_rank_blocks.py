@@ -293,8 +293,9 @@ def check_sequential(sites: int) -> None:
     """
     if sites > SEQUENTIAL_UP_TO:
         raise ValueError(
-            f"SequentialEP() keeps the covariance of all {sites:,} sites at once, since each is "
-            f"tied to its block, and takes at most {SEQUENTIAL_UP_TO:,}; use ParallelEP()."
+            f"SequentialEP() keeps the covariance of all {sites:,} sites at once, since those of a "
+            f"block or set depend on each other, and takes at most {SEQUENTIAL_UP_TO:,}; use "
+            "ParallelEP()."
         )
 
 

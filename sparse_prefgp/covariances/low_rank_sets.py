@@ -25,7 +25,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     Sums,
 )
-from sparse_prefgp.covariances.low_rank_blocks import SEQUENTIAL_UP_TO
+from sparse_prefgp.covariances.low_rank_blocks import check_sequential
 from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
 from sparse_prefgp.covariances.stars_under_sites import StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
@@ -254,11 +254,7 @@ class LowRankOverSets(LowRankOverItems):
         t = len(self._copies)
         # Copies would share sites, but not z.
         assert all(part.copies is None for part in self._parts if len(part.sites) > 1)
-        if t > SEQUENTIAL_UP_TO:
-            raise ValueError(
-                f"SequentialEP() keeps the covariance of all {t:,} sites at once, since those of "
-                f"a set share noise, and takes at most {SEQUENTIAL_UP_TO:,}; use ParallelEP()."
-            )
+        check_sequential(t)
         u, own = self.conditioned(precision, shift)
         mean, _ = self.marginals_under(u, own)
         scaled = tf.matmul(self._constant, u.inverse, transpose_b=True)

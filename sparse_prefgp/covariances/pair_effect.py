@@ -9,7 +9,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
+from sparse_prefgp.covariances.finite import FiniteKernel, terms_of
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.data.looks import Form, Looks
@@ -55,20 +55,7 @@ def pair_effect(kernel: gpflow.kernels.Kernel) -> PairEffect | None:
 
     :raises ValueError: more than one, or one inside something that is not a sum.
     """
-    parts = parts_of(kernel)
-    found = [part for part in parts if isinstance(part, PairEffect)]
-    if len(found) > 1:
-        raise ValueError(
-            f"The kernel has {len(found)} PairEffect terms, of which duels see only the sum; keep "
-            "one."
-        )
-    inside = [m for part in parts for m in part.submodules if isinstance(m, PairEffect)]
-    if inside:
-        raise ValueError(
-            "PairEffect stands inside a product or another combination of kernels; add it to the "
-            "others, kernel + PairEffect()."
-        )
-    return found[0] if found else None
+    return next(iter(terms_of(kernel, PairEffect)), None)
 
 
 class Pairs(NamedTuple):

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.finite import feature_part
+from sparse_prefgp.support.checks import check_finite, check_number, check_shape
 
 # The standard deviation of W about where it starts, as a share of its root mean square.
 PRIOR_SHARE = 1.0
@@ -44,16 +45,13 @@ class Projected(gpflow.kernels.Kernel):
     ) -> None:
         super().__init__(active_dims=active_dims, name=name)
         start = np.asarray(W, dtype=np.float64)
-        if start.ndim != 2 or not start.size or not np.all(np.isfinite(start)):
-            raise ValueError(
-                f"W has shape {start.shape}; give a (D, q) matrix of finite numbers, a column for "
-                "each direction."
-            )
+        check_shape("W", start, "D", "q", hint=", a column for each direction")
+        check_finite("W", start)
         scale = float(np.sqrt(np.mean(start**2)))
         if not scale > 0.0:
             raise ValueError("W is all 0, so that no features count; give directions.")
-        if prior_share is not None and not prior_share > 0.0:
-            raise ValueError(f"prior_share is {prior_share}; give a positive number, or None.")
+        if prior_share is not None:
+            check_number("prior_share", prior_share, above=0.0, hint=", or None")
         self.kernel = kernel
         self.prior_share = prior_share
         prior = None

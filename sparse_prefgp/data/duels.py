@@ -20,12 +20,16 @@ from sparse_prefgp.data.events import (
     by_appearance,
     kinds_of_grades,
 )
+from sparse_prefgp.data.flags import flags_of
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.slices import days_of, warn_of_years
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened, some_of
-from sparse_prefgp.tell.tables import facts_table
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Table, facts, facts_table
 
 sparse = late("scipy.sparse")
 csgraph = late("scipy.sparse.csgraph")
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
 # Up to here a double holds every whole number, and sums stay far from the end of int64.
 MAX_COUNT = 2**53
+# What to give in place of something else.
+OF_DUELS = "Duels, as Duels(items, winners, losers) and read_duels make them"
 # Numbers that are compared at a time.
 _COMPARED = 1 << 23
 
@@ -268,11 +274,7 @@ class Duels:
     # Views of the events.
 
     def _of_pairs(self, name: str) -> None:
-        if self.events.has_sets:
-            raise ValueError(
-                f"Answers about sets of alternatives have no {name}; look at `events`, of which "
-                "sides and offsets name the alternatives of each, best first."
-            )
+        together.check(sets=self.events.has_sets, of_pairs=name)
 
     @cached_property
     def winners(self) -> IntArray:
@@ -406,15 +408,9 @@ class Duels:
             winner row equal to its loser row; and what `Duels` raises.
         """
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        if np.size(X_winner) == 0 and np.size(X_loser) == 0:
-            raise ValueError("There are no duels (X_winner has 0 rows); give at least one duel.")
         won = check_features(X_winner, "X_winner", names)
         lost = check_features(X_loser, "X_loser", names)
-        if won.shape != lost.shape:
-            raise ValueError(
-                f"X_winner has shape {won.shape} but X_loser has shape {lost.shape}; give two "
-                "arrays of the same shape."
-            )
+        check_shape("X_loser", lost, *won.shape, hint=", as X_winner")
         same = np.flatnonzero((won == lost).all(axis=1))
         if same.size:
             raise ValueError(
@@ -474,6 +470,11 @@ class Duels:
     def has_features(self) -> bool:
         """Whether items have any feature."""
         return self.num_features > 0
+
+    @property
+    def unit(self) -> str:
+        """What one of the answers is called."""
+        return self.events.unit
 
     @property
     def held(self) -> bool:
@@ -619,18 +620,8 @@ def _sides(
     :param rows_only: they are row indices, whatever the ids are.
     """
     won, lost = _array(winners, "winners"), _array(losers, "losers")
-    for label, values in (("winners", won), ("losers", lost)):
-        if values.ndim != 1:
-            raise ValueError(
-                f"{label} has shape {values.shape}; give a one-dimensional array with one "
-                "entry per duel."
-            )
-    if len(won) != len(lost):
-        raise ValueError(
-            f"winners has {len(won)} entries but losers has {len(lost)}; give one of each per duel."
-        )
-    if len(won) == 0:
-        raise ValueError("There are no duels (winners has 0 entries); give at least one duel.")
+    check_shape("winners", won, "t", hint=", at least one duel")
+    check_shape("losers", lost, len(won), hint=", one for each winner")
     n, ids = len(named.features), named.ids
     other = None if rows_only or ids is None else _other_integer(ids)
     won = _indices(won, "winners", n, ids, other)
@@ -681,11 +672,7 @@ def _given(
 
 def _checked_events(events: Events, named: _Named) -> Events:
     """Events between rows that are there, with the labels that they use."""
-    if not isinstance(events, Events):
-        raise ValueError(
-            f"events is of type {type(events).__name__}; make them with Events.between(winners, "
-            "losers), or give Duels(items, winners, losers)."
-        )
+    check_kind("events", events, Events, "Events, as Events.between(winners, losers) makes them")
     events = events.checked()
     n, sizes = len(named.features), np.diff(events.offsets)
     outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
@@ -763,8 +750,8 @@ class _Judgements(NamedTuple):
             is the same in all duels.
         """
         if self.covariates is None:
-            if self.covariate_names is not None:
-                raise ValueError("covariate_names were given without covariates; leave them out.")
+            named = self.covariate_names is not None and "names of covariates"
+            together.check(covariates=named, no_covariates="no covariates")
             return None, ()
         values = np.asarray(self.covariates)
         if values.ndim == 1:
@@ -793,13 +780,9 @@ class _Judgements(NamedTuple):
             tie where it is not among the levels.
         """
         if self.grades is None:
-            if self.levels is not None:
-                raise ValueError("levels were given without grades; leave them out.")
+            together.check(levels_of_grades=self.levels is not None, no_grade=True)
             return None
-        if self.ties is not None:
-            raise ValueError(
-                "Both grades and ties were given, but a grade of 0 is a tie; leave the ties out."
-            )
+        together.check(grade="grades", said_by_grades=self.ties is not None and "ties")
         answer = Answers.of(_per_duel(self.grades, "grades", t), self.levels)
         tied = np.flatnonzero(answer.numbers == 0)
         if tied.size and not answer.has_ties:
@@ -828,29 +811,17 @@ class _Judgements(NamedTuple):
         if self.ties is None:
             return None
         tied = _per_duel(self.ties, "ties", t)
-        if tied.dtype != bool:
-            bad = [i for i, value in enumerate(tied.tolist()) if value not in (0, 1)]
-            if bad:
-                raise ValueError(
-                    f"ties has {shortened(tied[bad[0]])} for duel {bad[0]}; give True for a tie "
-                    "and False for a win."
-                )
-        tied = tied.astype(bool)
+        tied = flags_of(tied, "ties", "duel {}".format, "True for a tie and False for a win")
         return tied if tied.any() else None
 
     def _weights(self, t: int) -> FloatArray | None:
         if self.weights is None:
             return None
-        given = _per_duel(self.weights, "weights", t)
-        try:
-            weight = given.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError("weights must be numbers, one for each duel.") from None
-        bad = np.flatnonzero(~((weight > 0.0) & np.isfinite(weight)))
-        if bad.size:
+        weight = as_numbers("weights", self.weights, t, hint=", one for each duel")
+        for i in np.flatnonzero(weight <= 0.0)[:1]:
             raise ValueError(
-                f"The weight of duel {bad[0]} is {weight[bad[0]]}; give a positive number, or "
-                "leave the duel out."
+                f"The weight of duel {i} is {weight[i]}; give a positive number, or leave the duel "
+                "out."
             )
         return None if np.all(weight == 1.0) else weight
 
@@ -883,10 +854,7 @@ def _of_people(given: Any, events: Events) -> PeopleFeatures | None:
     if given is None:
         return None
     if events.person is None:
-        raise ValueError(
-            "people_features were given, but the duels are nobody's; name the person of each "
-            "(people=), or leave them out."
-        )
+        raise together.refused(features_of_people=True, duels_of_nobody=True)
     return PeopleFeatures.given(given, events.person.names)
 
 
@@ -896,13 +864,12 @@ def _label(value: Any) -> Hashable:
 
 def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
     array = _array(values, name)
-    if array.shape != (t,):
-        raise ValueError(f"{name} has shape {array.shape} for {t} duels; give one for each.")
+    check_shape(name, array, t, hint=", one for each duel")
     return array
 
 
 @dataclass(frozen=True)
-class DuelsSummary:
+class DuelsSummary(Result):
     """Figures of a set of duels; `print` shows them as text.
 
     `num_rows` is `num_items`, unless items have a row for each context or state; pairs are of such
@@ -938,67 +905,54 @@ class DuelsSummary:
     people: int | None = None
     unused_columns: tuple[str, ...] = ()
 
-    def _sizes(self) -> list[tuple[str, str]]:
-        if self.set_sizes is None:
-            return []
-        low, high = self.set_sizes
-        return [("alternatives of each", f"{low:,}" if low == high else f"{low:,} to {high:,}")]
-
-    def _unused(self) -> list[tuple[str, str]]:
-        names = self.unused_columns
-        return [(f"columns of the {self.noun} not used", some_of(names))] if names else []
-
     def rows(self) -> list[tuple[str, str]]:
-        """The summary as (label, value) rows, for a table."""
-        items, remarks = f"{self.num_items:,}", []
+        """The summary as (label, value) rows."""
+        noun, featured = self.noun, self.num_features > 0
+        remarks = []
         if self.num_rows > self.num_items:
             remarks.append(f"{self.num_rows:,} rows in contexts or states")
         if self.num_rows > 1 and self.distinct_feature_rows == 1:
             remarks.append("all with equal features: the duels cannot tell them apart")
         elif self.distinct_feature_rows < self.num_rows:
             remarks.append(f"{self.distinct_feature_rows:,} distinct feature rows")
-        if remarks:
-            items += f" ({', '.join(remarks)})"
-        constant = ", ".join(self.constant_columns) if self.constant_columns else "none"
-        components = f"{self.components:,}"
+        remark, link = f" ({', '.join(remarks)})" if remarks else "", ""
         if self.components > 1:
-            components += (
-                f" (no {self.noun} link them; features compare their items)"
-                if self.num_features
-                else f" (no {self.noun} link them; the prior alone compares their items)"
-            )
-        return [
-            ("items (n)", items),
-            ("features (D)", f"{self.num_features:,}" if self.num_features else "none"),
-            *([] if self.reduced is None else [("made of", self.reduced)]),
-            (f"{self.noun} (t)", f"{self.num_duels:,}"),
-            *self._sizes(),
-            *([("of these tied", f"{self.ties:,}")] if self.ties else []),
-            *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
-            *([("people", f"{self.people:,}")] if self.people is not None else []),
-            (
-                "pairs with a winner" if self.ties else "pairs of items compared",
-                f"{self.unordered_pairs:,}",
-            ),
-            ("of these won by each side at least once", f"{self.contradicted_pairs:,}"),
-            *(
-                [
-                    (
-                        f"{self.noun} between items with equal features",
-                        f"{self.equal_feature_duels:,}",
-                    ),
-                    ("constant columns dropped", constant),
-                ]
-                if self.num_features
-                else []
-            ),
-            *self._unused(),
-            ("items never compared", f"{self.items_never_compared:,}"),
-            ("linked groups of items", components),
-        ]
+            by = "features compare" if featured else "the prior alone compares"
+            link = f" (no {noun} link them; {by} their items)"
+        low, high = self.set_sizes or (0, 0)
+        sizes = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        return facts(
+            [
+                ("items (n)", f"{self.num_items:,}{remark}"),
+                ("features (D)", self.num_features or "none"),
+                ("made of", self.reduced),
+                (f"{noun} (t)", self.num_duels),
+                ("alternatives of each", sizes if high else None),
+                ("of these tied", self.ties or None),
+                ("groups", self.groups),
+                ("people", self.people),
+                (
+                    "pairs with a winner" if self.ties else "pairs of items compared",
+                    self.unordered_pairs,
+                ),
+                ("of these won by each side at least once", self.contradicted_pairs),
+                (
+                    f"{noun} between items with equal features",
+                    self.equal_feature_duels if featured else None,
+                ),
+                (
+                    "constant columns dropped",
+                    (", ".join(self.constant_columns) or "none") if featured else None,
+                ),
+                (f"columns of the {noun} not used", some_of(self.unused_columns) or None),
+                ("items never compared", self.items_never_compared),
+                ("linked groups of items", f"{self.components:,}{link}"),
+            ]
+        )
 
-    def __str__(self) -> str:
-        return str(facts_table("", self.rows()))
+    def table(self, most: int | None = None) -> Table:
+        """Its rows."""
+        return facts_table("", self.rows())
 
 
 def check_features(
@@ -1019,14 +973,8 @@ def check_features(
         raise ValueError(
             f"{label} has rows of unequal length; give a two-dimensional array (rows, features)."
         ) from None
-    if raw.ndim != 2:
-        raise ValueError(
-            f"{label} has shape {raw.shape}; give a two-dimensional array (rows, features)."
-        )
-    if raw.shape[0] == 0:
-        raise ValueError(f"{label} has no rows (shape {raw.shape}); give at least one.")
-    if raw.shape[1] == 0 and not may_lack:
-        raise ValueError(f"{label} has no feature columns (shape {raw.shape}); give at least one.")
+    lacking = may_lack and raw.ndim == 2 and raw.shape[1] == 0
+    check_shape(label, raw, "rows", 0 if lacking else "features")
 
     def column(j: int) -> str:
         named = names is not None and j < len(names)
@@ -1041,15 +989,10 @@ def check_features(
                 if isinstance(value, complex):  # numpy would drop the imaginary part
                     raise TypeError
                 result[i, j] = float(value)
-            except OverflowError:
+            except (OverflowError, TypeError, ValueError):
                 raise ValueError(
-                    f"{label} has {shortened(value)} in row {i}, {column(j)}, which is too large "
-                    "for double precision; rescale that column."
-                ) from None
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"{label} has {shortened(value)} in row {i}, {column(j)}, where a number is "
-                    "needed; give numbers, or read a table with categories through read_duels."
+                    f"{label} has {shortened(value)} in row {i}, {column(j)}; give numbers of "
+                    "double precision, or read a table with categories through read_duels."
                 ) from None
     bad = np.argwhere(~np.isfinite(result))
     if len(bad):
@@ -1144,15 +1087,10 @@ def _indices(
                 "item_ids."
             )
         return values.astype(np.int64)
-    if values.dtype.kind in "fbc":
-        raise ValueError(
-            f"{label} has {values[0].item()!r} of type {values.dtype} in duel 0, which is not an "
-            "index; give integers, for example with .astype(int)."
-        )
-    if ids is None:
+    if ids is None or values.dtype.kind in "fbc":
         raise ValueError(
             f"{label} has {shortened(values[0])} in duel 0, which is not an index; give integers, "
-            "or name the items with item_ids."
+            "as .astype(int) makes them, or name the items with item_ids."
         )
     position = {value: i for i, value in enumerate(ids)}
     result = np.empty(len(values), dtype=np.int64)
@@ -1170,33 +1108,14 @@ def _indices(
 def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
     if counts is None:
         return np.ones(t, dtype=np.int64)
-    raw = given = _array(counts, "counts")
-    if raw.shape != (t,):
-        raise ValueError(
-            f"counts has shape {raw.shape} for {t} duels; give one count per duel, shape ({t},)."
+    raw = given = _per_duel(counts, "counts", t)
+    if raw.dtype.kind not in "iuf":  # integers beyond 64 bits are refused below for their size
+        raw = np.array(
+            [min(max(int(n), -1), 2 * MAX_COUNT) if _whole(n) else np.nan for n in given]
         )
-    if raw.dtype.kind == "O" and all(_whole(value) for value in raw):
-        # Integers beyond 64 bits; as these they are refused below for their size.
-        raw = np.array([min(max(int(value), -1), 2 * MAX_COUNT) for value in raw])
-    if raw.dtype.kind == "b" or raw.dtype.kind not in "iuf":
-        odd = [not _whole(value) for value in raw] if raw.dtype.kind == "O" else [True]
-        at = odd.index(True)
+    for i in np.flatnonzero(~((raw >= 1) & (raw <= MAX_COUNT) & (raw == np.floor(raw))))[:1]:
         raise ValueError(
-            f"counts has {shortened(raw[at])} of type {raw.dtype} in duel {at}; give whole numbers "
-            "of at least 1."
-        )
-    with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(~((raw >= 1) & np.isfinite(raw) & (raw == np.floor(raw))))
-    if bad.size:
-        raise ValueError(
-            f"counts has {shortened(given[bad[0]])} in duel {bad[0]}; give whole numbers of at "
-            "least 1."
-        )
-    large = np.flatnonzero(raw > MAX_COUNT)
-    if large.size:
-        raise ValueError(
-            f"counts has {shortened(given[large[0]])} in duel {large[0]}, which is "
-            f"above 2**53 ({MAX_COUNT}); give a smaller count."
+            f"counts has {shortened(given[i])} in duel {i}; give whole numbers from 1 to 2**53."
         )
     number = raw.astype(np.int64)
     check_total(number, lambda row: f"duel {row}")

@@ -26,7 +26,9 @@ from sparse_prefgp.data.sets import (
     set_form,
     top,
 )
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
 from sparse_prefgp.support.words import shortened
 
 # Slices, masks or numbers of events.
@@ -317,8 +319,7 @@ class Events:
         :raises ValueError: winners and losers of unequal lengths.
         """
         e = len(winners)
-        if len(losers) != e:
-            raise ValueError(f"There are {e} winners but {len(losers)} losers; give one of each.")
+        check_shape("losers", losers, e, hint=", one for each winner")
         return cls(
             np.stack([winners, losers], 1).reshape(-1),
             np.arange(0, 2 * e + 1, 2),
@@ -611,11 +612,7 @@ class Events:
         """
         if self.covariates is None:
             return None
-        if self.has_sets:
-            raise ValueError(
-                "Answers about sets have no covariates of winner less loser; look at "
-                "`events.covariates`, those of each side."
-            )
+        together.check(sets=self.has_sets, of_pairs="covariates of winner less loser")
         first, last = self.offsets[:-1], self.offsets[1:] - 1
         return np.asarray(self.covariates[first] - self.covariates[last])
 
@@ -742,11 +739,7 @@ class Events:
 
         :raises ValueError: answers about sets.
         """
-        if self.has_sets:
-            raise ValueError(
-                "Here each duel is taken by itself, but these are answers about sets of "
-                "alternatives; give duels alone."
-            )
+        together.check(sets=self.has_sets, of_pairs=True)
         return self.doors()
 
     @cached_property
@@ -838,28 +831,14 @@ def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
             f"{name} is an array of shape {found.shape} and type {found.dtype}; give whole numbers "
             "in one dimension."
         )
-    if size is not None and len(found) != size:
-        raise ValueError(f"{name} has {len(found)} entries for {size} events; give one for each.")
+    if size is not None:
+        check_shape(name, found, size, hint=", one for each event")
     return found.astype(np.int64)
 
 
 def _numbers(values: Any, name: str, size: tuple[int | None, ...]) -> FloatArray:
     """A column of finite numbers of this shape, None for any length."""
-    found = np.asarray(values)
-    fits = len(size) == found.ndim and all(
-        want in (None, have) for want, have in zip(size, found.shape, strict=True)
-    )
-    if not fits or found.dtype.kind not in "iuf":
-        shape = ", ".join("C" if want is None else str(want) for want in size)
-        raise ValueError(
-            f"{name} is an array of shape {found.shape} and type {found.dtype}; give numbers of "
-            f"shape ({shape}{',' * (len(size) == 1)})."
-        )
-    bad = np.argwhere(~np.isfinite(found))
-    if len(bad):
-        where = ", ".join(map(str, bad[0]))
-        raise ValueError(f"{name} has {found[tuple(bad[0])]} at {where}; give finite numbers.")
-    return found.astype(np.float64)
+    return as_numbers(name, values, *("C" if want is None else want for want in size))
 
 
 def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
@@ -867,10 +846,7 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
 
     :param unknown: whether labels may be unknown.
     """
-    if not isinstance(codes, Codes):
-        raise ValueError(
-            f"{name} is of type {type(codes).__name__}; code the labels with Codes.of(labels)."
-        )
+    check_kind(name, codes, Codes, "Codes.of(labels)")
     numbers = _whole(codes.numbers, name, e)
     outside = (numbers < 0) & (not unknown) | (numbers >= len(codes.names))
     for i in np.flatnonzero(outside)[:1]:
@@ -894,11 +870,8 @@ def _check_answers(answer: Answers | None, kind: npt.NDArray[Any]) -> None:
 
     :raises ValueError: see above; a grade without a level, or a level of what is none.
     """
-    if not isinstance(answer, Answers):
-        raise ValueError(
-            f"answer is of type {type(answer).__name__}, but there are grades; make it with "
-            "Answers.of(levels)."
-        )
+    check_kind("answer", answer, Answers, "Answers.of(levels), as there are grades")
+    assert answer is not None
     _whole(answer.numbers, "answer", len(kind))
     answer.check()
     for i in np.flatnonzero((kind == GRADE) != (answer.numbers != 0))[:1]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import IMPUTATION_HINT
+from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
     NUMBERS,
@@ -24,7 +25,7 @@ from sparse_prefgp.data.reduction import (
 from sparse_prefgp.data.texts import TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import counted, id_text, shortened
@@ -621,13 +622,7 @@ def require_pandas() -> Any:
 
     :raises ModuleNotFoundError: pandas is not installed; the message says how to install it.
     """
-    try:
-        import pandas
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Reading tables needs pandas; install it with {install('cli')}."
-        ) from error
-    return pandas
+    return needed("pandas", "pandas", "Reading tables")
 
 
 def holds_dates(column: Any) -> bool:
@@ -681,12 +676,7 @@ def numeric_column(
                     f"Column {name!r} has {shortened(value)} in {locate(i)} where numbers are "
                     f"needed; {remedy}{otherwise}."
                 ) from None
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        shown = "a missing value (NaN)" if np.isnan(values[bad[0]]) else str(values[bad[0]])
-        raise ValueError(
-            f"Column {name!r} has {shown} in {locate(int(bad[0]))}; {IMPUTATION_HINT}."
-        )
+    refuse_cells(~np.isfinite(values), values, name, locate, IMPUTATION_HINT)
     return values
 
 
@@ -700,28 +690,16 @@ def days_in(
     """
     pd = require_pandas()
     values = pd.Series(column)
-    missing = np.flatnonzero(np.asarray(values.isna(), dtype=bool))
-    if missing.size:
-        raise ValueError(
-            f"Column {name!r} has a missing value in {where(int(missing[0]))}; {IMPUTATION_HINT}."
-        )
+    refuse_cells(values.isna(), values, name, where, IMPUTATION_HINT)
     if values.dtype.kind in "biuf":
-        raise ValueError(
-            f"Column {name!r} has {shortened(values.iloc[0])} in {where(0)} where a date is "
-            "needed; give dates such as 2024-01-31, as the model was fitted to."
-        )
+        remedy = "give dates such as 2024-01-31, as the model was fitted to"
+        refuse_cells([True], values, name, where, remedy)
     stamps = values
     if values.dtype.kind != "M":
         texts = values.astype(str).str.strip()
         stamps = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
         shaped = np.asarray(texts.str.match(_ISO_DATE), dtype=bool)
-        bad = np.flatnonzero(np.asarray(stamps.isna(), dtype=bool) | ~shaped)
-        if bad.size:
-            row = int(bad[0])
-            raise ValueError(
-                f"Column {name!r} has {shortened(texts.iloc[row])} in {where(row)} where a date is "
-                f"needed; {remedy}."
-            )
+        refuse_cells(stamps.isna() | ~shaped, texts, name, where, remedy)
     zone = getattr(stamps.dt, "tz", None)
     plain = stamps if zone is None else stamps.dt.tz_convert(None)
     return np.asarray((plain - pd.Timestamp(0)) / pd.Timedelta(days=1), dtype=np.float64)

@@ -30,15 +30,16 @@ def flags_of(column: Any, name: str, where: Where, meaning: str) -> BoolArray:
         found = [YES_AND_NO.get(id_text(value).lower()) for value in values]
         flags = np.array([flag is True for flag in found], dtype=bool)
         good = np.array([flag is not None for flag in found], dtype=bool)
-    bad = np.flatnonzero(~good)
-    if bad.size:
-        i = int(bad[0])
-        raise ValueError(
-            f"The column {name!r} has {shortened(cell(column, i))} in {where(i)}; give {meaning}."
-        )
+    refuse_cells(~good, column, name, where, f"give {meaning}")
     return np.asarray(flags, dtype=bool)
 
 
-def cell(column: Any, i: int) -> Any:
-    """A cell, for a message."""
-    return (column.iloc if hasattr(column, "iloc") else column)[i]
+def refuse_cells(bad: Any, column: Any, name: str, where: Where, remedy: str) -> None:
+    """Refuse a column with cells that are bad, (rows,), by the first of them.
+
+    :raises ValueError: naming its row, and what to do.
+    """
+    for i in np.flatnonzero(np.asarray(bad, dtype=bool))[:1].tolist():
+        value = (column.iloc if hasattr(column, "iloc") else column)[i]
+        shown = shortened(value) if id_text(value) else "a missing value"
+        raise ValueError(f"The column {name!r} has {shown} in {where(i)}; {remedy}.")

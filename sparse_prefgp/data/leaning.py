@@ -6,6 +6,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import shortened
 
 
@@ -44,12 +45,8 @@ class Leaning:
                     f"{what} asked for, {problem}; {remedy} (--lean-by, lean_by=; --covariate, "
                     "covariates=)."
                 )
-            if columns is not None and column not in columns:
-                known = ", ".join(map(repr, columns)) or "none: give Duels(…, labels={…})"
-                raise ValueError(
-                    f"{what} asked for, but {column!r} is no column of labels of the duels; choose "
-                    f"from {known} (--lean-by, lean_by=)."
-                )
+            if columns is not None:
+                check_choice("The column of labels (--lean-by, lean_by=)", column, columns)
             if (column, covariate) in pairs:
                 raise ValueError(
                     f"{what} asked for twice; leave one of them out (--lean-by, lean_by=)."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import as_numbers
 from sparse_prefgp.support.words import id_text, shortened
 
 if TYPE_CHECKING:
@@ -43,21 +44,8 @@ class PeopleFeatures:
             return values
         whose = tuple(values) if isinstance(values, Mapping) else tuple(names)
         rows = list(values.values()) if isinstance(values, Mapping) else values
-        try:
-            array = np.asarray(rows, dtype=np.float64)
-        except (TypeError, ValueError):
-            array = np.empty(0)
-        if array.ndim != 2 or len(array) != len(whose) or not array.size:
-            raise ValueError(
-                f"people_features has the shape {np.shape(array)} for {len(whose)} people; give "
-                "(P, S) numbers in the order in which people first appear, or a mapping from their "
-                "names to S numbers each."
-            )
-        for i, j in np.argwhere(~np.isfinite(array))[:1]:
-            raise ValueError(
-                f"people_features has {array[i, j]} for the person {shortened(whose[i])}; give "
-                "finite numbers."
-            )
+        hint = ", of people as they first appear, or a mapping from their names to S each"
+        array = as_numbers("people_features", rows, len(whose), "S", hint=hint)
         array.setflags(write=False)
         found = cls(whose, array, tuple(f"feature {j}" for j in range(array.shape[1])))
         found.of(names)

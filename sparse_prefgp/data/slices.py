@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
@@ -151,8 +152,7 @@ def days_of(times: Any, t: int) -> FloatArray:
     :raises ValueError: another shape or kind, or a date that is missing.
     """
     given = np.asarray(times)
-    if given.shape != (t,):
-        raise ValueError(f"times has shape {given.shape} for {t} duels; give one for each.")
+    check_shape("times", given, t, hint=", one for each duel")
     if given.dtype.kind in "UO":
         given = np.array([_date_of(value, i) for i, value in enumerate(given)], "datetime64[us]")
     if given.dtype.kind == "M":

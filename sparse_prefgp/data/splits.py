@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.flags import flags_of
+from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.support.arrays import BoolArray, IntArray
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
 # Below, no person is held out whole: it would be a large part of what is known.
 FEWEST_PEOPLE = 10
@@ -283,11 +283,7 @@ def given_units(labels: npt.ArrayLike, rows: int) -> Units:
     :raises ValueError: labels for more or fewer rows; a missing one.
     """
     values = np.asarray(labels)
-    if values.shape != (rows,):
-        raise ValueError(
-            f"by has shape {values.shape} for {rows:,} rows of duels; give the group of each, or "
-            "one of the words duels and items."
-        )
+    check_shape("by", values, rows, hint=", the group of each row, or the word duels or items")
     code = np.asarray(require_pandas().factorize(values)[0], dtype=np.int64)
     if (code < 0).any():
         row = int(np.flatnonzero(code < 0)[0])
@@ -321,18 +317,10 @@ class _Column(NamedTuple):
     def of(cls, table: DuelTable, name: str) -> _Column:
         """The column, refused where it is missing or has no value."""
         owner = next((f for f in (table.context, table.items) if name in f.columns), None)
-        if owner is None:
-            names = ", ".join(map(str, [*table.context.columns, *table.items.columns]))
-            raise ValueError(
-                f"The split column {name!r} is in neither table; choose from {names or 'none'}."
-            )
+        check_choice("The split column", name, [*table.context.columns, *table.items.columns])
+        assert owner is not None
         found = cls(table, name, owner[name], owner is not table.context)
-        missing = np.flatnonzero(np.asarray(found.values.isna(), dtype=bool))
-        if missing.size:
-            raise ValueError(
-                f"The split column {name!r} has no value in {found.where(int(missing[0]))}; fill "
-                "it in."
-            )
+        refuse_cells(found.values.isna(), found.values, name, found.where, "fill it in")
         return found
 
     def where(self, row: int) -> str:
@@ -359,20 +347,11 @@ def _moments(column: _Column) -> Any:
         if not bad.size:
             return numbers.to_numpy()
         if 2 * len(bad) < len(values):
-            row = int(bad[0])
-            raise ValueError(
-                f"The split column {name!r} has {shortened(texts.iloc[row])} in {where(row)}, "
-                "where the other values are numbers; correct that value."
-            )
+            remedy = "the other values are numbers, so correct it"
+            refuse_cells(numbers.isna(), texts, name, where, remedy)
         # One form only: 05/03/2020 is in March or in May.
         dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-        bad = np.flatnonzero(np.asarray(dates.isna(), dtype=bool))
-        if bad.size:
-            row = int(bad[0])
-            raise ValueError(
-                f"The split column {name!r} has {shortened(texts.iloc[row])} in {where(row)}, "
-                "which is not a date in ISO form; use dates such as 2024-01-31, or numbers."
-            )
+        refuse_cells(dates.isna(), texts, name, where, "give dates such as 2024-01-31, or numbers")
     # Without a zone, numpy sorts plain integers.
     return dates.dt.tz_convert(None).to_numpy() if dates.dt.tz is not None else dates.to_numpy()
 
@@ -412,12 +391,9 @@ def split_duels(
         part without duels; items without features held out.
     """
     _kind(how)  # refused before any work
-    if not 0.0 <= test_fraction < 1.0:
-        raise ValueError(
-            f"The test fraction is {test_fraction}; give a number of at least 0 and below 1."
-        )
-    if max_train is not None and max_train < 1:
-        raise ValueError(f"max_train is {max_train}; give a whole number of at least 1.")
+    check_number("The test fraction", test_fraction, least=0.0, below=1.0)
+    if max_train is not None:
+        check_number("max_train", max_train, least=1, whole=True)
     t, sets, units = table.num_rows, table.sets(), units_of(table, how)
     if units.of_items and test_fraction > 0.0 and not table.has_features:
         raise ValueError(
@@ -596,8 +572,7 @@ def item_parts(
 
     :raises ValueError: a fraction outside (0, 1), or a part of fewer than two items.
     """
-    if not 0.0 < test_fraction < 1.0:
-        raise ValueError(f"The test fraction is {test_fraction}; give a number between 0 and 1.")
+    check_number("The test fraction", test_fraction, above=0.0, below=1.0)
     held = round(test_fraction * items)
     if min(held, items - held) < 2:
         raise ValueError(

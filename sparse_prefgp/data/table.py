@@ -15,6 +15,7 @@ from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.row_names import RowNames
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import id_text
 
@@ -254,8 +255,10 @@ class DuelTable:
         :raises ValueError: no duels, no feature that varies, a feature that is missing or not a
             number, or both `standardise_on` and `transform`.
         """
-        if transform is not None and standardise_on is not None:
-            raise ValueError("Both standardise_on and transform were given; give one of them.")
+        together.check(
+            transform=transform is not None and "transform=",
+            standardise_on=standardise_on is not None and "standardise_on=",
+        )
         index = np.arange(self.num_rows) if rows is None else self._rows(rows)
         if len(index) == 0:
             raise ValueError("There are no duels in the chosen rows; choose at least one row.")

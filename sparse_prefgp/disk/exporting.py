@@ -12,12 +12,13 @@ from typing import Any
 import gpflow
 import tensorflow as tf
 
-from sparse_prefgp.disk.folders import contents, replaced_folder
+from sparse_prefgp.disk.folders import check_replaceable, contents, replaced_folder
 from sparse_prefgp.engines import Status
 from sparse_prefgp.factors.choices import propagated_choices
 from sparse_prefgp.models.outcomes import new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.quiet import warnings_alone
 from sparse_prefgp.support.versions import versions
 
@@ -55,8 +56,7 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     :raises ValueError: no `PreferenceGP`; logit factors; a folder with other things in it;
         predictions that are not finite; a model too large for a SavedModel.
     """
-    if not isinstance(model, PreferenceGP):
-        raise ValueError(f"export_saved_model takes a PreferenceGP, not {type(model).__name__}.")
+    check_kind("model", model, PreferenceGP, "a PreferenceGP")
     model.allow(export=True)
     module = _predictions(model)
     description = {
@@ -195,15 +195,8 @@ def _columns(model: PreferenceGP) -> list[str]:
 
 
 def _check_replaceable(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
-    found = contents(folder)
-    foreign = sorted(found - (_WRITTEN if _is_ours(folder) else set()))
-    if foreign:
-        raise ValueError(
-            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is not part of an exported "
-            "model and would be lost; give a new or empty folder, or one that holds only an export."
-        )
+    foreign = sorted(contents(folder) - (_WRITTEN if _is_ours(folder) else set()))
+    check_replaceable(folder, foreign, "an exported model")
 
 
 def _is_ours(folder: Path) -> bool:

@@ -156,6 +156,21 @@ def contents(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not _is_for_a_moment(path)}
 
 
+def check_replaceable(folder: Path, foreign: Collection[str], what: str) -> None:
+    """Refuse a file in place of a folder, and one with other things in it.
+
+    :param foreign: what is in it and is no part of what is written there, and `what` that is.
+    :raises ValueError: naming what would be lost.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    for name in foreign:
+        raise ValueError(
+            f"The folder {str(folder)!r} holds {name!r}, which is no part of {what} and would be "
+            "lost; give a new or empty folder."
+        )
+
+
 def check_place(place: Path, folder: Path) -> None:
     """Refuse a place, existing or not, in which nothing can be made; `folder` names it.
 

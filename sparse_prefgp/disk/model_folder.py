@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.disk.folders import contents
+from sparse_prefgp.disk.folders import check_replaceable, contents
 from sparse_prefgp.support.numpy_files import read_archive
 
 FORMAT = "sparse_prefgp model"
@@ -102,24 +102,14 @@ def damaged(folder: Path, reason: str) -> ValueError:
     )
 
 
-def check_replaceable(folder: Path) -> None:
+def check_model_place(folder: Path) -> None:
     """Refuse a folder that holds anything but a saved model.
 
     :raises ValueError: naming what would be lost.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
-    foreign = foreign_files(folder)
-    if foreign:
-        raise ValueError(
-            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is not part of a saved model "
-            "and would be lost; give a new or empty folder, or one that holds only a saved model."
-        )
-    if (folder / DESCRIPTION).exists() and not _is_ours(folder / DESCRIPTION):
-        raise ValueError(
-            f"The folder {str(folder)!r} has a {DESCRIPTION} that spg.save did not write; give a "
-            "new or empty folder."
-        )
+    description = folder / DESCRIPTION
+    foreign = [DESCRIPTION] if description.exists() and not _is_ours(description) else []
+    check_replaceable(folder, foreign_files(folder) or foreign, "a saved model")
 
 
 def foreign_files(folder: Path) -> list[str]:

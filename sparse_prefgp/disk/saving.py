@@ -25,7 +25,7 @@ from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.disk.folders import replaced_folder
 from sparse_prefgp.disk.model_folder import (
     Arrays,
-    check_replaceable,
+    check_model_place,
     damaged,
     model_files,
     read_model,
@@ -49,6 +49,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.machine import NotEnoughMemory
 
 # Of how many items next to inducing inputs a model knew the effects when files did not say it.
@@ -72,10 +73,9 @@ def save(model: Saves, path: str | os.PathLike[str]) -> None:
         does not know; an approximation or engine of your own; item ids that are neither text nor
         numbers; sites that are not finite.
     """
-    if not isinstance(model, Saves):
-        raise ValueError(f"save takes a PreferenceGP, not {type(model).__name__}.")
+    check_kind("model", model, Saves, "a PreferenceGP")
     files = files_of(model)
-    with replaced_folder(Path(path), check_replaceable) as folder:
+    with replaced_folder(Path(path), check_model_place) as folder:
         write_files(folder, files)
 
 

@@ -15,7 +15,7 @@ from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.evidence import Slopes
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, damp
-from sparse_prefgp.support.checks import plain_scalars
+from sparse_prefgp.support.checks import check_number, plain_scalars
 
 
 class Status(Enum):
@@ -208,17 +208,9 @@ class Iteration(Engine):
 
     def __post_init__(self) -> None:
         plain_scalars(self)
-        for name in ("damping", "tolerance", "max_sweeps"):
-            if not isinstance(getattr(self, name), int | float | np.number):
-                raise ValueError(f"{name} must be a number, not {getattr(self, name)!r}.")
-        if not 0.0 < self.damping <= 1.0:
-            raise ValueError(f"damping must be in (0, 1] (1 is undamped), not {self.damping}.")
-        if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance must be positive, not {self.tolerance}; try 1e-8.")
-        if self.max_sweeps < 1 or self.max_sweeps != int(self.max_sweeps):
-            raise ValueError(
-                f"max_sweeps must be a whole number of at least 1, not {self.max_sweeps}."
-            )
+        check_number("damping", self.damping, above=0.0, most=1.0, hint=" (1 is undamped)")
+        check_number("tolerance", self.tolerance, above=0.0, hint=", such as 1e-8")
+        check_number("max_sweeps", self.max_sweeps, least=1, whole=True)
 
     def with_tolerance(self, tolerance: float) -> Self:
         """The same engine with another tolerance."""

@@ -13,6 +13,7 @@ from sparse_prefgp.engines.base import Engine, FixedPoint, InferenceResult, desc
 from sparse_prefgp.engines.parallel import ParallelEP
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_finite, check_shape, numbers, one_each
 
 
 @dataclass(frozen=True)
@@ -171,12 +172,6 @@ def _by_sites(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndar
     return mean + noise * (nu - tau * mean), variance
 
 
-def _check_finite(name: str, values: np.ndarray) -> None:
-    if not np.all(np.isfinite(values)):
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(f"{name} must be finite, but entry {where} is {values[where]}.")
-
-
 def _checked(given: np.ndarray | LowRankPlusDiagonal) -> _Matrix | LowRankPlusDiagonal:
     if isinstance(given, LowRankPlusDiagonal):
         return _checked_low_rank(given)
@@ -186,12 +181,10 @@ def _checked(given: np.ndarray | LowRankPlusDiagonal) -> _Matrix | LowRankPlusDi
 def _checked_low_rank(given: LowRankPlusDiagonal) -> LowRankPlusDiagonal:
     features = np.asarray(given.features, float)
     diagonal = np.asarray(given.diagonal, float)
-    if features.ndim != 2 or diagonal.shape != features.shape[:1] or len(diagonal) == 0:
-        raise ValueError(
-            f"features must be (t, m) and diagonal (t,), not {features.shape} and {diagonal.shape}."
-        )
-    _check_finite("features", features)
-    _check_finite("diagonal", diagonal)
+    check_shape("features", features, "t", "m")
+    check_shape("diagonal", diagonal, len(features))
+    check_finite("features", features)
+    check_finite("diagonal", diagonal)
     if np.any(diagonal < 0):
         raise ValueError(f"diagonal must not be negative, but holds {diagonal.min()}.")
     return LowRankPlusDiagonal(features, diagonal)
@@ -199,9 +192,8 @@ def _checked_low_rank(given: LowRankPlusDiagonal) -> LowRankPlusDiagonal:
 
 def _checked_matrix(given: np.ndarray) -> np.ndarray:
     matrix = np.asarray(given, float)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
-        raise ValueError(f"covariance must be (t, t) with t >= 1, not {matrix.shape}.")
-    _check_finite("covariance", matrix)
+    check_shape("covariance", matrix, "t", matrix.shape[0] if matrix.ndim else "t")
+    check_finite("covariance", matrix)
     scale = np.max(np.abs(matrix))
     if not np.allclose(matrix, matrix.T, rtol=0.0, atol=1e-10 * scale):
         raise ValueError("covariance must be symmetric; pass (C + C.T) / 2 if C is meant.")
@@ -229,16 +221,8 @@ def _check_box(
     }
     arrays = {}
     for name, value in given.items():
-        try:
-            array = np.asarray(value, float)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be numbers, not {value!r}.") from None
-        if array.shape not in ((), (size,)):
-            raise ValueError(f"{name} must be a number or ({size},), not {array.shape}.")
-        if np.any(np.isnan(array)):
-            raise ValueError(f"{name} must not be NaN.")
-        arrays[name] = np.broadcast_to(array, (size,)).astype(float)
-    _check_finite("mean", arrays["mean"])
+        arrays[name] = one_each(name, numbers(name, value), size).copy()
+    check_finite("mean", arrays["mean"])
     wrong = np.flatnonzero(~(arrays["lower"] < arrays["upper"]))
     if len(wrong):
         i = int(wrong[0])

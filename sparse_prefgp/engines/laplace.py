@@ -14,6 +14,7 @@ from sparse_prefgp.engines.base import FixedPoint, Iteration, SweepState, consta
 from sparse_prefgp.evidence import Slopes, laplace_log_evidence
 from sparse_prefgp.factors.links import LINKS, Link
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, totals
+from sparse_prefgp.support.checks import check_choice
 
 # A step is halved so often at most; what is left of it is then below rounding.
 _MAX_HALVINGS = 30
@@ -69,8 +70,7 @@ class Laplace(Iteration):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.link, str) or self.link not in LINKS:
-            raise ValueError(f"link must be 'probit' or 'logit', not {self.link!r}.")
+        check_choice("link", self.link, LINKS)
 
     @property
     def link_function(self) -> Link:

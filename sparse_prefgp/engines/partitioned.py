@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines.base import FixedPoint
 from sparse_prefgp.engines.propagation import Propagation
 from sparse_prefgp.factors.sites import Factors, Sites
+from sparse_prefgp.support.checks import check_number
 
 # Local sweeps of one round where they continue until the part has settled.
 MAX_LOCAL_SWEEPS = 50
@@ -44,9 +43,7 @@ class PartitionedEP(Propagation):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, value in (("parts", self.parts), ("local_sweeps", self._most)):
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+            check_number(name, value, least=1, whole=True)
 
     @property
     def _most(self) -> int:

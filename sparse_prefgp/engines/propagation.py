@@ -34,6 +34,7 @@ from sparse_prefgp.factors.sites import (
     powers_of,
     totals,
 )
+from sparse_prefgp.support.checks import check_number
 
 
 def evaluate(
@@ -130,11 +131,8 @@ class Propagation(Iteration):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.site_power, int | float) or not 0.0 < self.site_power <= 1.0:
-            raise ValueError(
-                f"site_power must be in (0, 1] (1 is EP), not {self.site_power!r}; for the limit 0 "
-                "use Variational()."
-            )
+        hint = " (1 is EP), or use Variational(), the limit 0"
+        check_number("site_power", self.site_power, above=0.0, most=1.0, hint=hint)
 
     @property
     def matches_moments(self) -> bool:

@@ -11,6 +11,8 @@ import tensorflow as tf
 from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.duels import check_features
+from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_kind
 
 
 class DuelKernel(gpflow.kernels.Kernel):
@@ -27,16 +29,10 @@ class DuelKernel(gpflow.kernels.Kernel):
 
     def __init__(self, base: gpflow.kernels.Kernel, name: str | None = None) -> None:
         super().__init__(name=name)
-        if not isinstance(base, gpflow.kernels.Kernel):
-            raise ValueError(
-                f"base must be a GPflow kernel on the features of an item, not {base!r}; give for "
-                "example gpflow.kernels.Matern52()."
-            )
-        if any(finite_parts(part) for part in (base, *base.submodules)):
-            raise ValueError(
-                "The base kernel holds an ItemEffect, which needs the numbers of the items; leave "
-                "it out, or use PreferenceGP."
-            )
+        hint = "a GPflow kernel on the features of an item, such as gpflow.kernels.Matern52()"
+        check_kind("base", base, gpflow.kernels.Kernel, hint)
+        effects = any(finite_parts(part) for part in (base, *base.submodules))
+        together.check(stacked=True, item_effects=effects)
         self.base = base
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:

@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from sparse_prefgp.factors.expectations import expected_log_cdf
 from sparse_prefgp.factors.truncated_normal import log_normal_cdf
-from sparse_prefgp.support.checks import check_noise_variance, is_number
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.checks import check_number
 
 
 class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
@@ -34,12 +33,8 @@ class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
 
     def __init__(self, noise_variance: float = 0.5) -> None:
         super().__init__()
-        if not is_number(noise_variance):
-            raise ValueError(
-                f"The noise variance is {shortened(noise_variance)}; give a positive number, and "
-                "train it with gpflow.set_trainable."
-            )
-        check_noise_variance(noise_variance)
+        hint = " (train it with gpflow.set_trainable)"
+        check_number("The noise variance", noise_variance, above=0.0, hint=hint)
         self.noise_variance = gpflow.Parameter(
             noise_variance, transform=gpflow.utilities.positive(), trainable=False
         )

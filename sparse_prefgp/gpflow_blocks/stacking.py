@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.duels import OF_DUELS, Duels
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_kind
 
 
 def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:
@@ -18,30 +20,13 @@ def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:
     :raises ValueError: not a `Duels` object; ties, grades, groups or covariates, which kernel and
         likelihood do not know.
     """
-    if not isinstance(duels, Duels):
-        raise ValueError(
-            f"duels must be a Duels object, not {type(duels).__name__}; "
-            "make one with Duels(items, winners, losers) or read_duels."
-        )
-    if duels.ties is not None:
-        raise ValueError(
-            f"{duels.num_ties:,} of the duels are ties, which DuelLikelihood has no margin for; "
-            "leave them out, or use PreferenceGP(margin=...)."
-        )
-    if duels.levels is not None:
-        raise ValueError(
-            "The duels have grades, but DuelLikelihood knows who won alone; leave the grades out, "
-            "or use PreferenceGP(margin=...)."
-        )
-    if duels.groups is not None:
-        raise ValueError(
-            "The duels have groups, but DuelLikelihood has one noise for all; leave the groups "
-            "out, or use PreferenceGP(noise_by_group=True)."
-        )
-    if duels.covariates is not None:
-        raise ValueError(
-            "The duels have covariates, of which DuelKernel knows nothing; leave the covariates "
-            "out, or use PreferenceGP."
-        )
+    check_kind("duels", duels, Duels, OF_DUELS)
+    together.check(
+        stacked=True,
+        ties=duels.ties is not None and f"{duels.num_ties:,} ties",
+        grades=duels.levels is not None,
+        judges=duels.groups is not None,
+        covariates=duels.covariates is not None,
+    )
     pairs = np.hstack([duels.items[duels.winners], duels.items[duels.losers]])
     return pairs, np.stack([np.ones(len(pairs)), duels.effective_counts], 1)

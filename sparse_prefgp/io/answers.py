@@ -14,12 +14,12 @@ from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RA
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
-from sparse_prefgp.io.files import ITEM_ID, Table, id_text, listing, plain_ids, refuse_control
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, plain_ids, refuse_control
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
 from sparse_prefgp.io.values import flags_of, unknown_item
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
-from sparse_prefgp.support.words import CONTROL, spelt_like, squeezed
+from sparse_prefgp.support.words import CONTROL, listing, spelt_like, squeezed
 
 # Of an alternative of which nobody said where it stands.
 NOWHERE = 2**31

@@ -18,9 +18,12 @@ from sparse_prefgp.data.features import (
     require_pandas,
     text_column,
 )
-from sparse_prefgp.io.files import Table, column_names, listing
+from sparse_prefgp.data.flags import refuse_cells
+from sparse_prefgp.io.files import Table, column_names
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.vectors import with_vectors
+from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import shortened
 
 MAX_LEVELS = 50
@@ -99,11 +102,7 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
     ignored = column_names(names.ignore, "ignore")
     known = {*items.frame.columns, *answers.frame.columns}
     for name in ignored:
-        if name not in known:
-            raise ValueError(
-                f"The column {name!r} to ignore is in neither table; correct its name (columns of "
-                f"{items.name}: {items.columns_found})."
-            )
+        check_choice("The column to ignore", name, known)
     wanted = others
     if features is not None:
         wanted = column_names(features, "features")
@@ -112,16 +111,10 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
                 f"The only feature asked for is the id {items.id_column!r}, which {ID_REMEDY}."
             )
         for name in wanted:
-            if not others:
-                raise ValueError(
-                    f"The feature {name!r} is asked for, but of the items only ids are known "
-                    f"({items.name}); give a table with that column (--items items.csv)."
-                )
-            if name not in others:
-                raise ValueError(
-                    f"The feature {name!r} is not a column of {items.name}; choose from "
-                    f"{listing(others) or 'none'}."
-                )
+            together.check(
+                asked_features=f"the feature {name!r}", items_without_features=not others
+            )
+            check_choice("A feature", name, others, f" ({items.name})")
     wanted = list(dict.fromkeys([*wanted, *items.beside]))
     used = [c for c in wanted if c not in (*ignored, *names.never, names.item)]
     texts = tuple(c for c in used if c in items.texts)
@@ -223,12 +216,13 @@ def _refuse_other_dates(table: Table, name: str, column: Any) -> None:
     other = np.asarray(texts.str.fullmatch(OTHER_DATE), dtype=bool)
     if 2 * other.sum() <= len(texts):
         return
-    i = int(texts.index[np.flatnonzero(other)[0]])
-    raise ValueError(
-        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, which is not a date "
-        f"in ISO form; use dates such as 2024-01-31, or leave the column out "
-        f"{table.omit.format(name)}."
-    )
+    bad = np.isin(np.arange(len(column)), texts.index[other])
+    _refuse(bad, table, name, column, "give dates such as 2024-01-31")
+
+
+def _refuse(bad: Any, table: Table, name: str, column: Any, remedy: str) -> None:
+    remedy += f", or leave the column out {table.omit.format(name)}"
+    refuse_cells(bad, column, name, table.row, remedy)
 
 
 def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
@@ -241,24 +235,15 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
     written = column.astype(str).str.strip()
     commas = texts & np.asarray(written.str.fullmatch(DECIMAL_COMMA), dtype=bool)
     if commas.any() and 2 * (commas | parsed).sum() > present.sum():
-        i, points = int(np.flatnonzero(commas)[0]), parsed & written.str.contains(".", regex=False)
-        if points.any():
-            j = int(np.flatnonzero(points)[0])
-            raise ValueError(
-                f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, with a "
-                f"decimal comma, and {str(column.iloc[j])!r} in {table.row(j)}, with a point; "
-                f"write points throughout, or leave the column out {table.omit.format(name)}."
-            )
-        if not table.decimal_commas:
+        points = parsed & written.str.contains(".", regex=False)
+        if points.any() or not table.decimal_commas:
             thousands = written[commas].str.fullmatch(THOUSANDS_COMMA).all()
-            what = (
-                "comma between thousands; leave such commas out"
-                if thousands
-                else ("decimal comma; write decimal points")
-            )
-            raise ValueError(
-                f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with "
-                f"a {what}, or leave the column out {table.omit.format(name)}."
+            _refuse(
+                commas,
+                table,
+                name,
+                column,
+                "leave commas between thousands out" if thousands else "write decimal points",
             )
         parsed |= commas
         texts &= ~commas
@@ -269,12 +254,8 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
         return True
     if parsed.sum() <= texts.sum():
         return False
-    i = int(np.flatnonzero(texts)[0])
-    raise ValueError(
-        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)} where numbers are "
-        f"needed; correct that value, or leave the column out "
-        f"{table.omit.format(name)}."
-    )
+    _refuse(texts, table, name, column, "the others are numbers, so correct it")
+    return False
 
 
 def _check_levels(table: Table, name: str, column: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import days_in, require_pandas
-from sparse_prefgp.data.flags import Where
+from sparse_prefgp.data.flags import Where, refuse_cells
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.values import missing_label
 from sparse_prefgp.support.arrays import FloatArray
@@ -58,10 +58,7 @@ def dates_of(column: Any, name: str, where: Where, done: bool = False) -> FloatA
 
 
 def _of_numbers(numbers: FloatArray, name: str, where: Where) -> FloatArray:
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if bad.size:
-        i = int(bad[0])
-        raise ValueError(f"Column {name!r} has {numbers[i]} in {where(i)}, no date; {REMEDY}.")
+    refuse_cells(~np.isfinite(numbers), numbers, name, where, REMEDY)
     whole = bool(np.all(numbers == np.floor(numbers)))
     if whole and _within(numbers, _YEARS):
         warnings.warn(

@@ -12,7 +12,7 @@ from typing import Any
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
-from sparse_prefgp.support.words import CONTROL, and_so, shortened, squeezed, unguarded
+from sparse_prefgp.support.words import CONTROL, and_so, listing, shortened, squeezed, unguarded
 from sparse_prefgp.support.words import id_text as id_text
 
 Source = Any  # a path, or a pandas data frame
@@ -62,6 +62,15 @@ class Table:
                 f"rename {'them' if several else 'one'}{remedy} (columns found: "
                 f"{self.columns_found})."
             )
+
+    def refuse_added(self, names: Iterable[str]) -> None:
+        """Refuse a column that is named like one that is added."""
+        for name in names:
+            if name in self.frame.columns:
+                raise ValueError(
+                    f"{self.name} has a column {name!r}, which is the name of a column that is "
+                    "added; rename it."
+                )
 
     def refuse_empty(self, rows: str) -> None:
         """Refuse a table without rows.
@@ -246,10 +255,3 @@ def column_names(values: Sequence[str], label: str) -> list[str]:
     if isinstance(values, str):
         raise ValueError(f"{label} is the text {values!r}; give a list of column names.")
     return [str(value) for value in values]
-
-
-def listing(columns: Iterable[Any]) -> str:
-    """At most twenty names, for a message."""
-    names = [str(column) for column in columns]
-    shown = ", ".join(names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")

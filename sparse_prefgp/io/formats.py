@@ -19,7 +19,7 @@ import numpy as np
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import guarded, unguarded
 
 FORMATS = "CSV (also gzipped), Parquet or Excel (.xlsx)"
@@ -78,7 +78,7 @@ def read_file(
     if not path.is_file():
         raise ValueError(f"The {role} file {str(path)!r} does not exist; correct the path.")
     if path.stat().st_size == 0:
-        raise ValueError(f"The {role} file {str(path)!r} is empty; give a header and rows.")
+        raise _empty(path, role)
     ending = path.suffix.lower()
     if ending in OTHER_SHEETS:
         raise ValueError(
@@ -92,6 +92,10 @@ def read_file(
     return _read_csv(path, role, id_columns, texts, blank_rows)
 
 
+def _empty(path: Path, role: str) -> ValueError:
+    return ValueError(f"The {role} file {str(path)!r} is empty; give a header and rows.")
+
+
 def refuse_repeated(columns: Sequence[str], table: str) -> None:
     """Refuse a column that is there twice.
 
@@ -103,12 +107,9 @@ def refuse_repeated(columns: Sequence[str], table: str) -> None:
 
 
 def _read_parquet(path: Path, role: str) -> Loaded:
+    needed("pyarrow", "pyarrow", "Reading Parquet")
     try:
         frame = _frame_of_parquet(path)
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            f"Reading Parquet needs pyarrow; install it with {install('cli')}."
-        ) from error
     except Exception as error:
         raise _unreadable(path, role, error) from None
     return Loaded(frame)
@@ -163,6 +164,7 @@ def _vectors_of_arrow(column: Any) -> Any:
 
 def _read_excel(path: Path, role: str) -> Loaded:
     pd = require_pandas()
+    needed("openpyxl", "openpyxl", "Reading Excel files")
     _refuse_long_cells(path, role)
     # In texts NA, None and null may be names; only empty cells are missing.
     only_empty: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
@@ -171,15 +173,10 @@ def _read_excel(path: Path, role: str) -> Loaded:
             sheets = [str(name) for name in book.sheet_names]
             first = book.parse(0, header=None, nrows=1, dtype=str, **only_empty)
             frame = book.parse(0, **only_empty) if len(first) else pd.DataFrame()
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            f"Reading Excel files needs openpyxl; install it with {install('cli')}."
-        ) from error
     except Exception as error:
         raise _unreadable(path, role, error) from None
     if not len(first):
-        where = f" (its first sheet, {sheets[0]!r})" if len(sheets) > 1 else ""
-        raise ValueError(f"The {role} file {str(path)!r} is empty{where}; give a header and rows.")
+        raise _empty(path, role)
     written = [name for name in first.iloc[0] if isinstance(name, str)]
     refuse_repeated([name.strip() for name in written], path.name)
     said = ""
@@ -282,9 +279,7 @@ def _read_csv(
                 again = pd.read_csv(path, usecols=texts, **only_empty, **options)
                 frame[texts] = again[texts]
     except pd.errors.EmptyDataError:
-        raise ValueError(
-            f"The {role} file {str(path)!r} is empty; give a header and rows."
-        ) from None
+        raise _empty(path, role) from None
     except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
         raise _unreadable(path, role, error) from None
     refuse_repeated(header, path.name)

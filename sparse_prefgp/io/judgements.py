@@ -27,7 +27,7 @@ from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.dates import dates_of
-from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load, plain_ids
+from sparse_prefgp.io.files import Source, Table, column_names, id_text, load, plain_ids
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
     counts_of,
@@ -38,8 +38,10 @@ from sparse_prefgp.io.values import (
     refuse_itself,
     weights_of,
 )
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.words import agreeing, and_so, counted, spelling
+from sparse_prefgp.support.checks import check_choice, check_shape
+from sparse_prefgp.support.words import agreeing, and_so, counted, listing, spelling
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 # Tables of two sides and an answer are common, and no renaming makes duels of them.
@@ -154,11 +156,8 @@ def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) 
     column = str(roles.grade)
     table.require(column)
     for kind in FLAGGED.values():
-        if kind.column in table.frame.columns:
-            raise ValueError(
-                f"There is a column {kind.column!r} in {table.name} besides the grades in "
-                f"{column!r}, which say that too; leave one of them out."
-            )
+        besides = kind.column in table.frame.columns and f"the column {kind.column!r}"
+        together.check(grade=True, said_by_grades=besides)
     numbers, names = grades_of(table.frame[column], column, table.row, roles.levels)
     answer = Answers.of(numbers, names)
     events = Events.between(winners, losers, kind=kinds_of_grades(answer), answer=answer)
@@ -178,10 +177,7 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
     counts = np.ones(len(table.frame), dtype=np.int64)
     if not (roles.counts is None or isinstance(roles.counts, str)):
         given = np.asarray(roles.counts)
-        if given.shape != counts.shape:
-            raise ValueError(
-                f"counts has shape {given.shape} for {len(counts)} rows of duels; give one each."
-            )
+        check_shape("counts", given, len(counts), hint=", one for each row of duels")
         counts = counts_of(given, "counts", table.row)
     elif roles.count_column in table.frame.columns:
         name = roles.count_column
@@ -359,10 +355,7 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     :raises ValueError: what `load` raises; a table without pairs; duels that have a column `tie`.
     """
     ties = load(source, "ties", lambda header: (ITEM_A, ITEM_B, WINNER, LOSER))
-    if TIE in duels.frame.columns:
-        raise ValueError(
-            f"{duels.name} has a column {TIE!r}, but ties were given too; leave out one of them."
-        )
+    together.check(ties_table=True, ties_column=TIE in duels.frame.columns)
     named = ties.frame
     if ITEM_A in named.columns or ITEM_B in named.columns:
         ties.require(ITEM_A)
@@ -426,11 +419,8 @@ def item_names(items: Table, column: str) -> tuple[Hashable, ...]:
 
     :raises ValueError: no such column; a row that names none.
     """
-    if column not in items.frame.columns:
-        raise ValueError(
-            f"The item column {column!r} is not in {items.name}; choose from "
-            f"{items.columns_found} (--item, item=)."
-        )
+    hint = f" ({items.name}; --item, item=)"
+    check_choice("The item column", column, items.frame.columns, hint)
     found = labels_of(items.frame[column], column, items.row, "item")
     return plain_ids([id_text(name) for name in found])
 
@@ -517,12 +507,8 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[
     order = _by_place(events)
     at = np.repeat(np.arange(len(events)), np.diff(events.offsets))[order]
     shared = [name for name, pair in zip(names, pairs, strict=True) if pair == (name, name)]
-    if len(shared) < len(names) and events.has_sets:
-        name = next(name for name in names if name not in shared)
-        raise ValueError(
-            f"The context {name!r} has a column for the winner and one for the loser, which "
-            "answers about sets do not tell apart; give one column for the whole set."
-        )
+    two = any(name not in shared for name in names) and "a context of winner and loser apart"
+    together.check(sets=events.has_sets, context_of_sides=two)
     stacked = pd.DataFrame(
         {
             name: said[name].iloc[at].to_numpy()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparse_prefgp.data.events import Codes
-from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.table import PeopleTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.files import Source, Table, load
+from sparse_prefgp.support import together
 from sparse_prefgp.support.words import id_text
 
 PERSON_ID = "person_id"
@@ -40,10 +40,7 @@ def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None
     if source is None:
         return None
     if people is None:
-        raise ValueError(
-            "A table of people was given, but no column of the duels says whose preference each "
-            "is; name it (--person, person=)."
-        )
+        raise together.refused(features_of_people=True, duels_of_nobody=True)
     table = load_people(source)
     others = [column for column in table.frame.columns if column != table.id_column]
     names, lookup = table.ids("person")
@@ -67,12 +64,16 @@ def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None
     return PeopleTable(table.frame[others], names, tuple(numeric), tuple(categorical), table.row)
 
 
-def people_like(source: Source, transform: FeatureTransform) -> PeopleFeatures:
-    """Features of people, made as those of other people were.
+def people_like(source: Source, known: PeopleFeatures | None) -> PeopleFeatures:
+    """Features of people, made as those of the people of a model were.
 
-    :param transform: how they were made.
-    :raises ValueError: what `load_people` raises; a column that is missing, or a value that is.
+    :param known: of these; None where they have none.
+    :raises ValueError: people without features, or with such as were made of no table; what
+        `load_people` raises; a column that is missing, or a value that is.
     """
+    transform = None if known is None else known.transform
+    if transform is None:
+        raise together.refused(features_of_people=True, no_features_of_people=True)
     table = load_people(source)
     names, _ = table.ids("person")
     values = transform.apply(table.frame, table.row)

@@ -30,6 +30,7 @@ from sparse_prefgp.io.judgements import (
 from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.texts import Encoder, features_like, items_given
 from sparse_prefgp.io.values import levels_of
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import id_text
 
@@ -123,11 +124,7 @@ def read_table(
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
-    if ties is not None and grade is not None:
-        raise ValueError(
-            f"A table of ties was given besides grades, in {grade!r}, which say that too; leave "
-            "one of them out."
-        )
+    together.check(grade=grade is not None, said_by_grades=ties is not None and "a table of ties")
     if ties is not None:
         table = followed_by_ties(table, ties)
     if item_table is None:
@@ -198,10 +195,7 @@ def _is_of_both(column: Any) -> bool:
 
 def _grades(grade: str | None, levels: Any) -> tuple[str | None, tuple[str, ...] | None]:
     """A column of grades, and the names of its levels, checked."""
-    if grade is None and levels is not None:
-        raise ValueError(
-            "The levels of grades were given, but no column of them; name it (--grade, grade=)."
-        )
+    together.check(levels_of_grades=levels is not None, no_grade=grade is None)
     return grade, None if levels is None else levels_of(levels)
 
 

@@ -12,6 +12,7 @@ from sparse_prefgp.data.texts import said_of_texts
 from sparse_prefgp.data.vectors import VectorRows, as_column, checked_matrix
 from sparse_prefgp.io.files import Source, Table, column_names, load_items
 from sparse_prefgp.io.vectors import holds_vectors, with_embedding, with_vectors
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import shortened
 
@@ -41,10 +42,7 @@ def with_texts(
             "(n, E) of a list of n texts."
         )
     if items is None:
-        raise ValueError(
-            f"The texts {', '.join(map(repr, names))} are columns of the items, but no table of "
-            "items was given; give one with an id and the texts."
-        )
+        raise together.refused(texts=True, no_items=True)
     table = load_items(items)
     found: dict[str, Any] = {}
     for name in names:
@@ -79,11 +77,8 @@ def features_like(table: Table, transform: FeatureTransform) -> FloatArray:
     """
     columns = table.frame.columns
     for name in transform.raw_columns:
-        if name not in columns and name not in transform.vectors:
-            raise ValueError(
-                f"The feature column {name!r} is missing in {table.name}; add it (columns found: "
-                f"{table.columns_found})."
-            )
+        if name not in transform.vectors:
+            table.require(name)
     for name in transform.text_columns:
         if name in columns and name not in table.texts:
             _checked_texts(table, name, "give the texts, of which the model has features")
@@ -133,8 +128,5 @@ def items_given(
     """
     if not (embedding is None or (isinstance(embedding, list | tuple) and not embedding)):
         items = with_embedding(items, embedding, like)
-    if text_features is not None and not text:
-        raise ValueError(
-            "text_features was given, but no column of texts for it; name one, text='…'."
-        )
+    together.check(text_features=text_features is not None, no_texts=not text)
     return with_texts(items, text, text_features) if text else items

@@ -14,11 +14,10 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import MAX_COUNT
 from sparse_prefgp.data.flags import YES_AND_NO as YES_AND_NO
 from sparse_prefgp.data.flags import Where as Where
-from sparse_prefgp.data.flags import cell
 from sparse_prefgp.data.flags import flags_of as flags_of
+from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.io.files import id_text, plain_ids, refuse_control
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.words import shortened
 
 # Of grades on either side of a tie, where nobody names them.
 _MOST_LEVELS = 50
@@ -32,19 +31,8 @@ def counts_of(column: Any, name: str, where: Where) -> IntArray:
     :raises ValueError: one that is not whole and positive, or too large, with its row.
     """
     number = _numbers(column)
-    bad = np.flatnonzero(~((number >= 1.0) & (number <= MAX_COUNT) & (number == np.floor(number))))
-    if bad.size:
-        i = int(bad[0])
-        value = cell(column, i)
-        if number[i] > MAX_COUNT:
-            raise ValueError(
-                f"The column {name!r} has {shortened(value)} in {where(i)}, which is above "
-                f"2**53 ({MAX_COUNT}); give a smaller count."
-            )
-        raise ValueError(
-            f"The column {name!r} has {str(value)!r} in {where(i)}; give a whole number of at "
-            "least 1."
-        )
+    good = (number >= 1.0) & (number <= MAX_COUNT) & (number == np.floor(number))
+    refuse_cells(~good, column, name, where, "give a whole number from 1 to 2**53")
     return number.astype(np.int64)
 
 
@@ -54,13 +42,8 @@ def weights_of(column: Any, name: str, where: Where) -> FloatArray:
     :raises ValueError: one that is not a positive number, with its row.
     """
     weights = _numbers(column)
-    bad = np.flatnonzero(~((weights > 0.0) & np.isfinite(weights)))
-    if bad.size:
-        i = int(bad[0])
-        raise ValueError(
-            f"The weight (column {name!r}) in {where(i)} is {shortened(cell(column, i))}; give a "
-            "positive number, or leave the duel out."
-        )
+    good = (weights > 0.0) & np.isfinite(weights)
+    refuse_cells(~good, column, name, where, "give a positive number, or leave the duel out")
     return weights
 
 
@@ -70,13 +53,8 @@ def finite_of(column: Any, name: str, where: Where) -> FloatArray:
     :raises ValueError: what is not one, with its row.
     """
     values = _numbers(column)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        i = int(bad[0])
-        raise ValueError(
-            f"The column {name!r} has {shortened(cell(column, i))} in {where(i)}; give a number, "
-            "or leave the duel out."
-        )
+    remedy = "give a number, or leave the duel out"
+    refuse_cells(~np.isfinite(values), column, name, where, remedy)
     return values
 
 
@@ -125,13 +103,9 @@ def grades_of(
     texts = np.array([id_text(value) for value in column], dtype=object)
     if levels is None:
         numbers = _numbers(texts)
-        bad = np.flatnonzero(~(numbers == np.floor(numbers)) | (np.abs(numbers) > _MOST_LEVELS))
-        if bad.size:
-            raise ValueError(
-                f"The grade (column {name!r}) in {where(int(bad[0]))} is {texts[bad[0]]!r}, which "
-                "is not a whole number; name the levels from worst to best, such as --grades "
-                '"much worse,worse,tie,better,much better".'
-            )
+        bad = ~(numbers == np.floor(numbers)) | (np.abs(numbers) > _MOST_LEVELS)
+        remedy = "give whole numbers, or name the levels from worst to best (grades=, --grades)"
+        refuse_cells(bad, texts, name, where, remedy)
         largest = int(np.abs(numbers).max(initial=0))
         if not largest:
             raise ValueError(
@@ -142,25 +116,11 @@ def grades_of(
         return numbers.astype(np.int64), names
     place = {text: i for i, text in enumerate(levels)}
     found = np.array([place.get(text, -1) for text in texts], dtype=np.int64)
-    bad = np.flatnonzero(found < 0)
-    if bad.size:
-        i, near = int(bad[0]), {_alike(level): level for level in levels}
-        text = str(texts[i])
-        if not text:
-            raise ValueError(
-                f"The grade (column {name!r}) is missing in {where(i)}; give one, or leave the "
-                "duel out."
-            )
-        if _alike(text) in near:
-            raise ValueError(
-                f"The grade (column {name!r}) in {where(i)} is {text!r}, which the levels spell "
-                f"{near[_alike(text)]!r}; write all in one way."
-            )
-        raise ValueError(
-            f"The grade (column {name!r}) in {where(i)} is {shortened(text)}, which is not among "
-            f"the levels {', '.join(levels)}; correct it, or name all levels from worst to best "
-            "(--grades)."
-        )
+    remedy = (
+        f"give one of {', '.join(levels)}, written alike, or name all from worst to best "
+        "(grades=, --grades)"
+    )
+    refuse_cells(found < 0, texts, name, where, remedy)
     largest = len(levels) // 2
     signed = found - largest
     if len(levels) % 2 == 0:

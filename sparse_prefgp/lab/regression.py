@@ -31,7 +31,7 @@ from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_e
 from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
 from sparse_prefgp.models.base import Learned
 from sparse_prefgp.models.checks import inducing_points
-from sparse_prefgp.models.posterior import Posterior, posterior_method, predictions
+from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.protocols import SampledWins
 
 
@@ -222,7 +222,6 @@ class RegressionGP(Learned):
             clipped=float(prior.clipped),
         )
 
-    @posterior_method
     def posterior(self) -> Posterior:
         """q(f) for the parameters as they are now, on rows (N, D + 1) that end in 1."""
         # On copies, so that what is held does not change with the parameters.

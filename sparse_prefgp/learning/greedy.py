@@ -28,7 +28,9 @@ from sparse_prefgp.learning.initial import EXPLAINED
 from sparse_prefgp.learning.optimise import NotFinite, optimise
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
 # So many additions in a row without a finite evidence: another item will not help.
@@ -234,11 +236,7 @@ def greedy_em(
         above the distinct items, candidates or additions below 1, iterations below 0, nothing to
         optimise but Z, kernel and noise variance both free, no finite evidence to begin with.
     """
-    if not isinstance(model, PreferenceGP):
-        raise ValueError(
-            f"greedy_em takes a PreferenceGP, whose items it chooses from, not "
-            f"{type(model).__name__}."
-        )
+    check_kind("model", model, PreferenceGP, "a PreferenceGP")
     _check(model, count, candidates, additions, m_step_iterations)
     run = _Run(model, rng, callback)
     reason = ""
@@ -435,13 +433,9 @@ def _check(
         ("additions", additions, 1),
         ("m_step_iterations", m_step_iterations, 0),
     ):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, not {value}.")
-    if m_step_iterations and model.scale_is_free():
-        raise ValueError(
-            "Kernel variance and noise variance are both trainable, but duels determine only their "
-            "ratio; fix one with gpflow.set_trainable."
-        )
+        check_number(name, value, least=least, whole=True)
+    free = bool(m_step_iterations) and model.scale_is_free()
+    together.check(free_kernel_variance=free, free_noise_variance=True)
     of_z = {id(v) for v in inducing.trainable_variables}
     if m_step_iterations and all(id(v) in of_z for v in model.trainable_variables):
         raise ValueError(

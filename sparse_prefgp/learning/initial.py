@@ -37,10 +37,11 @@ from sparse_prefgp.models.inducing_inputs import (
     kmeans_inputs,
     random_inputs,
 )
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_choice, check_number
 from sparse_prefgp.support.defaults import SHARE
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
-from sparse_prefgp.support.words import shortened, spelt_like
 
 Model = Callable[[FloatArray], PreferenceGP]
 
@@ -154,10 +155,9 @@ def initial_inputs(
         stands for that array and says why it has so many rows.
     :raises ValueError: an unknown method, count < 1 or more than the distinct items in duels.
     """
-    _check_name("method", method, METHODS)
+    check_choice("method", method, METHODS)
     if isinstance(count, str):
-        if count != "auto":
-            raise ValueError(f'count must be a whole number or "auto", not {shortened(count)}.')
+        check_choice("count", count, ("auto",), ", or a whole number")
         return auto_inputs(method, duels, kernel, rng)
     rows, _ = duels.distinct_rows()
     check_count(count, len(rows))
@@ -245,12 +245,10 @@ def auto_inputs(
     :raises ValueError: an unknown method or criterion, a share outside (0, 1), a maximum below 1, a
         model for "gap" whose evidence is a bound or does not depend on the inducing inputs.
     """
-    _check_name("method", method, METHODS)
-    _check_name("criterion", criterion, CRITERIA)
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"share must lie between 0 and 1, not {share}; try {SHARE}.")
-    if maximum < 1:
-        raise ValueError(f"maximum must be at least 1, not {maximum}.")
+    check_choice("method", method, METHODS)
+    check_choice("criterion", criterion, CRITERIA)
+    check_number("share", share, above=0.0, below=1.0, hint=f", such as {SHARE}")
+    check_number("maximum", maximum, least=1)
     rows, _ = duels.distinct_rows()
     largest = min(maximum, len(rows))
     take = _source(method, duels, rows, kernel, largest, rng)
@@ -259,8 +257,14 @@ def auto_inputs(
     def left_by(size: int) -> float:
         inputs = take(size)
         if criterion == "gap":
-            made = _fitc(duels, kernel, inputs) if model is None else model(inputs)
-            _check_gap(made)
+            made = (
+                PreferenceGP(duels, kernel, approximation=FITC(), inducing_variable=inputs)
+                if model is None
+                else model(inputs)
+            )
+            approximation = made.approximation
+            bounds = approximation.is_bound or not approximation.needs_inducing
+            together.check(gap=True, no_gap=bounds and approximation.name)
             evidence = made.log_evidence()
             trace[size] = (evidence - made.lower_bound()) / abs(evidence)
         elif method == "kmeans":
@@ -287,24 +291,6 @@ def auto_inputs(
         reason = "all items" if size == len(rows) else "maximum"
     return AutoInputs(
         take(size), method, criterion, left, share, reason, tuple(sorted(trace.items()))
-    )
-
-
-def _fitc(duels: Duels, kernel: gpflow.kernels.Kernel, inputs: FloatArray) -> PreferenceGP:
-    return PreferenceGP(duels, kernel, approximation=FITC(), inducing_variable=inputs)
-
-
-def _check_gap(model: PreferenceGP) -> None:
-    approximation = model.approximation
-    if not approximation.needs_inducing:
-        what = "whose evidence does not depend on inducing inputs"
-    elif approximation.is_bound:
-        what = "which is a lower bound itself"
-    else:
-        return
-    raise ValueError(
-        f'The criterion "gap" says nothing for {approximation.name}(), {what}; use FITC() or '
-        'DTC(), or the criterion "residual".'
     )
 
 
@@ -433,16 +419,5 @@ def _on_features(kernel: gpflow.kernels.Kernel, duels: Duels) -> gpflow.kernels.
     """What inducing inputs are for, as duels see it: about the mean of the items."""
     part = centred(feature_part(kernel), np.mean(duels.items, 0, dtype=np.float64))
     if part is None:
-        raise ValueError(
-            "ItemEffect alone leaves nothing for inducing inputs to explain; add a kernel on the "
-            "features."
-        )
+        raise together.refused(effects_of_items_alone=True, inducing_variable=True)
     return part
-
-
-def _check_name(label: str, name: str, names: tuple[str, ...]) -> None:
-    if name in names:
-        return
-    near = spelt_like(str(name), names, cutoff=0.5)
-    hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(names)}."
-    raise ValueError(f"There is no {label} {name!r}; {hint}")

@@ -38,10 +38,9 @@ from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.checks import check_least_gain, check_mode
+from sparse_prefgp.support.checks import check_choice, check_least_gain, check_number
 from sparse_prefgp.support.defaults import LEAST_GAIN
-from sparse_prefgp.support.randomness import seed_of, takes_seed
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.randomness import seed_of
 
 __all__ = [
     "LOOSE_TOLERANCE",
@@ -63,14 +62,12 @@ class NotFinite(ValueError):
     """No start has a log evidence and a gradient that are finite: there is nothing to improve."""
 
 
-@takes_seed
 def optimise(
     model: PreferenceGP | StreamedGP,
     max_iterations: int | None = None,
     *,
     free_scale: bool = False,
     callback: Callable[[Progress], None] | None = None,
-    mode: str = "nested",
     starts: int | None = None,
     gradients: str | None = None,
     subset: int | None = None,
@@ -99,7 +96,6 @@ def optimise(
         their ratio, so that something else (a prior) must pin the scale. In memory.
     :param callback: called after each iteration with a `Progress`, the model being at its
         parameters; it may raise `StopIteration` to end the run there.
-    :param mode: "nested" alone: inference converges for every gradient.
     :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
         ones with other inducing inputs (`learning/starts.py`); the best result is kept. In memory.
     :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
@@ -127,23 +123,22 @@ def optimise(
         others. Of `gradients="subset"` nothing is kept.
     :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
         is not finite at the first parameters of any start, nothing that several starts could
-        differ in, a mode that is not there, a number that makes no sense, an argument for the other
+        differ in, a number that makes no sense, an argument for the other
         kind of model, a streamed model without its duels, a checkpoint of other data, settings or
         format, or past the limit.
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
-    check_mode(mode)
     check_least_gain(least_gain)
     streamed = isinstance(model, StreamedGP)
-    _check_kind(
-        streamed,
-        in_memory={"free_scale": free_scale or None, "starts": starts},
-        in_chunks={
-            "gradients": gradients,
-            "subset": subset,
-            "polish": polish,
-            "progress": progress,
-        },
+    together.check(
+        streamed=streamed,
+        free_scale=free_scale,
+        starts=starts is not None,
+        in_memory=not streamed,
+        gradients=gradients is not None,
+        subset_rows=subset is not None,
+        polish=polish is not None,
+        progress=progress is not None,
     )
     usual = DEFAULT_STREAMED_ITERATIONS if streamed else DEFAULT_ITERATIONS
     settings = _Settings(
@@ -162,12 +157,9 @@ def optimise(
     if free_scale:
         gpflow.set_trainable(model.noise_variance, True)
         model.silence_scale_warning()
-    elif model.scale_is_free():
-        more = "" if streamed else " or pass free_scale=True"
-        raise ValueError(
-            "Kernel variance and noise variance are both trainable, but duels determine only their "
-            f"ratio; fix one with gpflow.set_trainable{more}."
-        )
+    else:
+        free = model.scale_is_free()
+        together.check(free_kernel_variance=free, free_noise_variance=True)
     if not model.trainable_variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
     run = _InChunks(model, settings) if streamed else _InMemory(model, settings)
@@ -199,11 +191,7 @@ class _Settings:
     progress: Callable[[StreamProgress], None] | None
 
     def __post_init__(self) -> None:
-        if self.gradients not in GRADIENTS:
-            raise ValueError(
-                f"There are no gradients from {self.gradients!r}; choose one of "
-                f"{', '.join(GRADIENTS)}."
-            )
+        check_choice("gradients", self.gradients, GRADIENTS)
         for name, least in (
             ("max_iterations", 1),
             ("starts", 1),
@@ -211,11 +199,7 @@ class _Settings:
             ("subset", 1),
             ("polish", 0),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}, not {shortened(value)}."
-                )
+            check_number(name, getattr(self, name), least=least, whole=True)
 
     def keeper(self, model: PreferenceGP | StreamedGP) -> CheckpointWriter | None:
         """Of what decides a run of the model."""
@@ -460,10 +444,7 @@ class _InChunks(_Run):
 
     def __init__(self, model: StreamedGP, settings: _Settings) -> None:
         if model.stream is None:
-            raise ValueError(
-                "The model was loaded without its duels, which optimise needs; make a StreamedGP "
-                "of the stream."
-            )
+            raise together.refused(loaded=True, duels_needed="optimise")
         self._model = model
         self._rows: IntArray | None = None
         keeper = None
@@ -570,18 +551,6 @@ def _last_gain(leg: LbfgsState, duels: float) -> float | None:
 
 def _why(leg: LbfgsState, limit: int) -> str:
     return leg.ended or f"the limit of {limit} iterations was reached"
-
-
-def _check_kind(streamed: bool, in_memory: dict[str, object], in_chunks: dict[str, object]) -> None:
-    """Refuse what is for the other kind of model; None was not given."""
-    here, there = "in memory", "a StreamedGP"
-    if streamed:
-        here, there = "those of a StreamedGP", "duels in memory"
-    for name, value in (in_memory if streamed else in_chunks).items():
-        if value is not None:
-            raise ValueError(
-                f"{name} is for {there}, and these duels are {here}; leave {name} out."
-            )
 
 
 def _check_perturbable(objective: InMemory, settings: _Settings) -> None:

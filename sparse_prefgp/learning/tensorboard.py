@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 
 from gpflow.monitor import ModelToTensorBoard, Monitor, MonitorTaskGroup, ScalarToTensorBoard
 
 from sparse_prefgp.learning.report import Progress
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.checks import check_number
+from sparse_prefgp.support.extras import needed
 
 _SCALARS = ("log_evidence", "gradient_norm", "sweeps")
 
@@ -29,12 +29,8 @@ def to_tensorboard(
     :raises ValueError: every below 1.
     :raises ModuleNotFoundError: TensorBoard is not installed; TensorFlow does not bring it along.
     """
-    if find_spec("tensorboard") is None:
-        raise ModuleNotFoundError(
-            f"TensorBoard is not installed; install it with {install('tensorboard')}."
-        )
-    if every < 1:
-        raise ValueError(f"every must be at least 1, not {every}.")
+    needed("tensorboard", "tensorboard", "What is written here", "tensorboard")
+    check_number("every", every, least=1, whole=True)
     place = os.fspath(folder)
     latest: list[Progress] = []
 

@@ -23,11 +23,13 @@ from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.models.choosing import ChoicePredictions
 from sparse_prefgp.models.outcomes import places_of
-from sparse_prefgp.models.posterior import Posterior, each_difference, posterior_method
+from sparse_prefgp.models.posterior import Posterior, each_difference
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import as_numbers
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
 
@@ -168,7 +170,6 @@ class DuelGP(
     # Whose both are; None where nobody is named.
     _view: Callable[[Any], Posterior] | None = None
 
-    @posterior_method
     def posterior(self) -> Posterior:
         """q(f) of utilities, for the parameters as they are now: with tastes of what all share,
         unless the model is a view. What is held does not change with the parameters.
@@ -206,20 +207,12 @@ class DuelGP(
         if not tf.executing_eagerly() and (
             view not in (_shared, _nobody) or (view is _nobody and self.people_variance is not None)
         ):
-            raise ValueError(
-                "What is known of people is NumPy, which no compiled function can compute; call "
-                "predictions for people outside of tf.function, or export those of a view "
-                "(export_saved_model)."
-            )
+            raise together.refused(compiled=True, people=True)
         return view(self)
 
     def _solution(self) -> S:
         """Where inference ended, or ends as part of the graph that is being traced."""
-        if not tf.executing_eagerly():
-            raise ValueError(
-                "Streamed duels are read by Python, which no compiled function can do; call "
-                "predictions outside of tf.function."
-            )
+        together.check(compiled=not tf.executing_eagerly(), streamed=True)
         return self._inferred().solution
 
     def _shared(self) -> Posterior:
@@ -382,22 +375,10 @@ class DuelGP(
 
         :raises ValueError: of another number, not finite, or where people have none.
         """
-        if self.people_variance is None:
-            raise ValueError(
-                "The model knows no features of people; leave out those of the new one, or fit "
-                "with features of all (Duels(…, people_features=…), --people)."
-            )
+        together.check(features_of_people=True, no_features_of_people=self.people_variance is None)
         mean = self._mean_of_people
-        try:
-            found = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            found = np.empty(0)
-        if found.shape != mean.shape or not np.all(np.isfinite(found)):
-            raise ValueError(
-                f"features is {shortened(given)}; give the {len(mean)} numbers of the new person, "
-                "in the units of duels.people_features."
-            )
-        return found - mean
+        hint = ", of the new person, in the units of duels.people_features"
+        return as_numbers("features", given, len(mean), hint=hint) - mean
 
     @property
     def _mean_of_people(self) -> FloatArray:

@@ -32,6 +32,13 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
 from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import (
+    check_finite,
+    check_kind,
+    check_number,
+    check_shape,
+    numbers,
+)
 from sparse_prefgp.support.machine import ASKED_ABOVE, ask
 from sparse_prefgp.support.words import shortened
 
@@ -52,12 +59,8 @@ def check_parts(
     ):
         if not good:
             raise ValueError(f"{label} must be a value such as spg.{example}, not {value!r}.")
-    if not isinstance(kernel, gpflow.kernels.Kernel):
-        name = type(kernel).__name__
-        remedy = ""
-        if isinstance(kernel, MarkovKernel):
-            remedy = "; write spg.ItemInTime(…) round it, which is one"
-        raise ValueError(f"kernel must be a GPflow kernel, not {name}{remedy}.")
+    in_time = ", such as spg.ItemInTime(…) round it" * isinstance(kernel, MarkovKernel)
+    check_kind("kernel", kernel, gpflow.kernels.Kernel, f"a GPflow kernel{in_time}")
     rows = as_float(duels.items[[0, 0]])
     # Everything but effects of items and of pairs, which look at no feature.
     apart = item_effects(kernel) or pair_effect(kernel) or time_term(kernel) is not None
@@ -112,8 +115,8 @@ def check_together(
     :param more: things by their names in `together.THINGS`.
     :raises ValueError: see `together.TABLE`; a taste that is no kernel, or shares parameters.
     """
-    if taste is not None and not isinstance(taste, gpflow.kernels.Kernel):
-        raise ValueError(f"taste must be a GPflow kernel, not {type(taste).__name__}.")
+    if taste is not None:
+        check_kind("taste", taste, gpflow.kernels.Kernel, "a GPflow kernel")
     if taste is not None and set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
         raise ValueError(
             "kernel and taste share parameters, which would tie what all prefer to what one does; "
@@ -313,20 +316,14 @@ def inducing_points(
         return None
     points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None
     projection, columns = None if kernel is None else projection_of(kernel), num_features
-    try:
-        z = np.asarray(given if points is None else points.Z.numpy(), dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
+    z = numbers("inducing_variable", given if points is None else points.Z.numpy())
     if projection is not None:
         columns = projection.num_directions
         if z.ndim == 2 and z.shape[1] == num_features != columns:
             z = projection.project(z).numpy()
         items = None if items is None else projection.project(items).numpy()
-    if z.ndim != 2 or z.shape[1] != columns:
-        raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
-    if not np.all(np.isfinite(z)):
-        row = int(np.argwhere(~np.isfinite(z))[0, 0])
-        raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")
+    check_shape("inducing_variable", z, "m", columns, hint=", columns like those of the items")
+    check_finite("inducing_variable", z)
     check_count(len(z), len(z if items is None else np.unique(items, axis=0)))
     if len(np.unique(z, axis=0)) < len(z):
         raise ValueError(
@@ -342,15 +339,7 @@ def inducing_points(
 
 def noise_parameter(noise_variance: float) -> gpflow.Parameter:
     """sigma² per side of a duel, not trainable: duels determine only its ratio to the kernel's."""
-    try:
-        value = np.asarray(noise_variance, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"noise_variance must be a number, not {shortened(noise_variance)}."
-        ) from None
-    if value.ndim != 0 or not np.isfinite(value) or value <= 0.0:
-        raise ValueError(
-            f"noise_variance must be one positive finite number, not {noise_variance}; "
-            "0.5 is the standard probit scale."
-        )
+    hint = " (0.5 is the standard probit scale)"
+    check_number("noise_variance", noise_variance, above=0.0, hint=hint)
+    value = np.asarray(noise_variance, dtype=float)
     return gpflow.Parameter(value, transform=gpflow.utilities.positive(), trainable=False)

@@ -20,9 +20,9 @@ from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.outcomes import group_numbers, labels_of, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import check_choice, check_shape
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.shapes import as_written
-from sparse_prefgp.support.words import shortened
 
 EP, BY_POINTS = "ep", "points"
 METHODS = (EP, BY_POINTS)
@@ -252,13 +252,7 @@ class ChoicePredictions:
     # Inside.
 
     def _check_noise(self) -> None:
-        if not tf.executing_eagerly():
-            raise ValueError(
-                "Probabilities of answers about sets are NumPy, which no compiled function can "
-                "compute; call them outside of tf.function, or export the model "
-                "(export_saved_model)."
-            )
-        self.allow(choice=True)
+        self.allow(choice=True, compiled=not tf.executing_eagerly())
 
     def _sets_given(
         self, X: Any, mask: Any, covariates: Any, labels: Any
@@ -287,11 +281,7 @@ class ChoicePredictions:
         if covariates is not None:
             values = np.asarray(covariates, np.float64)
             c = self.row_layout.covariates
-            if values.shape != (b, k, c):
-                raise ValueError(
-                    f"covariates has shape {values.shape}; give ({b}, {k}, {c}), of each "
-                    "alternative, or leave them out."
-                )
+            check_shape("covariates", values, b, k, c, hint=", of each alternative")
             full = np.where(there[:, :, None], values, values[np.arange(b), first][:, None])
             rows = self._with_columns(rows, full.reshape(b * k, c), labels, np.repeat(range(b), k))
         inputs = np.asarray(self._inputs(rows))
@@ -365,10 +355,7 @@ class ChoicePredictions:
     def _points(
         self, method: str, points: int, size: int, rng: np.random.Generator | None
     ) -> FloatArray | None:
-        if method not in METHODS:
-            raise ValueError(
-                f"The method is {shortened(method)}; choose {' or '.join(map(repr, METHODS))}."
-            )
+        check_choice("method", method, METHODS)
         if method == EP:
             return None
         return sobol_points(points, max(size, 0), np.random.default_rng(0) if rng is None else rng)

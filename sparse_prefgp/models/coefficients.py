@@ -17,8 +17,10 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import is_number, level_of_interval
+from sparse_prefgp.support.checks import check_number, level_of_interval
 from sparse_prefgp.support.words import shortened
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -117,8 +119,7 @@ def people_parameter(given: Any, duels: Duels, tastes: bool) -> gpflow.Parameter
                 "of people by these; leave the features of people out."
             )
         given = FIRST_VARIANCE / size
-    if not is_number(given) or not given > 0.0 or not np.isfinite(given):
-        raise ValueError(f"people_variance is {shortened(given)}; give a positive number.")
+    check_number("people_variance", given, above=0.0)
     return _variance(np.array(float(given)))
 
 
@@ -131,7 +132,7 @@ def _variance(value: FloatArray) -> gpflow.Parameter:
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficients:
+class Coefficients(Result):
     """Posterior of the coefficients beta, in units of utility per unit of the covariate.
 
     The probability that a wins rises with `beta (x_a - x_b)`.
@@ -158,19 +159,16 @@ class Coefficients:
         half = float(ndtri(0.5 + 0.5 * self.level)) * self.sd
         return np.stack([self.mean - half, self.mean + half], 1)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """For a table: `name`, `mean`, `sd`, and `lower` and `upper` ends of the interval."""
-        each = zip(self.names, self.mean, self.sd, self.interval, strict=True)
-        return [
-            {
-                "name": name,
-                "mean": float(mean),
-                "sd": float(sd),
-                "lower": float(ends[0]),
-                "upper": float(ends[1]),
-            }
-            for name, mean, sd, ends in each
+    def table(self, most: int | None = None) -> Table:
+        """`name`, `mean`, `sd`, and `lower` and `upper` ends of the interval of each."""
+        columns = [Column("name", "covariate", left=True)]
+        columns += [Column(name, name, "z.4g") for name in ("mean", "sd", "lower", "upper")]
+        numbers = np.column_stack([self.mean, self.sd, self.interval]).tolist()
+        rows = [
+            {"name": name, "mean": mean, "sd": sd, "lower": lower, "upper": upper}
+            for name, (mean, sd, lower, upper) in zip(self.names, numbers, strict=True)
         ]
+        return Table("coefficients", "", columns, rows[:most])
 
     @classmethod
     def of(cls, model: PreferenceGP | StreamedGP, level: float) -> Coefficients:

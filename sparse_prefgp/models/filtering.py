@@ -19,6 +19,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import date_text, slice_numbers
 from sparse_prefgp.engines import Engine
 from sparse_prefgp.factors.sites import Factors, Sites
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
     before, after = model.duels.times, duels.times
     assert before is not None
     if after is None:
-        raise ValueError("The new duels have no dates; give them (Duels(…, times=…)).")
+        raise together.refused(in_time=True, duels_without_dates="new duels without dates")
     refuse_earlier(after, float(before.max()))
     named = isinstance(model.slices, str | float) and isinstance(slices, str | float)
     if slices is None or (named and slices == model.slices):

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import check_number
 from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
-from sparse_prefgp.support.words import shortened
 
 
 def random_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -75,11 +75,7 @@ def distinct(rows: np.ndarray) -> FloatArray:
 
 
 def check_count(count: int, distinct: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise ValueError(
-            f"The number of inducing inputs is {shortened(count)}; give a whole number of at least "
-            "1."
-        )
+    check_number("The number of inducing inputs", count, least=1, whole=True)
     if count > distinct:
         raise ValueError(
             f"{count} inducing inputs are more than the {distinct} distinct items; "

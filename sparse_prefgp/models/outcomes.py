@@ -19,7 +19,7 @@ from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.checks import is_number
+from sparse_prefgp.support.checks import check_choice, check_number, one_each
 from sparse_prefgp.support.words import shortened
 
 # What a tie tells: that v lies in a box, or how wide the box is and nothing of the utilities.
@@ -46,7 +46,8 @@ def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
     levels = duels.levels
     if margin is None or (levels is not None and len(levels) % 2 == 0):
         return None
-    value = _positive(margin, "margin must be a positive number or None")
+    check_number("margin", margin, above=0.0, hint=", or None")
+    value = float(margin)
     return gpflow.Parameter(
         value,
         transform=gpflow.utilities.positive(),
@@ -77,7 +78,9 @@ def step_parameters(steps: Any, duels: Any) -> tuple[gpflow.Parameter, ...]:
     free = () if used is None else steps_to_learn(used)
     if used is not None and names is not None:
         _warn_of_unused(used, names)
-    values = [_positive(value, "Each of cut_steps must be a positive number") for value in given]
+    for value in given:
+        check_number("Each of cut_steps", value, above=0.0)
+    values = [float(value) for value in given]
     return tuple(
         gpflow.Parameter(
             value,
@@ -116,10 +119,7 @@ def cuts_of(
 
 def check_tie_model(tie_model: Any) -> None:
     """:raises ValueError: a model of ties that there is not."""
-    if tie_model not in (BOX, MARGIN_ONLY):
-        raise ValueError(
-            f"There is no model of ties {shortened(tie_model)}; choose {BOX} or {MARGIN_ONLY}."
-        )
+    check_choice("tie_model", tie_model, (BOX, MARGIN_ONLY))
 
 
 def _warn_of_unused(used: IntArray, names: tuple[str, ...]) -> None:
@@ -136,12 +136,6 @@ def _warn_of_unused(used: IntArray, names: tuple[str, ...]) -> None:
             "leave that level out, or fix the cuts.",
             stacklevel=4,
         )
-
-
-def _positive(value: Any, what: str) -> float:
-    if not is_number(value) or not (np.isfinite(value) and value > 0.0):
-        raise ValueError(f"{what}, not {shortened(value)}.")
-    return float(value)
 
 
 class GroupRatios(gpflow.Parameter):
@@ -302,12 +296,7 @@ def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str,
     found = {}
     for column, given in labels.items():
         names = model.duels.label_names.get(column, ())
-        if column not in model.leaning.columns:
-            known = ", ".join(map(repr, model.leaning.columns)) or "none"
-            raise ValueError(
-                f"Labels of {column!r} were given, by which nothing leans in the model; give those "
-                f"of {known}, or leave them out."
-            )
+        check_choice("The column of labels", column, model.leaning.columns)
         unknown = "its lean is averaged over the prior"
         numbers = _numbers(given, pairs, names, f"labels of {column!r}", column, unknown)
         found[column] = np.array([*names, None], dtype=object)[numbers]
@@ -382,13 +371,7 @@ def _numbers(
     :param what: the labels are, and `one` of them.
     :param then: what is done about unknown ones.
     """
-    labels = np.asarray(given)
-    if labels.shape not in ((), (pairs,)):
-        raise ValueError(
-            f"{what} has shape {labels.shape} for {pairs} pairs; give one label for all, or one "
-            "for each."
-        )
-    asked = np.broadcast_to(labels, (pairs,)).tolist()
+    asked = one_each(what, given, pairs).tolist()
     found = places_of(asked, names)
     unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
     if unknown:

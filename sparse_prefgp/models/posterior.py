@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
+from typing import ClassVar, NamedTuple
 
 import gpflow
 import tensorflow as tf
@@ -184,45 +183,3 @@ def predictions(
         return mean[:, None], covariance[None]
     both = each_marginal(posterior, inputs)
     return both[:, :1], both[:, 1:]
-
-
-class PosteriorCall:
-    """`model.posterior`, to be called; for one release also the attribute that it was."""
-
-    def __init__(self, make: Callable[[], Posterior]) -> None:
-        self._make = make
-
-    def __call__(self) -> Posterior:
-        return self._make()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not (
-            name in Posterior.__annotations__ or hasattr(Posterior, name)
-        ):
-            raise AttributeError(f"'PosteriorCall' object has no attribute {name!r}")
-        warnings.warn(
-            f"model.posterior is a method, as GPflow has it: write model.posterior().{name}. The "
-            "attribute goes with the next release.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return getattr(self._make(), name)
-
-
-M = TypeVar("M")
-
-
-class posterior_method(Generic[M]):
-    """Decorates the method of a model that gives its posterior; see `PosteriorCall`."""
-
-    def __init__(self, method: Callable[[M], Posterior]) -> None:
-        self._method, self.__doc__ = method, method.__doc__
-
-    @overload
-    def __get__(self, model: None, owner: Any) -> Self: ...
-
-    @overload
-    def __get__(self, model: M, owner: Any) -> PosteriorCall: ...
-
-    def __get__(self, model: M | None, owner: Any) -> Self | PosteriorCall:
-        return self if model is None else PosteriorCall(lambda: self._method(model))

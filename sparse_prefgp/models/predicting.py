@@ -31,6 +31,7 @@ from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import as_numbers
 from sparse_prefgp.support.shapes import check_shapes
 from sparse_prefgp.support.words import shortened
 
@@ -67,7 +68,7 @@ class DuelPredictions:
         """
         times = self.duels.times
         if times is None:
-            raise ValueError("The duels have no dates; give them (Duels(…, times=…)).")
+            raise together.refused(date=True, duels_without_dates=True)
         return float(times.max())
 
     @property
@@ -366,11 +367,7 @@ class DuelPredictions:
         """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
         if groups is None:
             return None
-        if like.shape[0] is None:
-            raise ValueError(
-                "Groups were given to a prediction that is being compiled for any number of pairs; "
-                "call it outside of tf.function, or compile it for one number."
-            )
+        together.check(compiled=like.shape[0] is None, groups=True)
         return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
@@ -400,13 +397,12 @@ class DuelPredictions:
             `datetime64` or as text; by default that of the last duel.
         :raises ValueError: any of these while a `tf.function` is traced, which takes items alone.
         """
-        if not tf.executing_eagerly():
-            said = {"covariates": covariates, "people": people, "dates (at=)": at}
-            for what in (name for name, value in said.items() if value is not None):
-                raise ValueError(
-                    f"{what[0].upper()}{what[1:]} were given to a prediction that is being "
-                    "compiled, which takes items alone; call it outside of tf.function."
-                )
+        together.check(
+            compiled=not tf.executing_eagerly(),
+            covariates=covariates is not None,
+            people=people is not None,
+            date=at is not None,
+        )
         if at is not None:
             Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
         if covariates is not None:
@@ -495,16 +491,12 @@ class DuelPredictions:
         """
         layout = self.row_layout
         sides = [np.asarray(x, float) for x in (Xa, Xb)]
-        values = np.asarray(covariates, float)
         n, c = len(sides[0]), layout.covariates
-        if not c:
-            raise ValueError("covariates were given, but the model has none; leave them out.")
-        if values.shape not in ((n, c), (c,)) or not np.all(np.isfinite(values)):
-            raise ValueError(
-                f"covariates has shape {values.shape} for {n} pairs; give finite numbers of shape "
-                f"({n}, {c}), first less second, in the order "
-                f"{', '.join(self.duels.covariate_names)}."
-            )
+        together.check(covariates=True, no_covariates=not c)
+        given = np.asarray(covariates, float)
+        values = np.broadcast_to(given, (n, c)) if given.shape == (c,) else given
+        hint = f", first less second of {', '.join(self.duels.covariate_names)}"
+        values = as_numbers("covariates", values, n, c, hint=hint)
         numbers = self.level_numbers(labels, n)
         rows = []
         for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
@@ -562,11 +554,7 @@ class DuelPredictions:
         """
         known = self._dated
         assert known is not None
-        if not tf.executing_eagerly():
-            raise ValueError(
-                "Predictions of utilities in time cannot be compiled, as their filter is NumPy; "
-                "call them outside of tf.function."
-            )
+        together.check(compiled=not tf.executing_eagerly(), in_time=True)
         if inputs.shape[-1] > self.row_layout.date:
             date = inputs[:, self.row_layout.date].numpy()
         else:

@@ -27,7 +27,7 @@ from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import (
     ItemEffect,
-    check_number,
+    check_number_of_effects,
     held_effects,
     item_effects,
     numbered_kernel,
@@ -36,7 +36,7 @@ from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
@@ -105,7 +105,9 @@ from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
 from sparse_prefgp.sampling.people import by_person
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.shapes import as_written, check_shapes
 from sparse_prefgp.support.words import id_text, shortened
@@ -233,11 +235,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         people_variance: float | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(duels, Duels):
-            raise ValueError(
-                f"duels must be a Duels object, not {type(duels).__name__}; "
-                "make one with Duels(items, winners, losers) or read_duels."
-            )
+        check_kind("duels", duels, Duels, OF_DUELS)
         if kernel is None:
             if duels.num_features:
                 raise ValueError(
@@ -301,7 +299,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
         if approximation.needs_inducing and not approximation.has_blocks:
-            check_number(numbered_kernel(kernel, full.layout.features), full, approximation.name)
+            check_number_of_effects(
+                numbered_kernel(kernel, full.layout.features), full, approximation.name
+            )
         if approximation.needs_inducing and inducing_variable is None:
             inducing_variable = _first_inputs(duels, kernel)
         self.inducing_variable = inducing_points(
@@ -467,8 +467,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.allow(trajectories=True)
         known, date = self._dated, self.date
         assert known is not None
-        if not within >= 0.0:
-            raise ValueError(f"active_within is {within}; give a number of years of at least 0.")
+        check_number("active_within", within, least=0.0, hint=", of years")
         if at is not None:
             date = day_of(at)
         there = (known.from_when <= date) & (date <= known.last + within * DAYS_A_YEAR)
@@ -1157,8 +1156,7 @@ def _without_ties(graph: DuelGraph) -> DuelGraph:
     events = graph.events
     assert events is not None
     decided = np.flatnonzero(events.kind != TIE)
-    if not len(decided):
-        raise ValueError("All duels are ties, which say nothing of who is better; give others too.")
+    together.check(only_ties=not len(decided), margin_only=True)
     return graph.taking(decided, events.totals[decided])
 
 

@@ -62,6 +62,9 @@ class KnownDuels(Protocol):
     def held(self) -> bool: ...
 
     @property
+    def unit(self) -> str: ...
+
+    @property
     def item_ids(self) -> tuple[Hashable, ...] | None: ...
 
     @property

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from sparse_prefgp.engines import FixedPoint
 from sparse_prefgp.factors.sites import Sites
+from sparse_prefgp.support.checks import check_finite, check_shape
 
 
 class SitesMemory:
@@ -46,11 +47,8 @@ class SitesMemory:
         """
         number = int(self._nu.shape[0])
         for name, values in (("nu", nu), ("tau", tau)):
-            if np.shape(values) != (number,) or not np.all(np.isfinite(values)):
-                raise ValueError(
-                    f"{name} must hold {number} finite numbers, one for each site, not an array of "
-                    f"shape {np.shape(values)}."
-                )
+            check_shape(name, values, number, hint=", one for each site")
+            check_finite(name, values)
         if np.any(np.asarray(tau) < 0.0):
             raise ValueError(f"tau has {np.min(tau)}, but a precision is at least 0.")
         self._nu.assign(nu)

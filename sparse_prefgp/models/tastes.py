@@ -43,6 +43,7 @@ from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import one_each
 from sparse_prefgp.support.words import shortened
 
 # Numbers in one temporary array: about 16 MB.
@@ -339,13 +340,7 @@ def person_numbers(people: Any, pairs: int, names: tuple[Hashable, ...]) -> IntA
     :param names: of the people of the model.
     :raises ValueError: names of another length.
     """
-    labels = np.asarray(people, dtype=object)
-    if labels.shape not in ((), (pairs,)):
-        raise ValueError(
-            f"people has shape {labels.shape} for {pairs} pairs; give one name for all, or one for "
-            "each."
-        )
-    asked = np.broadcast_to(labels, (pairs,)).tolist()
+    asked = one_each("people", np.asarray(people, dtype=object), pairs).tolist()
     found = places_of(asked, names)
     unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
     if unknown:

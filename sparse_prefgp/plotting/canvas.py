@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.extras import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,13 +55,10 @@ def new_figure(size: tuple[float, float] = SIZE) -> Figure:
 
     :raises ModuleNotFoundError: matplotlib is not installed; the message says how to install it.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Pictures need matplotlib; install it with {install('cli')}."
-        ) from error
+    needed("matplotlib", "matplotlib", "A picture")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=size, dpi=DPI, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     return figure

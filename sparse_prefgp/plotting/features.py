@@ -25,7 +25,8 @@ from sparse_prefgp.plotting.canvas import (
     utility_label,
 )
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.randomness import generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,6 @@ def compared_items(duels: Duels) -> IntArray:
     return np.unique(duels.events.sides)
 
 
-@takes_seed
 def feature_relevance(
     model: PreferenceGP, *, swaps: int | None = None, rng: np.random.Generator | None = None
 ) -> tuple[tuple[str, ...], FloatArray]:
@@ -90,8 +90,7 @@ def feature_relevance(
     groups = feature_parts(model.duels)
     if swaps is None:
         swaps = max(LEAST_SWAPS, min(SWAPS, MOST_PREDICTIONS // len(groups)))
-    if swaps < 1:
-        raise ValueError(f"The number of swaps is {swaps}; give at least 1.")
+    swaps = whole_number("swaps", swaps, 1)
     rows = generator(rng).permutation(compared_items(model.duels))
     n = len(rows)
     # Neighbours at distance 1, 2, … in random order: all pairs are distinct, none is of one item.
@@ -114,7 +113,6 @@ def feature_relevance(
     return tuple(feature.name for feature in groups), values
 
 
-@takes_seed
 def relevance(
     model: PreferenceGP,
     *,
@@ -132,8 +130,7 @@ def relevance(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: fewer than 1 feature asked for; items without features.
     """
-    if top < 1:
-        raise ValueError(f"The number of features to show is {top}; give at least 1.")
+    top = whole_number("top", top, 1)
     if not model.duels.num_features:
         raise ValueError("The items have no features to show; plot utilities in their place.")
     names, values = feature_relevance(model, rng=rng) if found is None else found

@@ -29,7 +29,8 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.randomness import generator
 
 # In standardised units: what reading a number back may cost.
 ROUNDING = 1e-9
@@ -59,8 +60,7 @@ def utilities(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: fewer than 1 item asked for or given, or a column that is missing.
     """
-    if top < 1:
-        raise ValueError(f"The number of items to show is {top}; give at least 1.")
+    top = whole_number("top", top, 1)
     by = ""
     if isinstance(ranking, Ranking):
         by = ", by the lower end" if ranking.order == "lower" else ""
@@ -119,7 +119,6 @@ def utilities(
     return ax
 
 
-@takes_seed
 def inducing_inputs(
     model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:

@@ -27,6 +27,7 @@ from sparse_prefgp.plotting.canvas import (
     axes_or_new,
     legend_above,
 )
+from sparse_prefgp.support.checks import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,8 +181,8 @@ def evidence(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: no value at all, or a number of duels that is not positive.
     """
-    if num_duels is not None and not num_duels > 0:
-        raise ValueError(f"The number of duels is {num_duels}; give a positive number.")
+    if num_duels is not None:
+        check_number("num_duels", num_duels, above=0)
     from matplotlib.ticker import MaxNLocator
 
     scale = 1.0 if num_duels is None else float(num_duels)

@@ -30,7 +30,8 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import FeatureScale, compared_items, feature_scales, noise_of
 from sparse_prefgp.plotting.items import inducing_points
 from sparse_prefgp.plotting.quality import Z_95
-from sparse_prefgp.support.randomness import generator, takes_seed
+from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import id_text
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _AT_ONCE = 600
 MARGIN = 0.05  # of the range of the items, on either side
 
 
-@takes_seed
 def utility_1d(
     model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -72,7 +72,6 @@ def utility_1d(
     return ax
 
 
-@takes_seed
 def utility_2d(
     model: PreferenceGP,
     *,
@@ -89,8 +88,7 @@ def utility_2d(
     :raises ValueError: the items have another number of features, or `show` is neither.
     """
     _check_features(model, (2,), "utility_2d")
-    if show not in ("mean", "sd"):
-        raise ValueError(f"show is {show!r}; give 'mean' or 'sd'.")
+    check_choice("show", show, ("mean", "sd"))
     sides = [_side(model, j, SIDE) for j in (0, 1)]
     points = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
     mean, sd = utility_above_average(model, points, rng=rng)
@@ -145,7 +143,6 @@ def probability_to_beat(
     return ax
 
 
-@takes_seed
 def utility_above_average(
     model: PreferenceGP, points: FloatArray, *, rng: np.random.Generator | None = None
 ) -> tuple[FloatArray, FloatArray]:

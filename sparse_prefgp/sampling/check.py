@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,8 @@ from sparse_prefgp.sampling.draws import (
     sample_posterior,
 )
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table
 
 
 class Checked(Preferences, Protocol):
@@ -71,8 +73,10 @@ class PairsCheck:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SamplingCheck:
+class SamplingCheck(Result):
     """An engine next to draws of the exact posterior, `print` shows it as a table."""
+
+    also, aside = ("largest_rhat", "smallest_ess", "converged"), ("draws",)
 
     engine: str
     """Engine that was checked."""
@@ -101,47 +105,56 @@ class SamplingCheck:
         least = ESS_PER_CHAIN * len(self.draws.v)
         return [(name, p) for name, p in each if not (p.rhat <= LARGEST_RHAT and p.ess >= least)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
-        return {
-            "engine": self.engine,
-            "approximation": self.approximation,
-            "engine_converged": self.engine_converged,
-            "own": asdict(self.own),
-            "new": None if self.new is None else asdict(self.new),
-            "largest_rhat": float(np.max(self.draws.rhat)),
-            "smallest_ess": float(np.min(self.draws.ess)),
-            "chains_converged": self.converged,
-            "notes": list(self.notes),
-        }
+    @property
+    def largest_rhat(self) -> float:
+        """Of the sampler's v."""
+        return float(np.max(self.draws.rhat))
 
-    def __str__(self) -> str:
+    @property
+    def smallest_ess(self) -> float:
+        """Of the sampler's v, in bulk."""
+        return float(np.min(self.draws.ess))
+
+    def table(self, most: int | None = None) -> Table:
+        """Deviations on both sets of pairs."""
         chains, draws, duels = self.draws.v.shape
-        lines = [
+        title = (
             f"{self.engine} with {self.approximation} against {chains * draws:,} draws of the "
-            f"exact posterior given {duels:,} duels",
-            f"{'f(a) - f(b)':<34}{'RMSE':>10}{'largest':>10}{'Monte Carlo':>13}",
+            f"exact posterior given {duels:,} duels"
+        )
+        columns = [
+            Column("what", "f(a) - f(b)", left=True),
+            Column("rmse", "RMSE", ".5f"),
+            Column("largest", "largest", ".5f"),
+            Column("monte_carlo", "Monte Carlo", ".5f"),
         ]
-        for label, part in (("own pairs", self.own), ("new pairs", self.new)):
-            if part is None:
-                continue
-            lines.append(f"{label} ({part.pairs:,})")
-            for name, row in (
-                ("posterior mean", part.mean),
-                ("posterior sd", part.sd),
-                ("duel probability", part.probability),
-                ("skewness (the engine has none)", part.skewness),
-            ):
-                figures = f"{row.rmse:>10.5f}{row.largest:>10.5f}{row.monte_carlo:>13.5f}"
-                lines.append(f"  {name:<32}{figures}")
-        doubts = [
-            f"The chains have NOT converged on the {name} pairs: largest R-hat {part.rhat:.4f}, "
-            f"smallest bulk effective sample size {part.ess:,.0f}; take more draws."
-            for name, part in self._doubtful
+        named = {
+            "mean": "posterior mean",
+            "sd": "posterior sd",
+            "probability": "duel probability",
+            "skewness": "skewness (the engine has none)",
+        }
+        parts = [
+            (
+                f"{label} pairs ({part.pairs:,})",
+                [{"what": what, **vars(getattr(part, key))} for key, what in named.items()],
+            )
+            for label, part in (("own", self.own), ("new", self.new))
+            if part is not None
         ]
-        return "\n".join([*lines, *self.notes, *doubts])
+        return Table("sampling", title, columns, parts=parts)
 
-    __repr__ = __str__
+    def sentences(self) -> list[str]:
+        """What to know about the figures."""
+        return [
+            *self.notes,
+            *(
+                f"The chains have NOT converged on the {name} pairs: largest R-hat "
+                f"{part.rhat:.4f}, smallest bulk effective sample size {part.ess:,.0f}; take more "
+                "draws."
+                for name, part in self._doubtful
+            ),
+        ]
 
 
 def check_against_sampling(

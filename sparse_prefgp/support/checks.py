@@ -1,14 +1,18 @@
-"""Checks of the numbers that people give."""
+"""Checks of the values that people give: each refuses what it is not by a `ValueError`."""
 
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.words import listing, shortened, spelt_like
 
 
 def is_number(value: Any) -> bool:
@@ -27,61 +31,126 @@ def plain_scalars(settings: Any) -> None:
             object.__setattr__(settings, one.name, value.item())
 
 
-def whole_number(label: str, value: Any, least: int) -> int:
-    """A whole number of at least `least`.
+def check_number(
+    label: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+    hint: str = "",
+) -> None:
+    """Refuse what is no finite number within these bounds.
 
-    :raises ValueError: anything else; `label` names it.
+    :param label: what the sentence calls it.
+    :param hint: what the sentence ends with.
     """
-    number = is_number(value) and float(value).is_integer()
-    if not number or value < least:
-        raise ValueError(f"{label} is {shortened(value)}; give a whole number of at least {least}.")
+    fine = is_number(value) and math.isfinite(value) and (not whole or float(value).is_integer())
+    words = []
+    for bound, word, holds in (
+        (least, "at least", operator.ge),
+        (above, "above", operator.gt),
+        (most, "at most", operator.le),
+        (below, "below", operator.lt),
+    ):
+        if bound is not None:
+            fine = fine and holds(value, bound)
+            if word != "at most" or not is_number(value) or value > bound:  # often huge
+                words.append(f"{word} {bound:,}".removesuffix(".0"))
+    if not fine:
+        kind = f"a{' whole' * whole} number{', ' * bool(words)}"
+        raise ValueError(f"{label} is {shortened(value)}; give {kind}{' and '.join(words)}{hint}.")
+
+
+def whole_number(label: str, value: Any, least: int) -> int:
+    """A whole number of at least `least`."""
+    check_number(label, value, least=least, whole=True)
     return int(value)
 
 
 def level_of_interval(value: Any) -> float:
-    """The share that an interval holds, strictly between 0 and 1.
-
-    :raises ValueError: anything else.
-    """
-    if not is_number(value) or not 0.0 < value < 1.0:
-        raise ValueError(
-            f"level is {shortened(value)}; give a number between 0 and 1, such as 0.95."
-        )
+    """The share that an interval holds, strictly between 0 and 1."""
+    check_number("level", value, above=0.0, below=1.0, hint=", such as 0.95")
     return float(value)
 
 
-def check_mode(mode: Any) -> None:
-    """Refuse every mode of optimising but "nested", the only one there is.
+def check_choice(label: str, value: Any, choices: Iterable[Any], hint: str = "") -> None:
+    """Refuse what is none of a few values.
 
-    :raises ValueError: another, such as "alternated", which earlier versions had.
+    :param hint: what else there is, in the sentence.
     """
-    if mode != "nested":
-        raise ValueError(
-            f"There is no mode {shortened(mode)}; leave the mode out, so that inference converges "
-            "for every gradient (nested), at 1.2 to 1.4 times the time that the former mode "
-            "'alternated' took."
-        )
+    known = [str(choice) for choice in choices]
+    if isinstance(value, str) and value in known:
+        return
+    near = spelt_like(value, known) if isinstance(value, str) else None
+    guess = f"did you mean {near}? Otherwise " if near else ""
+    raise ValueError(
+        f"{label} is {shortened(value)}; {guess}choose from {listing(known) or 'none'}{hint}."
+    )
+
+
+def check_kind(label: str, value: Any, kind: Any, hint: str) -> None:
+    """Refuse what is no such object; `hint` says what to give."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{label} is of type {type(value).__name__}; give {hint}.")
+
+
+def check_shape(label: str, array: Any, *lengths: int | str, hint: str = "") -> None:
+    """Refuse an array of another shape.
+
+    :param lengths: of its axes, a letter for any but 0.
+    :param hint: what the sentence ends with.
+    """
+    found = np.shape(array)
+    if len(found) != len(lengths) or not all(
+        size > 0 if isinstance(wanted, str) else size == wanted
+        for size, wanted in zip(found, lengths, strict=True)
+    ):
+        wanted = f"({', '.join(map(str, lengths))}{',' * (len(lengths) == 1)})"
+        raise ValueError(f"{label} has shape {found}; give {wanted}{hint}.")
+
+
+def one_each(label: str, values: Any, count: int) -> npt.NDArray[Any]:
+    """(count,), a value that is given once being that of all."""
+    given = np.asarray(values)
+    if given.ndim:
+        check_shape(label, given, count, hint=", or one for all")
+    return np.broadcast_to(given, (count,))
+
+
+def numbers(label: str, values: Any, hint: str = "") -> FloatArray:
+    """An array of numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{label} is {shortened(values)}; give numbers{hint}.") from None
+
+
+def as_numbers(label: str, values: Any, *lengths: int | str, hint: str = "") -> FloatArray:
+    """Finite numbers of a shape, as `check_shape` takes it."""
+    array = numbers(label, values, hint)
+    check_shape(label, array, *lengths, hint=hint)
+    check_finite(label, array)
+    return array
+
+
+def check_finite(label: str, array: Any) -> None:
+    """Refuse numbers that are not finite."""
+    values = np.asarray(array)
+    for place in np.argwhere(~np.isfinite(values))[:1]:
+        where = ", ".join(map(str, place))
+        raise ValueError(f"{label} has {values[tuple(place)]} at {where}; give finite numbers.")
 
 
 def check_least_gain(value: float | None) -> None:
-    """Refuse a least gain of ten iterations that is neither None nor positive and finite.
-
-    :raises ValueError: it is not.
-    """
-    if value is not None and not (is_number(value) and value > 0.0 and math.isfinite(value)):
-        raise ValueError(
-            f"The least gain of ten iterations is {value!r}; give a positive number of nats per "
-            "duel, such as 1e-5, or none to continue to the optimum (None; on the command line 0)."
-        )
-
-
-def check_noise_variance(value: float) -> None:
-    """Refuse a noise variance that is not positive and finite.
-
-    :raises ValueError: it is not.
-    """
-    if not (value > 0.0 and math.isfinite(value)):
-        raise ValueError(
-            f"The noise variance is {value}; give a positive number (0.5 is the standard probit "
-            "scale)."
+    """Refuse a least gain of ten iterations that is neither None nor positive and finite."""
+    if value is not None:
+        check_number(
+            "The least gain of ten iterations",
+            value,
+            above=0.0,
+            hint=", nats per duel, such as 1e-5, or none to continue to the optimum (None; on the "
+            "command line 0)",
         )

@@ -1,19 +1,22 @@
-"""A field of a settings value that is an option of commands too: default and help, what values make
-sense and which other options it goes with, declared once.
+"""A field of a settings value that is an option of commands too: default, what values make sense
+and which other options it goes with, declared once. Its help is the docstring below the field.
 
 Nothing here knows what parses a command line; `cli/command.py` makes options of these fields.
 """
 
 from __future__ import annotations
 
-import math
-import operator
+import ast
+import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from sparse_prefgp.support.checks import is_number
+from sparse_prefgp.support.checks import check_number, is_number
 from sparse_prefgp.support.words import shortened
 
 _KEY = "option"
@@ -36,8 +39,10 @@ class Panel:
 class Option:
     """How a field is given on the command line, and what it cannot go together with."""
 
-    help: str | None = None
-    """None: the field is no option of a command."""
+    of_command: bool = True
+    """Whether the field is an option of a command."""
+    like: tuple[type, str] | None = None
+    """A class and its field, whose docstring is the help where this one has none."""
     flag: str | None = None
     """By default the name of the field behind two dashes, and `--no-NAME` where it is True."""
     kind: Any = None
@@ -65,8 +70,6 @@ class Option:
     """Fields without all of which this one means nothing."""
     excludes: str | tuple[str, ...] = ()
     """Fields that this one cannot be given along with."""
-    in_memory: bool = False
-    """It needs all duels in memory."""
 
     def check(self, called: str, value: Any) -> None:
         """Refuse a value that makes no sense, also one among several.
@@ -78,7 +81,16 @@ class Option:
         if isinstance(value, str) and not value.strip() and not self.may_be_empty:
             raise ValueError(f"{called} is empty; give a value, or leave it out.")
         if is_number(value):
-            self._check_number(called, value)
+            whole = isinstance(([*self._bounds, value])[0], int)
+            check_number(
+                called,
+                value,
+                least=self.least,
+                above=self.above,
+                most=MOST if whole and self.most is None else self.most,
+                below=self.below,
+                whole=whole,
+            )
         elif isinstance(value, bool | str) and self._bounds and self.is_typed_as_number:
             raise ValueError(f"{called} is {shortened(value)}; give a number.")
         if not isinstance(value, list | tuple):
@@ -105,35 +117,14 @@ class Option:
         bounds = [self.least, self.above, self.most, self.below]
         return [bound for bound in bounds if bound is not None]
 
-    def _check_number(self, called: str, value: Any) -> None:
-        whole = isinstance(([*self._bounds, value])[0], int)
-        most = MOST if whole and self.most is None else self.most
-        fine = math.isfinite(value) and (not whole or float(value).is_integer())
-        said = []
-        for bound, word, holds in (
-            (self.least, "at least", operator.ge),
-            (self.above, "above", operator.gt),
-            (most, "at most", operator.le),
-            (self.below, "below", operator.lt),
-        ):
-            if bound is None:
-                continue
-            fine = fine and holds(value, bound)
-            if word != "at most" or value > bound:  # that asks for more than is needed elsewhere
-                said.append(f"{word} {bound:,}".removesuffix(".0"))
-        if not fine:
-            kind = "a whole number" if whole else "a number"
-            words = ", ".join(filter(None, [f"give {kind}", " and ".join(said)]))
-            raise ValueError(f"{called} is {shortened(value)}; {words}.")
 
-
-def option(help: str | None = None, default: Any = MISSING, **more: Any) -> Any:
+def option(default: Any = MISSING, **more: Any) -> Any:
     """A field of a dataclass that is an option.
 
     :param default: by default there is none, and the option must be given.
     :param more: the other fields of `Option`.
     """
-    return field(default=default, metadata={_KEY: Option(help, **more)})
+    return field(default=default, metadata={_KEY: Option(**more)})
 
 
 def same_as(kind: type, name: str, **changes: Any) -> Any:
@@ -144,13 +135,53 @@ def same_as(kind: type, name: str, **changes: Any) -> Any:
     one = next(one for one in fields(kind) if one.name == name)
     return field(
         default=changes.pop("default", one.default),
-        metadata={_KEY: replace(one.metadata[_KEY], **{"panel": None, **changes})},
+        metadata={
+            _KEY: replace(one.metadata[_KEY], like=(kind, name), **{"panel": None, **changes})
+        },
     )
+
+
+def part_of(kind: type, *names: str) -> type:
+    """A dataclass of some fields of another, each like there."""
+    types = get_type_hints(kind)
+    own = [(name, types[name], same_as(kind, name)) for name in names]
+    return make_dataclass(kind.__name__, own, frozen=True, kw_only=True)
 
 
 def option_of(one: Field[Any]) -> Option:
     """What is said about the field; nothing of most."""
-    found: Option = one.metadata.get(_KEY, Option())
+    found: Option = one.metadata.get(_KEY, Option(of_command=False))
+    return found
+
+
+@cache
+def helps(kind: type) -> dict[str, str]:
+    """What the docstrings below the fields of a dataclass say, up to the first empty line."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        found |= _docstrings(each.__module__).get(each.__name__, {})
+    for one in fields(kind):
+        like = option_of(one).like
+        if one.name not in found and like is not None:
+            found[one.name] = helps(like[0])[like[1]]
+    return found
+
+
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """Those below the fields of the classes of a module."""
+    nodes = ast.walk(ast.parse(inspect.getsource(sys.modules[module])))
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    found: dict[str, dict[str, str]] = {}
+    for one in classes:
+        for line, below in pairwise(one.body):
+            match line, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(name)),
+                    ast.Expr(ast.Constant(str(text))),
+                ):
+                    first = text.partition("\n\n")[0].replace("`", "")
+                    found.setdefault(one.name, {})[name] = " ".join(first.split())
     return found
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -52,27 +49,3 @@ def seed_of(rng: Any) -> int:
     )
     drawn = int(rng.integers(2**63))
     return int(entropy) if fresh else drawn
-
-
-def takes_seed(function: Callable[P, R]) -> Callable[P, R]:
-    """For one release a function that has `rng` takes `seed` in its place, with a warning."""
-
-    @wraps(function)
-    def taking(*arguments: Any, **named: Any) -> R:
-        if "seed" in named:
-            if named.get("rng") is not None:
-                raise ValueError("rng and seed were both given; give rng alone.")
-            seed = named.pop("seed")
-            if isinstance(seed, np.random.Generator):  # the pictures took one
-                named["rng"], shown = seed, "the generator"
-            else:
-                named["rng"], shown = seeded(seed), f"np.random.default_rng({seed})"
-            warnings.warn(
-                f"{function.__name__} takes rng, not seed, which goes with the next release: give "
-                f"rng={shown}, for the same numbers.",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-        return function(*arguments, **named)
-
-    return taking

@@ -70,6 +70,32 @@ CALLED = {
     "block": "blocks of new duels (blocks=, --blocks)",
     "grade": "a column of grades (grade=, --grade)",
     "duels_object": "duels that say all themselves",
+    "compiled": "a prediction that is being compiled (tf.function)",
+    "people": "what is asked of people (people=, --person)",
+    "stacked": "what is made of GPflow (DuelLikelihood, DuelKernel)",
+    "loaded": "a model that was loaded without its duels",
+    "gap": "the criterion 'gap'",
+    "no_gap": "an approximation whose evidence is a bound, or has no inducing inputs",
+    "in_memory": "duels in memory",
+    "subset_rows": "subset=",
+    "features_of_people": "features of people (people_features=, --people)",
+    "no_features_of_people": "a model that knows no features of people",
+    "no_transform": "a model that records no feature transform",
+    "raw_items": "a raw table of items",
+    "with_own": "the model's own items along with others (with_own=, --with-own)",
+    "feature_groups": "groups of features (groups=, --groups)",
+    "no_additive_kernel": "candidates without an additive kernel",
+    "no_columns": "duels that were not read from a table",
+    "only_ties": "duels that are all ties",
+    "said_by_grades": "ties besides",
+    "no_grade": "no column of grades",
+    "ties_table": "a table of ties (ties=, --ties)",
+    "ties_column": "a column of ties",
+    "named_items": "duels that name items",
+    "of_pairs": "what takes each duel by itself",
+    "no_texts": "no column of texts (text=, --text)",
+    "free_kernel_variance": "a trainable kernel variance",
+    "free_noise_variance": "a trainable noise variance",
 }
 
 LEAVE = "leave one of them out"
@@ -86,6 +112,8 @@ NOTHING = (
 )
 UNNAMED = "rows of chunks do not say which item they are of; read the duels into memory"
 TABLES = "leave it out, or give tables"
+STREAMED = "that is for a StreamedGP; leave it out"
+IN_CHUNKS = "that is for duels in memory; leave it out"
 
 # Each thing, what it does not go together with, and why or what to do instead.
 TABLE: dict[str, dict[str, str]] = {
@@ -121,6 +149,8 @@ TABLE: dict[str, dict[str, str]] = {
         "logistic": PROBIT,
         "pair_effects": f"{LEAVE}, or read duels (as_duels=True)",
         "by_items": LEAVE,
+        "of_pairs": "look at events: sides and offsets name the alternatives of each, best first",
+        "context_of_sides": "give one column for the whole set",
     },
     "best_and_worst_at_once": {"own_noise": "use ParallelEP() or SequentialEP(), without power"},
     "pair_effects": {
@@ -182,6 +212,8 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "inducing": {"no_inducing_variable": "give inducing_variable, (m, D)"},
     "streamed": {
+        "free_scale": IN_CHUNKS,
+        "starts": IN_CHUNKS,
         "item_effects": UNNAMED,
         "pair_effects": UNNAMED,
         "whole": 'they are never all there; use VFE(), FITC() or TightVFE("diagonal")',
@@ -245,6 +277,56 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "person_column": {"duels_of_nobody": "leave it out, or fit with the people of all"},
     "duels_object": dict.fromkeys(("items", "groups", "grade", "dates", "column"), TABLES),
+    "compiled": dict.fromkeys(
+        ("people", "choice", "streamed", "in_time", "covariates", "date", "groups"),
+        "call it outside of tf.function, or export the model (export_saved_model)",
+    ),
+    "stacked": dict.fromkeys(
+        ("ties", "grades", "judges", "covariates", "item_effects"),
+        "leave them out, or use PreferenceGP",
+    ),
+    "loaded": {"duels_needed": "make a StreamedGP of the stream"},
+    "transform": {"standardise_on": LEAVE},
+    "gap": {"no_gap": 'use FITC() or DTC(), or the criterion "residual"'},
+    "in_memory": dict.fromkeys(("gradients", "subset_rows", "polish", "progress"), STREAMED),
+    "duels_without_dates": {"date": "name their dates (times=, --time)"},
+    "features_of_people": {
+        "no_features_of_people": "leave them out, or fit with features of all (--people)",
+        "duels_of_nobody": "name the person of each (people=, --person)",
+    },
+    "no_transform": {"raw_items": "give an (n, D) array in the units of model.duels.items"},
+    "with_own": dict.fromkeys(
+        ("no_items", "items_without_ids"), "give a table with ids (items=, --items)"
+    ),
+    "feature_groups": {
+        "no_additive_kernel": "add one, such as additive-se/vfe, or leave the groups out",
+        "no_columns": "give duels from read_duels or a table from read_table",
+    },
+    "only_ties": dict.fromkeys(
+        ("training", "scores", "comparison", "consistency", "linear_probit", "margin_only"),
+        "give some that one side won",
+    ),
+    "said_by_grades": {"grade": f"a grade says that too; {LEAVE}"},
+    "levels_of_grades": {"no_grade": "name their column (grade=, --grade)"},
+    "no_levels": {"grade": "give their levels from worst to best (grades=)"},
+    "ties_table": {"ties_column": LEAVE},
+    "covariates": {"no_covariates": "leave them out"},
+    "items_without_ids": {
+        "column": "give a table with ids, or make columns such as winner_home and loser_home "
+        "features"
+    },
+    "no_items": {
+        "named_items": "give items=, or features of both sides, such as winner_age and loser_age",
+        "texts": "give a table of items with an id and the texts",
+    },
+    "features_of_sides": {"items": "leave the items out, or name them (winner, loser)"},
+    "asked_features": {"items_without_features": "give a table with that column (--items)"},
+    "no_texts": {"text_features": "name one"},
+    "scheduler": {"held_here": "write the duels to Parquet files, or leave the scheduler out"},
+    "free_kernel_variance": {
+        "free_noise_variance": "duels determine only their ratio; fix one with "
+        "gpflow.set_trainable, or pass free_scale=True for duels in memory"
+    },
 }
 
 

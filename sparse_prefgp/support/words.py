@@ -46,6 +46,13 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
+def listing(columns: Iterable[Any]) -> str:
+    """At most twenty names, for a message."""
+    names = [str(column) for column in columns]
+    shown = ", ".join(names[:20])
+    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
 def shortened(value: Any) -> str:
     """How a message shows a value that may be very long."""
     if isinstance(value, int) and abs(value) >= 10**40:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
-from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.extras import needed
 
 # Where a process reads how many threads it is to take.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
@@ -43,14 +43,9 @@ def dask() -> Any:
 
     :raises ModuleNotFoundError: it is not installed.
     """
-    try:
-        import distributed
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Working on a scheduler needs dask and distributed; install them with "
-            f"{install('scale')}."
-        ) from None
-    return distributed
+    what = "Working on a scheduler"
+    needed("dask", "dask", what, "scale")
+    return needed("distributed", "distributed", what, "scale")
 
 
 def connect(distributed: Any, address: str, **options: Any) -> Any:

@@ -1,12 +1,10 @@
-"""Tables in Markdown and in LaTeX, and reports as plain values."""
+"""Tables in Markdown and in LaTeX."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from sparse_prefgp.tell.report import Report
 from sparse_prefgp.tell.tables import Cell, Table, typeset
 
 _LATEX = {
@@ -118,32 +116,3 @@ def _latex_number(cell: Cell) -> str:
 def latex_text(text: str) -> str:
     """Text in which no character has a meaning of LaTeX's own."""
     return "".join(_LATEX.get(character, character) for character in text)
-
-
-def as_json(report: Report) -> dict[str, Any]:
-    """Plain values: texts as they are shown, without pictures."""
-    return {
-        "title": report.title,
-        "subtitle": report.subtitle,
-        "sections": [
-            {
-                "title": section.title,
-                "sentences": [*section.sentences],
-                "notes": [*section.notes],
-                "tables": [
-                    {
-                        "name": table.name,
-                        "title": table.title,
-                        "columns": [column.heading for column in table.shown],
-                        "rows": [
-                            [cell.plain for cell in cells]
-                            for _, rows in table.blocks
-                            for cells in table.cells(rows)
-                        ],
-                    }
-                    for table in section.tables
-                ],
-            }
-            for section in report.sections
-        ],
-    }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sparse_prefgp.support.extras import install
 from sparse_prefgp.tell.report import Picture, Report
-from sparse_prefgp.tell.tables import typeset
+from sparse_prefgp.tell.tables import Table, typeset
 
 DPI = 150
 
@@ -19,11 +21,23 @@ def as_html(report: Report) -> str:
     :raises ModuleNotFoundError: jinja2 is not installed.
     :raises OSError: the file of a picture cannot be read.
     """
+    return _rendered("page.html", report=report)
+
+
+def parts_as_html(parts: Sequence[str | Table]) -> str:
+    """Sentences and tables without a page around them, everything escaped.
+
+    :raises ModuleNotFoundError: jinja2 is not installed.
+    """
+    return _rendered("parts.html", parts=parts)
+
+
+def _rendered(name: str, **values: Any) -> str:
     try:
         import jinja2
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"The report needs jinja2; install it with {install('cli')}."
+            f"HTML needs jinja2; install it with {install('cli')}."
         ) from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sparse_prefgp.tell", "templates"),
@@ -33,7 +47,7 @@ def as_html(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"typeset": typeset, "embedded": embedded}
-    return environment.get_template("page.html").render(report=report)
+    return environment.get_template(name).render(**values)
 
 
 def embedded(picture: Picture) -> str:

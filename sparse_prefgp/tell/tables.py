@@ -185,10 +185,20 @@ def _best(column: Column, rows: Sequence[Row]) -> float | None:
     return (max if column.better > 0 else min)(values)
 
 
-def facts_table(title: str, rows: Iterable[tuple[str, str]], name: str = "facts") -> Table:
-    """Labels and values, without headings."""
+def facts(rows: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Labels and values as text, without those that are None."""
+    return [
+        (label, value if isinstance(value, str) else f"{value:,}")
+        for label, value in rows
+        if value is not None
+    ]
+
+
+def facts_table(title: str, rows: Iterable[tuple[str, Any]], name: str = "facts") -> Table:
+    """Labels and values, without headings and without values that are None."""
     columns = [Column("label", "", left=True), Column("value", "", left=True)]
-    return Table(name, title, columns, [{"label": label, "value": text} for label, text in rows])
+    values = [{"label": label, "value": text} for label, text in facts(rows)]
+    return Table(name, title, columns, values)
 
 
 def first_of(number: int, total: int, noun: str) -> str:

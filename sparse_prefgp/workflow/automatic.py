@@ -12,6 +12,7 @@ import numpy as np
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import says_itself, split_duels
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.support import together
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.workflow.comparison import (
     CompareProgress,
@@ -232,11 +233,7 @@ def choose(
     train = table.select(outer.train_rows).without_grades()
     if train.ties is not None:
         train = train.select(~train.ties)
-    if not train.num_rows:
-        raise ValueError(
-            "All training duels are ties, so there is no winner to compare candidates by; name a "
-            "kernel and an approximation."
-        )
+    together.check(only_ties=not train.num_rows, comparison=True)
     transform = _transform(train)
     wide = is_auto(kernel) and transform.reduction is not None
     if approximation is None:

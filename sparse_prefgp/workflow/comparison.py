@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,9 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.randomness import seed_of, takes_seed
+from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.randomness import seed_of
+from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import (
@@ -79,12 +81,19 @@ CERTAINTY = (
     Column("right_0.5", "of the surest half", score_text),
     Column("right_0.1", "of the surest tenth", score_text),
 )
+# What a candidate has of its folds or answers, a list each.
+OF_FOLDS = ("fold_nlp_nats", "reliability", "abstention")
 OK, FAILED, BEHIND, NOT_REACHED = "ok", "failed", "behind", "not reached"
 
 
 @dataclass(frozen=True)
-class CandidateScore:
+class CandidateScore(Figures):
     """What became of a candidate."""
+
+    also, aside = (
+        ("kernel", "approximation", "folds", "calibration_error"),
+        ("candidate", "abstention"),
+    )
 
     candidate: Candidate
     status: str
@@ -96,7 +105,7 @@ class CandidateScore:
     """m of the first fold, None where there is none."""
     parameters: int
     """Parameters of the kernel."""
-    nlp: float
+    nlp_nats: float
     """Mean negative log probability of held-out duels over folds, in nats per duel, with its
     standard error `nlp_se`.
     """
@@ -110,47 +119,48 @@ class CandidateScore:
     """Of the training duels (by the sum of weights), mean over folds. All are NaN where nothing is
     known.
     """
-    fold_nlp: tuple[float, ...]
+    fold_nlp_nats: tuple[float, ...]
     """Negative log predictive of each fold, in nats."""
     unconverged: int
     """Folds whose last inference had not converged."""
     seconds: float
     """Of all its fits."""
-    bins: tuple[CalibrationBin, ...] = ()
+    reliability: tuple[CalibrationBin, ...] = ()
     """Of its calibration on all folds together; none for answers about sets."""
     abstention: Mapping[float, float] = field(default_factory=dict)
     """By the share of the duels that are answered, the surest ones, the share that is right."""
 
     @property
+    def kernel(self) -> str:
+        """Of the candidate."""
+        return self.candidate.kernel
+
+    @property
+    def approximation(self) -> str:
+        """Of the candidate."""
+        return self.candidate.approximation
+
+    @property
+    def folds(self) -> int:
+        """On how many it was scored."""
+        return len(self.fold_nlp_nats)
+
+    @property
     def calibration_error(self) -> float:
         """Mean gap between confidence and accuracy; NaN where nothing is known."""
-        return calibration_error(self.bins)
+        return calibration_error(self.reliability)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `candidate` is its kernel, approximation and m."""
-        return {
-            "candidate": str(self.candidate),
-            "kernel": self.candidate.kernel,
-            "approximation": self.candidate.approximation,
-            "inducing": self.inducing,
-            "status": self.status,
-            "reason": self.reason,
-            "nlp_nats": self.nlp,
-            "nlp_se": self.nlp_se,
-            "difference": self.difference,
-            "difference_se": self.difference_se,
-            "log_evidence_per_duel": self.log_evidence_per_duel,
-            "folds": len(self.fold_nlp),
-            "parameters": self.parameters,
-            "unconverged": self.unconverged,
-            "seconds": self.seconds,
-            "calibration_error": self.calibration_error,
-        }
+        abstention = {f"{share:g}": right for share, right in self.abstention.items()}
+        return {"candidate": str(self.candidate), **self.figures(), "abstention": abstention}
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """Candidates, best first, and which one to take."""
+
+    aside = ("scores", "chosen", "best", "linear_probit", "gain", "unit", "rival")
 
     scores: tuple[CandidateScore, ...]
     """Those with a score first, by it; then the others in the order of the list."""
@@ -177,7 +187,7 @@ class Comparison:
     rival: str = "linear probit"
     """What the reference is; a conditional logit where answers about sets are scored."""
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """A data frame with a row for each candidate, and the linear probit at its end."""
         pd = require_pandas()
         rows = [
@@ -186,47 +196,52 @@ class Comparison:
         nlp, error = self.linear_probit
         reference = {"candidate": self.rival, "status": "reference", "reason": ""}
         figures = {"nlp_nats": nlp, "nlp_se": error, "folds": self.folds, "chosen": False}
-        frame = pd.DataFrame([*rows, {**reference, **figures}], columns=list(rows[0]))
+        frame = pd.DataFrame(
+            [*rows, {**reference, **figures}],
+            columns=[name for name in rows[0] if name not in OF_FOLDS],
+        )
         whole = ["inducing", "folds", "parameters", "unconverged"]
         return frame.astype({name: "Int64" for name in whole})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values, ready for JSON but for NaN."""
+        """All of it in plain values, ready for JSON."""
+        nlp, gain = self.linear_probit, self.gain
         return {
-            "candidates": [
-                {
-                    **score.to_dict(),
-                    "fold_nlp_nats": list(score.fold_nlp),
-                    "reliability": [asdict(one) for one in score.bins],
-                    "abstention": {
-                        f"{share:g}": right for share, right in score.abstention.items()
-                    },
-                }
-                for score in self.scores
-            ],
+            **self.figures(),
             "chosen": None if self.chosen is None else str(self.chosen),
             "best": None if self.best is None else str(self.best),
-            "reason": self.reason,
-            "rule": self.rule,
-            self._key: {"nlp_nats": self.linear_probit[0], "nlp_se": self.linear_probit[1]},
-            f"gain_on_{self._key}": {"nats": self.gain[0], "se": self.gain[1]},
-            "folds": self.folds,
-            "description": self.description,
-            "notes": list(self.notes),
-            "seconds": self.seconds,
-            "resumed_fits": self.resumed_fits,
+            "candidates": [score.to_dict() for score in self.scores],
+            self._key: plain({"nlp_nats": nlp[0], "nlp_se": nlp[1]}),
+            f"gain_on_{self._key}": plain({"nats": gain[0], "se": gain[1]}),
         }
 
     @property
     def _key(self) -> str:
         return self.rival.replace(" ", "_")
 
-    def table(self) -> Table:
+    def table(self, most: int | None = None) -> Table:
         """The candidates, best first, and the reference."""
         return candidates_table(self.to_dict(), self.unit)
 
-    def __str__(self) -> str:
-        return "\n".join([str(self.table()), self.reason, *self.notes])
+    def parts(self, most: int | None = None) -> list[str | Table]:
+        """The table, the choice, and what else to know."""
+        statuses = [
+            f"{one.candidate}: {one.status}, {one.reason}" for one in self.scores if one.reason
+        ]
+        gain, error = self.gain
+        better = (
+            f"Held out, it is better than the {self.rival} by {gain:.4f} nats per {self.unit} "
+            f"(standard error {error:.4f})."
+        )
+        return [
+            self.table(),
+            self.description,
+            *statuses,
+            self.reason,
+            *([better] if gain >= 0.0 else []),  # a note says so where it is worse
+            *(f"Note: {note}" for note in self.notes),
+            f"The rule: {self.rule}.",
+        ]
 
 
 def candidates_table(figures: Mapping[str, Any], unit: str, certainty: bool = False) -> Table:
@@ -276,7 +291,6 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
     together.check(comparison=True, items_without_features=not duels.has_features)
 
 
-@takes_seed
 def compare(
     candidates: Iterable[Candidate | str],
     duels: Duels | DuelTable,
@@ -396,11 +410,8 @@ def _check_groups(
 ) -> None:
     if groups is None:
         return
-    if not any(candidate.kernel_choice.is_additive for candidate in listed):
-        raise ValueError(
-            "Groups of features were given, but no candidate has an additive kernel; add one, such "
-            "as additive-se/vfe, or leave the groups out."
-        )
+    additive = any(candidate.kernel_choice.is_additive for candidate in listed)
+    together.check(feature_groups=True, no_additive_kernel=not additive)
     for fold in plan.folds:
         _groups(plan.train(fold), groups)
 
@@ -408,11 +419,7 @@ def _check_groups(
 def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[FeatureGroup, ...]:
     if train.transform is not None:
         return feature_groups(train.transform, given)
-    if given is not None:
-        raise ValueError(
-            "Groups of features need to know the columns; give duels from read_duels or a table "
-            "from read_table."
-        )
+    together.check(feature_groups=given is not None, no_columns=True)
     return single_columns(train.num_features)
 
 
@@ -776,12 +783,12 @@ class _Run:
             reason=entry.reason,
             inducing=entry.inducing,
             parameters=entry.parameters,
-            nlp=nlp[0],
+            nlp_nats=nlp[0],
             nlp_se=nlp[1],
             difference=apart[0],
             difference_se=apart[1],
             log_evidence_per_duel=float(np.mean(entry.evidence)) if entry.evidence else math.nan,
-            fold_nlp=tuple(self._means(entry.values)),
+            fold_nlp_nats=tuple(self._means(entry.values)),
             unconverged=entry.unconverged,
             seconds=entry.seconds,
             **self._trust(entry),
@@ -795,6 +802,6 @@ class _Run:
         each = zip(self._plan.folds, entry.values, strict=False)
         counts = np.concatenate([self._plan.counts[fold.test] for fold, _ in each])
         return {
-            "bins": calibration_bins(logs, counts=counts),
+            "reliability": calibration_bins(logs, counts=counts),
             "abstention": abstention_curve(logs, counts),
         }

@@ -178,7 +178,7 @@ def _coefficients(model: Any) -> list[dict[str, Any]] | None:
     """Of covariates, as `coefficients.csv` has them; None without any."""
     if not model.duels.covariate_names:
         return None
-    found: list[dict[str, Any]] = model.coefficients().rows()
+    found: list[dict[str, Any]] = [*model.coefficients().table().rows]
     return found
 
 

@@ -14,15 +14,10 @@ from sparse_prefgp import data, io
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.options import Panel, check_fields, names, option
 from sparse_prefgp.support.words import one_of
 from sparse_prefgp.workflow.settings import FitSettings
-
-ITEMS = (
-    "Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, else the "
-    "first; other numeric or categorical columns are features."
-)
-
 
 # Of which one is given.
 _ANSWERS = ("duels", "choices", "rankings", "best_worst")
@@ -36,206 +31,118 @@ class Sources:
     :raises ValueError: an empty name, or what goes with another kind of answer.
     """
 
-    items: Any = option(
-        f"{ITEMS} Without it, or without features, each item has an effect of its own "
-        "(Bradley-Terry).",
-        default=None,
-        kind=Path,
-        panel=Panel.DATA,
-    )
-    """Path or data frame, or an (n, D) array in which ids are row numbers."""
-    duels: Any = option(
-        "Duels: columns winner and loser hold item ids; optional are tie (1 for a draw, in which "
-        "either side may be called the winner) and count.",
-        default=None,
-        kind=Path,
-        panel=Panel.DATA,
-    )
-    """Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a
-    `DuelTable`; `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels`
-    takes.
+    items: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    """Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, else the
+    first; other numeric or categorical columns are features. Without it, or without features, each
+    item has an effect of its own (Bradley-Terry).
+
+    Path or data frame, or an (n, D) array in which ids are row numbers.
     """
-    choices: Any = option(
-        "Instead of duels, choices of one item from a set: a row for each option with columns "
-        "choice_set, item_id and chosen (1 or 0), or a row for each choice with columns chosen, "
-        "option_1, option_2, … Without items and item_id, all other columns describe the options.",
-        default=None,
-        kind=Path,
-        panel=Panel.DATA,
-    )
-    """As `read_choice_table` takes them."""
-    rankings: Any = option(
-        "Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; or a row "
-        "for each item with columns ranking, item_id and rank. Columns option_1, option_2, … name "
-        "all that were shown, where only the first are ranked.",
-        default=None,
-        kind=Path,
-        panel=Panel.DATA,
-    )
-    """As `read_ranking_table` takes them."""
-    best_worst: Any = option(
-        "Instead of duels, the best and the worst of a set: as choices, with columns best and "
-        "worst.",
-        default=None,
-        kind=Path,
-        panel=Panel.DATA,
-    )
-    """As `read_best_worst_table` takes them."""
+    duels: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    """Duels: columns winner and loser hold item ids; optional are tie (1 for a draw, in which
+    either side may be called the winner) and count.
+
+    Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a `DuelTable`;
+    `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels` takes.
+    """
+    choices: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    """Instead of duels, choices of one item from a set: a row for each option with columns
+    choice_set, item_id and chosen (1 or 0), or a row for each choice with columns chosen, option_1,
+    option_2, … Without items and item_id, all other columns describe the options.
+
+    As `read_choice_table` takes them.
+    """
+    rankings: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    """Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; or a row for
+    each item with columns ranking, item_id and rank. Columns option_1, option_2, … name all that
+    were shown, where only the first are ranked.
+
+    As `read_ranking_table` takes them.
+    """
+    best_worst: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    """Instead of duels, the best and the worst of a set: as choices, with columns best and worst.
+
+    As `read_best_worst_table` takes them.
+    """
     as_duels: bool = option(
-        "Read choices or rankings as independent duels, as other tools do. This understates the"
-        " uncertainty.",
-        default=False,
-        needs=("choices", "rankings", "best_worst"),
-        panel=Panel.DATA,
+        default=False, needs=("choices", "rankings", "best_worst"), panel=Panel.DATA
     )
-    """For comparison."""
-    at_once: bool = option(
-        "The best and the worst were found in one look at the set, not one after the other.",
-        default=False,
-        needs="best_worst",
-        panel=Panel.DATA,
-    )
-    """Of best and worst."""
-    unranked_last: bool = option(
-        "Items without a rank were shown, and stand below all that have one.",
-        default=False,
-        needs="rankings",
-        panel=Panel.DATA,
-    )
-    """Of rankings."""
+    """Read choices or rankings as independent duels, as other tools do. This understates the
+    uncertainty."""
+    at_once: bool = option(default=False, needs="best_worst", panel=Panel.DATA)
+    """The best and the worst were found in one look at the set, not one after the other."""
+    unranked_last: bool = option(default=False, needs="rankings", panel=Panel.DATA)
+    """Items without a rank were shown, and stand below all that have one."""
     none: str | None = option(
-        'Id that means "none of these" in choices or rankings and is not in the table of items. '
-        "It becomes an item of average features, with a feature of its own.",
-        default=None,
-        needs=("choices", "rankings", "best_worst"),
-        panel=Panel.DATA,
+        default=None, needs=("choices", "rankings", "best_worst"), panel=Panel.DATA
     )
-    """Of answers about sets."""
-    ties: Any = option(
-        "Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels "
-        "says the same.",
-        default=None,
-        kind=Path,
-        needs="duels",
-        panel=Panel.DATA,
-    )
-    """Which duels are ties; of duels only."""
-    embedding: Any = option(
-        "Vectors of the items: a .npy file with rows in the order of the items, or a .npz file "
-        "with an array and ids; repeatable. NAME=FILE gives them a name.",
-        default=None,
-        kind=list[str],
-        metavar="FILE",
-        panel=Panel.DATA,
-    )
-    """As `with_embedding` takes them."""
-    text: Sequence[str] = option(
-        "Columns of the items that hold texts: a,b. Features are made of them.",
-        default=(),
-        kind=str,
-        parse=names,
-        panel=Panel.DATA,
-    )
-    """As `with_texts` takes them."""
-    text_features: Any = option(None, default=None)
+    """Id that means "none of these" in choices or rankings and is not in the table of items. It
+    becomes an item of average features, with a feature of its own."""
+    ties: Any = option(default=None, kind=Path, needs="duels", panel=Panel.DATA)
+    """Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels says
+    the same."""
+    embedding: Any = option(default=None, kind=list[str], metavar="FILE", panel=Panel.DATA)
+    """Vectors of the items: a .npy file with rows in the order of the items, or a .npz file with an
+    array and ids; repeatable. NAME=FILE gives them a name.
+
+    As `with_embedding` takes them.
+    """
+    text: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.DATA)
+    """Columns of the items that hold texts: a,b. Features are made of them.
+
+    As `with_texts` takes them.
+    """
+    text_features: Any = option(default=None, of_command=False)
     """A function that makes vectors of texts besides, see `with_texts`."""
-    features: Sequence[str] | None = option(
-        "Use only these columns: a,b,c.", default=None, kind=str, parse=names, panel=Panel.DATA
-    )
-    """Columns of the items that are features; None for all."""
-    ignore: Sequence[str] = option(
-        "Columns that are not features: x,y.", default=(), kind=str, parse=names, panel=Panel.DATA
-    )
-    """Columns that are not features."""
-    weight: str | None = option(
-        "Column of the duels with their weights: a duel of weight 2 counts as two in the fit.",
-        default=None,
-        panel=Panel.COLUMNS,
-    )
-    """Column of the weights."""
-    noise_by: str | None = option(
-        "Column of the duels that says who judged: a noise level is learned for each judge.",
-        default=None,
-        panel=Panel.COLUMNS,
-    )
-    """Column of who judged."""
-    grade: str | None = option(
-        "Column of the duels with grades, which say how much better the item in the column "
-        "winner is. Grades take the place of ties.",
-        default=None,
-        needs="duels",
-        panel=Panel.COLUMNS,
-    )
-    """Column of grades."""
+    features: Sequence[str] | None = option(default=None, kind=str, parse=names, panel=Panel.DATA)
+    """Use only these columns: a,b,c."""
+    ignore: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.DATA)
+    """Columns that are not features: x,y."""
+    weight: str | None = option(default=None, panel=Panel.COLUMNS)
+    """Column of the duels with their weights: a duel of weight 2 counts as two in the fit."""
+    noise_by: str | None = option(default=None, panel=Panel.COLUMNS)
+    """Column of the duels that says who judged: a noise level is learned for each judge."""
+    grade: str | None = option(default=None, needs="duels", panel=Panel.COLUMNS)
+    """Column of the duels with grades, which say how much better the item in the column winner is.
+    Grades take the place of ties."""
     grades: str | Sequence[Any] | None = option(
-        'Grades from worst to best: "much worse,worse,tie,better,much better". An odd number of'
-        " them has ties in the middle. By default whole numbers, 0 for a tie.",
-        default=None,
-        kind=str,
-        needs="grade",
-        panel=Panel.COLUMNS,
+        default=None, kind=str, needs="grade", panel=Panel.COLUMNS
     )
-    """Levels of the grades."""
-    context: Sequence[str] = option(
-        "Columns of the duels that become features: surface for both sides, or home where "
-        "winner_home and loser_home hold a value for each.",
-        default=(),
-        kind=str,
-        parse=names,
-        panel=Panel.COLUMNS,
-    )
-    """Columns of the context."""
-    item: str | None = option(
-        "Column of the items that says which item a row is of, where an item has a row for each"
-        " date or state.",
-        default=None,
-        panel=Panel.DATA,
-    )
-    """Column of the names of the items; by default each row is one."""
-    covariate: Sequence[str] = option(
-        "Columns of the duels that tell the winner's side from the loser's: shown_first with 1 "
-        "and -1, or x where winner_x and loser_x hold a value for each, of which the difference"
-        " counts. Each has a coefficient, which rankings leave out.",
-        default=(),
-        kind=str,
-        parse=names,
-        panel=Panel.COLUMNS,
-    )
-    """Columns of the covariates."""
+    """Grades from worst to best: "much worse,worse,tie,better,much better". An odd number of them
+    has ties in the middle. By default whole numbers, 0 for a tie."""
+    context: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.COLUMNS)
+    """Columns of the duels that become features: surface for both sides, or home where winner_home
+    and loser_home hold a value for each."""
+    item: str | None = option(default=None, panel=Panel.DATA)
+    """Column of the items that says which item a row is of, where an item has a row for each date
+    or state."""
+    covariate: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.COLUMNS)
+    """Columns of the duels that tell the winner's side from the loser's: shown_first with 1 and -1,
+    or x where winner_x and loser_x hold a value for each, of which the difference counts. Each has
+    a coefficient, which rankings leave out."""
     lean_by: str | Sequence[str] | None = option(
-        "How far each label in a column of the duels leans to one side by a covariate is learned: "
-        "judge:shown_first; repeatable. Where there is one covariate, judge will do.",
         default=None,
         kind=list[str],
         metavar="COLUMN:COVARIATE",
         needs="covariate",
         panel=Panel.COLUMNS,
     )
-    """Columns of labels, and the covariate that each leans by."""
+    """How far each label in a column of the duels leans to one side by a covariate is learned:
+    judge:shown_first; repeatable. Where there is one covariate, judge will do."""
 
-    person: str | None = option(
-        "Column of the duels that says whose preference each is: the taste of each person is "
-        "learned, besides what all prefer.",
-        default=None,
-        panel=Panel.COLUMNS,
-    )
-    """Column of the people."""
-    people: Any = option(
-        "Features of the people, a row each. The id is the column person_id, else the first.",
-        default=None,
-        kind=Path,
-        needs="person",
-        panel=Panel.COLUMNS,
-    )
-    """As `read_table` takes them."""
-    time: str | None = option(
-        "Column of the duels with their dates, such as 2024-01-31: the utility of each item "
-        "moves in time, and the last dates are held out.",
-        default=None,
-        needs="duels",
-        panel=Panel.COLUMNS,
-    )
-    """Column of the dates."""
+    person: str | None = option(default=None, panel=Panel.COLUMNS)
+    """Column of the duels that says whose preference each is: the taste of each person is learned,
+    besides what all prefer.
+    """
+    people: Any = option(default=None, kind=Path, needs="person", panel=Panel.COLUMNS)
+    """Features of the people, a row each. The id is the column person_id, else the first.
+
+    As `read_table` takes them.
+    """
+    time: str | None = option(default=None, needs="duels", panel=Panel.COLUMNS)
+    """Column of the duels with their dates, such as 2024-01-31: the utility of each item moves in
+    time, and the last dates are held out.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -401,8 +308,7 @@ def _items_frame(items: Any) -> Any:
     """Items of an array as a table, in which ids are row numbers."""
     if not isinstance(items, np.ndarray):
         return items
-    if items.ndim != 2:
-        raise ValueError(f"items has shape {items.shape}; give (n, D), a row for each item.")
+    check_shape("items", items, "n", "D", hint=", a row for each item")
     pd = data.features.require_pandas()
     frame = pd.DataFrame(items, columns=[f"x{j}" for j in range(items.shape[1])])
     frame.insert(0, "item_id", np.arange(len(items)))
@@ -413,6 +319,5 @@ def _pairs_frame(duels: Any) -> Any:
     """Duels of an array as a table: row numbers of winner and loser."""
     if not isinstance(duels, np.ndarray):
         return duels
-    if duels.ndim != 2 or duels.shape[1] != 2:
-        raise ValueError(f"duels has shape {duels.shape}; give (t, 2), winner and loser of each.")
+    check_shape("duels", duels, "t", 2, hint=", winner and loser of each")
     return data.features.require_pandas().DataFrame(duels, columns=["winner", "loser"])

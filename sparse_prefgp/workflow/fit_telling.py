@@ -45,7 +45,7 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
         ("kernel", "Kernel", str),
         ("pair_share", "Share of its variance that is of pairs", "{:.1%}".format),
         ("inducing", "Inducing inputs", "{:,}".format),
-        ("fixed_inducing", "Inducing inputs held fixed", _yes_no),
+        ("fixed_inducing", "Inducing inputs held fixed", ("no", "yes").__getitem__),
         ("noise_variance", "Noise variance per side", _short),
         ("duels", f"{fit['unit']}s".capitalize(), "{:,}".format),
         ("max_iterations", "Limit of iterations", "{:,}".format),
@@ -259,7 +259,7 @@ def fit_report(
     line = command if command is None or isinstance(command, str) else shlex.join(command)
     sections = [
         *answer_sections(figures, notes),
-        *_items(ranking, learned_from(figures), nouns),
+        *_items(ranking, learned_from(figures)),
         Section("Pictures", pictures=pictures),
         Section("The data", tables=[facts_table("", _data(figures, data_rows))]),
         *fits,
@@ -286,14 +286,14 @@ def _subtitle(figures: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _items(ranking: analysis.ranking.Ranking | None, learned: str, nouns: str) -> list[Section]:
+def _items(ranking: analysis.ranking.Ranking | None, learned: str) -> list[Section]:
     """The best items, and the others folded."""
     if ranking is None:
         return []
-    table, total = ranking.table(nouns=nouns), len(ranking.frame)
+    table, total = ranking.table(), len(ranking.frame)
     last = min(total, MOST_ITEMS)
     first = table.part(0, TOP, "")
-    sentences = ["Only differences of utilities mean anything.", *ranking.notes()]
+    sentences = ["Only differences of utilities mean anything.", *ranking.sentences()]
     heading = first_of(min(TOP, total), total, "items")
     sections = [Section(heading, [" ".join([*sentences, learned]).rstrip()], tables=[first])]
     if last > TOP:
@@ -326,7 +326,3 @@ def _listed(values: Mapping[str, float]) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.3g}"
-
-
-def _yes_no(value: bool) -> str:
-    return "yes" if value else "no"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparse_prefgp import analysis, data, disk, models
-from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
+from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import DESCRIPTION, foreign_files
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.learning.notes import fit_notes
@@ -66,27 +66,14 @@ def check_contents(folder: Path) -> None:
 
     :raises ValueError: it is a file, or holds something that a fit did not write.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
     # What a killed fit resumes from is removed when the finished one takes its place.
     present = contents(folder) - ({CHECKPOINTS} if is_checkpoint(folder / CHECKPOINTS) else set())
-    if not present:
-        return
-    if not _is_ours(folder):
-        raise ValueError(
-            f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
-            "new or empty folder."
-        )
     ours = {METRICS, RANKING, COEFFICIENTS, PEOPLE, MODEL, PICTURES, REPORT}
-    foreign = sorted(present - ours)
+    foreign = sorted(present - ours if _is_ours(folder) else present)
     pictures = contents(folder / PICTURES) - {f"{name}.png" for name in PICTURE_NAMES}
     foreign += sorted(f"{PICTURES}/{name}" for name in pictures)
     foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
-    if foreign:
-        raise ValueError(
-            f"The output folder {str(folder)!r} also holds {foreign[0]!r}, which would be lost; "
-            "move it away, or give another folder."
-        )
+    check_replaceable(folder, foreign, "a fit")
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -104,13 +91,8 @@ def check_checkpoint(folder: Path) -> None:
 
     :raises ValueError: naming what is in the way.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
-    if folder.exists() and not is_checkpoint(folder):
-        raise ValueError(
-            f"The folder {str(folder)!r} holds something that is not part of a checkpoint and "
-            "would be lost; give a new or empty folder."
-        )
+    foreign = [] if is_checkpoint(folder) else sorted(contents(folder))
+    check_replaceable(folder, foreign, "a checkpoint")
     check_place(Path(os.path.realpath(folder)).parent, folder)
 
 

@@ -7,7 +7,7 @@ do everything that needs no TensorFlow, so that bad input is found at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -34,8 +34,10 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.models import streaming
+from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
@@ -379,7 +381,9 @@ class StreamHoldout:
         )
         names = duels.scan.covariate_names
         settings.kernel_choice.check_columns(duels.transform, names)
-        _check_groups(settings, names, duels.judges is not None, duels.scan.labels)
+        noisy = settings.noise_by_group
+        together.check(noise_by_group=noisy, duels_without_judges=duels.judges is None)
+        Leaning.of(settings.leans, names, duels.scan.labels)
         rows = duels.num_rows
         held = last_rows(rows, settings.test_fraction)
         if not held:
@@ -616,9 +620,11 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         the held-out duels.
     """
     events = table.events
-    _check_groups(settings, events.covariate_names, table.groups is not None, events.labels)
+    Leaning.of(settings.leans, events.covariate_names, events.labels)
     settings = settings.of(table)
     together.check(
+        noise_by_group=settings.noise_by_group,
+        duels_without_judges=table.groups is None,
         tastes=settings.tastes,
         duels_of_nobody=events.person is None,
         in_time=settings.kernel_choice.in_time and f"the kernel {settings.kernel_choice}",
@@ -641,45 +647,21 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     _check_order(settings, table.events, split)
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform, people_features=train.people_features)
-    if not train.decided.any():
-        raise ValueError(
-            "All training duels are ties, which say nothing of who is better; give some that one "
-            "side won."
-        )
+    together.check(only_ties=not train.decided.any(), training=True)
     choice = settings.approximation_choice
-    if choice.size is not None and choice.size > train.num_duels:
-        raise ValueError(
-            f"The approximation {choice} asks for more than the {train.num_duels} training duels; "
-            "lower the number, or use exact."
-        )
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)
     _check_effects_in_context(settings.kernel_choice, train)
-    pairs = len(np.unique(np.sort(train.events.pairs, 1), axis=0))
-    if train.events.has_sets:
-        pairs = len(train.events)  # blocks hold whole sets
-    if choice.blocks is not None and choice.blocks > pairs:
-        raise ValueError(
-            f"The approximation {choice} asks for more blocks than the {pairs} distinct "
-            f"{'answers' if train.events.has_sets else 'pairs of the training duels'}; lower the "
-            "number, or use fitc."
-        )
     if choice.column is not None:
-        _check_blocks(table, choice.column)
+        hint = " (the same within a set), or a number, such as pitc:20"
+        check_choice("The column of pitc", choice.column, table.context.columns, hint)
     count = None
     if choice.needs_inducing and settings.inducing_share is None:
         distinct = len(train.distinct_rows()[0])
         count = number_of_inducing(distinct, settings.inducing)
-        if count > distinct:
-            raise ValueError(
-                f"{count} inducing inputs are more than the {distinct} distinct training items; "
-                f"use at most {distinct}, or the approximation exact."
-            )
+        check_count(count, distinct)
     holdout = Holdout(settings, train, count, table, split, everything)
-    if len(split.test_rows) and not len(holdout.decided_rows):
-        raise ValueError(
-            "All held-out duels are ties, so there is no winner to predict; hold out more, or use "
-            "another split."
-        )
+    undecided = len(split.test_rows) and not len(holdout.decided_rows)
+    together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
     return holdout
 
 
@@ -689,19 +671,6 @@ def _cuts_by_group(settings: FitSettings, train: Duels | StreamedDuels) -> bool:
         return False  # its margin is found after the utilities
     told = train.num_ties > 0 or train.levels is not None
     return settings.noise_by_group and not settings.shared_cuts and told
-
-
-def _check_groups(
-    settings: FitSettings, names: Sequence[str], judged: bool, labels: Collection[str]
-) -> None:
-    """Refuse noise or leans of nobody, or leans by what is no covariate.
-
-    :param names: of the covariates.
-    :param judged: whether it is known who judged.
-    :param labels: columns of them.
-    """
-    together.check(noise_by_group=settings.noise_by_group, duels_without_judges=not judged)
-    Leaning.of(settings.leans, names, labels)
 
 
 def _check_order(settings: FitSettings, events: Events, split: Split) -> None:
@@ -794,23 +763,6 @@ def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
                 f"the same {', '.join(map(repr, names))}; name columns of the duels that are its "
                 "context (--context), or use item alone."
             )
-
-
-def _check_blocks(table: DuelTable, column: str) -> None:
-    names = list(table.context.columns)
-    if column not in names:
-        noun = table.events.noun
-        cut = ", as blocks hold whole sets, none that differs within one" if noun != "duels" else ""
-        raise ValueError(
-            f"The blocks of pitc:{column} are not a column of the {noun}; those are "
-            f"{', '.join(map(repr, names)) or 'none'}{cut}; or give a number, such as pitc:20."
-        )
-    missing = np.flatnonzero(table.context[column].isna())
-    if missing.size:
-        raise ValueError(
-            f"Row {missing[0]} of the duels has no {column!r}, which pitc:{column} takes for its "
-            "block; fill it in, or give a number of blocks, such as pitc:20."
-        )
 
 
 def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 from sparse_prefgp import approximations, engines
 from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_choice, check_number
 from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE_KERNELS,
     STATIONARY_KERNELS,
-    nearest,
     split_outside,
 )
 from sparse_prefgp.workflow.kernel_names import KernelChoice
@@ -81,36 +81,24 @@ class ApproximationChoice:
         name, colon, number = text.strip().partition(":")
         name = name.lower()
         if name not in APPROXIMATION_NAMES:
-            raise ValueError(
-                f"The approximation {text!r} is unknown; {nearest(name, APPROXIMATION_NAMES)}"
-                f"choose from {', '.join(PLAIN_APPROXIMATIONS)}, prior-power:P, pitc:BLOCKS, "
-                "pitc:COLUMN, subset:SIZE."
-            )
+            hint = ", prior-power:P, pitc:BLOCKS, pitc:COLUMN, subset:SIZE"
+            check_choice("The approximation", text, PLAIN_APPROXIMATIONS, hint)
         if name == "prior-power":
             power = _number(number) if colon else DEFAULT_POWER
-            if not 0.0 < power <= 1.0:
-                raise ValueError(
-                    f"The approximation {text!r} needs a power above 0 and up to 1, such as "
-                    "prior-power:0.5."
-                )
+            hint = ", such as prior-power:0.5"
+            check_number(f"The power of {text!r}", power, above=0.0, most=1.0, hint=hint)
             return cls(name, power=power)
         if name == "subset":
             size = _number(number)
-            if not (size >= 1 and size.is_integer()):
-                raise ValueError(
-                    f"The approximation {text!r} needs a whole number of duels, such as "
-                    "subset:1000."
-                )
+            hint = ", of duels, such as subset:1000"
+            check_number(f"The size of {text!r}", size, least=1, whole=True, hint=hint)
             return cls(name, size=int(size))
         if name == "pitc":
             blocks = _number(number)
             if number.strip() and math.isnan(blocks):
                 return cls(name, column=number.strip())
-            if not (blocks >= 1 and blocks.is_integer()):
-                raise ValueError(
-                    f"The approximation {text!r} needs a whole number of blocks, such as pitc:20, "
-                    "or a column of the duels, such as pitc:person."
-                )
+            hint = ", of blocks, such as pitc:20, or a column of the duels, such as pitc:person"
+            check_number(f"The number of {text!r}", blocks, least=1, whole=True, hint=hint)
             return cls(name, blocks=int(blocks))
         if colon:
             raise ValueError(f"The approximation {text!r} takes no number; write {name}.")
@@ -171,16 +159,11 @@ class EngineChoice:
         """
         name, colon, number = text.strip().lower().partition(":")
         if name not in ENGINE_NAMES:
-            raise ValueError(
-                f"The engine {text!r} is unknown; {nearest(name, ENGINE_NAMES)}"
-                f"choose from {', '.join(PLAIN_ENGINES)}, power-ep:P."
-            )
+            check_choice("The engine", text, PLAIN_ENGINES, ", power-ep:P")
         if name == "power-ep":
             power = _number(number)
-            if not 0.0 < power <= 1.0:
-                raise ValueError(
-                    f"The engine {text!r} needs a power above 0 and up to 1, such as power-ep:0.5."
-                )
+            hint = ", such as power-ep:0.5"
+            check_number(f"The power of {text!r}", power, above=0.0, most=1.0, hint=hint)
             return cls(name, power)
         if colon:
             raise ValueError(f"The engine {text!r} takes no number; write {name}.")
@@ -215,11 +198,8 @@ class Candidate:
     def __post_init__(self) -> None:
         kernel = KernelChoice.parse(self.kernel)
         approximation = ApproximationChoice.parse(self.approximation)
-        if self.inducing is not None and self.inducing < 1:
-            raise ValueError(
-                f"The number of inducing inputs is {self.inducing}; give a whole number of at "
-                "least 1."
-            )
+        if self.inducing is not None:
+            check_number("The number of inducing inputs", self.inducing, least=1, whole=True)
         together.check(
             no_inducing=not approximation.needs_inducing and f"the approximation {approximation}",
             inducing_variable=self.inducing is not None and f"{self.inducing} inducing inputs",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sparse_prefgp import data
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_mode, is_number
+from sparse_prefgp.support.checks import check_choice, check_number, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import (
     Panel,
@@ -33,7 +33,6 @@ from sparse_prefgp.workflow.model_names import (
     DEFAULT_IN_TIME,
     DEFAULT_KERNEL,
     ITEM_IN_TIME,
-    PLAIN_APPROXIMATIONS,
     ApproximationChoice,
     Candidate,
     EngineChoice,
@@ -68,10 +67,6 @@ def _number_if_one(text: str) -> int | str:
         return text
 
 
-def _positive_or_none(number: float) -> float | None:
-    return number or None
-
-
 @dataclass(frozen=True)
 class FitSettings:
     """How to split, what to fit and how long.
@@ -80,254 +75,116 @@ class FitSettings:
         an option of streams without one.
     """
 
-    split: str = option(
-        "What to hold out: duels, items, group:COLUMN, time:COLUMN or given:COLUMN (what has 1 "
-        "there, and not what has 0). With --time the last dates.",
-        default=DEFAULT_SPLIT,
-        panel=Panel.HELD_OUT,
-    )
-    """What is held out: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or `given:COLUMN` (what has
-    1 there, and not what has 0).
-    """
-    test_fraction: float = option(
-        "Share to hold out; 0 fits to everything and scores nothing.",
-        default=DEFAULT_SHARE,
-        least=0.0,
-        below=1.0,
-        panel=Panel.HELD_OUT,
-    )
+    split: str = option(default=DEFAULT_SPLIT, panel=Panel.HELD_OUT)
+    """What to hold out: duels, items, group:COLUMN, time:COLUMN or given:COLUMN (what has 1 there,
+    and not what has 0). With --time the last dates."""
+    test_fraction: float = option(default=DEFAULT_SHARE, least=0.0, below=1.0, panel=Panel.HELD_OUT)
     """Share to hold out; 0 fits to everything and scores nothing."""
-    seed: int = option(
-        "Seed of everything drawn at random: the same seed gives the same numbers.",
-        default=0,
-        least=0,
-        most=2**63 - 1,
-    )
-    """Of everything random."""
-    approximation: str | None = option(
-        f"How the covariance is approximated: {', '.join(PLAIN_APPROXIMATIONS)}, "
-        "prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or subset:SIZE; auto compares some "
-        "on the training duels. By default vfe, or exact for item effects alone.",
-        default=None,
-        panel=Panel.MODEL,
-    )
-    """By name; None is `vfe`, or `exact` for items without features and for the kernel `item`
-    alone. `auto` as for the kernel.
-    """
-    kernel: str | None = option(
-        "Kernel of the utility: se, matern32, matern52, linear, or item (an effect of each item, "
-        "whatever its features). Also additive-se (a sum over the columns), linear(price, age) (of "
-        "these columns alone), iso(se) (one lengthscale for all), projected(matern52, 4) (of 4 "
-        "learned directions), item-in-time(wiener) (an effect of each item that moves in time), "
-        "and sums and products of all these, such as linear+se or item+item*surface (an effect of "
-        "each item, and one in each context). auto compares some on the training duels. By default "
-        "linear+matern52, above 16 features linear+iso(matern52), above 64 and for vectors auto, "
-        "or item for items without features; with --time linear+item-in-time(wiener), or "
-        "item-in-time(wiener).",
-        default=None,
-        panel=Panel.MODEL,
-    )
-    """By name; None is `linear+matern52`, above 16 features `linear+iso(matern52)`, for features
-    that are reduced to directions `auto`, or `item` for items without features. `auto` is chosen
-    with the training duels alone, see `choose`.
-    """
+    seed: int = option(default=0, least=0, most=2**63 - 1)
+    """Seed of everything drawn at random: the same seed gives the same numbers."""
+    approximation: str | None = option(default=None, panel=Panel.MODEL)
+    """How the covariance is approximated: exact, dtc, vfe, tight-vfe, tight-vfe-rank,
+    tight-vfe-logdet, fitc, hetero-vfe, prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or
+    subset:SIZE; auto compares some on the training duels. By default vfe, or exact for item effects
+    alone."""
+    kernel: str | None = option(default=None, panel=Panel.MODEL)
+    """Kernel of the utility: se, matern32, matern52, linear, or item (an effect of each item,
+    whatever its features). Also additive-se (a sum over the columns), linear(price, age) (of these
+    columns alone), iso(se) (one lengthscale for all), projected(matern52, 4) (of 4 learned
+    directions), item-in-time(wiener) (an effect of each item that moves in time), and sums and
+    products of all these, such as linear+se or item+item*surface (an effect of each item, and one
+    in each context). auto compares some on the training duels. By default linear+matern52, above 16
+    features linear+iso(matern52), above 64 and for vectors auto, or item for items without
+    features; with --time linear+item-in-time(wiener), or item-in-time(wiener)."""
     inducing: int | str | None = option(
-        "Number of inducing inputs; 128, or all distinct items if fewer. auto takes as many as "
-        "leave 0.01 of the variance of the duels unexplained at first, auto:SHARE another share.",
-        default=None,
-        kind=str,
-        parse=_number_if_one,
-        least=1,
-        panel=Panel.MODEL,
+        default=None, kind=str, parse=_number_if_one, least=1, panel=Panel.MODEL
     )
-    """m; None is 128, or all distinct training items where they are fewer; `auto`, or `auto:SHARE`,
-    as many as leave that share (0.01) of the prior variance of the training duels unexplained under
+    """Number of inducing inputs; 128, or all distinct items if fewer. auto takes as many as leave
+    0.01 of the variance of the duels unexplained at first, auto:SHARE another share.
+
+    m; None is 128, or all distinct training items where they are fewer; `auto`, or `auto:SHARE`, as
+    many as leave that share (0.01) of the prior variance of the training duels unexplained under
     the kernel as it starts, up to 1,024.
     """
-    fixed_inducing: bool = option(
-        "Leave inducing inputs where k-means puts them.", default=False, panel=Panel.MODEL
-    )
-    """Leave the inducing inputs where k-means puts them."""
-    max_iterations: int = option(
-        "Largest number of optimiser steps.",
-        default=DEFAULT_ITERATIONS,
-        least=1,
-        panel=Panel.FITTING,
-    )
+    fixed_inducing: bool = option(default=False, panel=Panel.MODEL)
+    """Leave inducing inputs where k-means puts them."""
+    max_iterations: int = option(default=DEFAULT_ITERATIONS, least=1, panel=Panel.FITTING)
+    """Largest number of optimiser steps."""
     least_gain: float | None = option(
-        "Stop where ten steps together gain less than this, in nats per duel; 0 continues to the "
-        "optimum or to --max-iterations.",
         default=LEAST_GAIN,
         kind=float,
-        parse=_positive_or_none,
+        parse=lambda number: number or None,
         above=0.0,
         panel=Panel.FITTING,
     )
-    """Of `optimise`."""
-    max_train: int | None = option(
-        "Use at most this many training duels: the last ones of a time split, else a random "
-        "sample.",
-        default=None,
-        least=1,
-        panel=Panel.FITTING,
-    )
-    """At most this many training duels."""
-    noise_variance: float = option(
-        "Variance of the noise of each side of a duel; 0.5 is the standard probit scale.",
-        default=0.5,
-        above=0.0,
-        panel=Panel.MODEL,
-    )
-    """sigma² per side of a duel; 0.5 is the standard probit scale."""
-    refit: bool = option(
-        "After scoring, fit once more, to all duels, and keep that model.",
-        default=False,
-        in_memory=True,
-        panel=Panel.FITTING,
-    )
-    """Fit again on all duels after scoring."""
-    mode: str = option("nested alone.", default="nested", hidden=True)
-    """"nested" alone."""
-    starts: int = option(
-        "Fit from this many different starting values and keep the best.",
-        default=1,
-        least=1,
-        most=10_000,
-        in_memory=True,
-        panel=Panel.FITTING,
-    )
-    """Of `optimise`; a refit has one start, the fitted model."""
-    margin: float | None = option(
-        "By how much a noisy utility must exceed the other for a win; within it a duel is a tie. "
-        "With ties it is learned, from 0.3 by default; without it stays as given.",
-        default=None,
-        above=0.0,
-        panel=Panel.MODEL,
-    )
-    """Where learning it starts, for a table with ties by default at 0.3; without ties it stays as
-    it is.
+    """Stop where ten steps together gain less than this, in nats per duel; 0 continues to the
+    optimum or to --max-iterations."""
+    max_train: int | None = option(default=None, least=1, panel=Panel.FITTING)
+    """Use at most this many training duels: the last ones of a time split, else a random sample."""
+    noise_variance: float = option(default=0.5, above=0.0, panel=Panel.MODEL)
+    """Variance of the noise of each side of a duel; 0.5 is the standard probit scale."""
+    refit: bool = option(default=False, panel=Panel.FITTING)
+    """After scoring, fit once more, to all duels, and keep that model."""
+    starts: int = option(default=1, least=1, most=10_000, panel=Panel.FITTING)
+    """Fit from this many different starting values and keep the best.
+
+    Of `optimise`; a refit has one start, the fitted model.
     """
-    fixed_margin: bool = option("Keep the margin as given.", default=False, panel=Panel.MODEL)
-    """Keep the margin at its first value."""
-    tie_model: str = option(
-        "box (a tie says that two items are close) or margin-only (ties tell only how often duels "
-        "are tied, and nothing of who is better).",
-        default="box",
-        in_memory=True,
-        panel=Panel.MODEL,
-    )
-    """What a tie tells: `box` or `margin-only`."""
-    noise_by_group: bool = option(None, default=False, flag="noise-by")
+    margin: float | None = option(default=None, above=0.0, panel=Panel.MODEL)
+    """By how much a noisy utility must exceed the other for a win; within it a duel is a tie. With
+    ties it is learned, from 0.3 by default; without it stays as given."""
+    fixed_margin: bool = option(default=False, panel=Panel.MODEL)
+    """Keep the margin as given."""
+    tie_model: str = option(default="box", panel=Panel.MODEL)
+    """box (a tie says that two items are close) or margin-only (ties tell only how often duels are
+    tied, and nothing of who is better)."""
+    noise_by_group: bool = option(default=False, flag="noise-by", of_command=False)
     """Learn the noise of each group."""
-    leans: str | Sequence[Any] = option(None, default=(), flag="lean-by")
+    leans: str | Sequence[Any] = option(default=(), flag="lean-by", of_command=False)
     """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
-    shared_cuts: bool = option(
-        "With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by "
-        "default each has a factor of its own.",
-        default=False,
-        needs="noise_by_group",
-        panel=Panel.MODEL,
-    )
-    """One margin, and the same cuts of grades, for all groups."""
-    tastes: bool = option(None, default=False, flag="person", in_memory=True)
+    shared_cuts: bool = option(default=False, needs="noise_by_group", panel=Panel.MODEL)
+    """With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by default
+    each has a factor of its own."""
+    tastes: bool = option(default=False, flag="person", of_command=False)
     """Learn a taste of each person besides what all prefer."""
-    taste: str | None = option(
-        "Kernel of each person's own taste, in the words of --kernel; by default the stationary "
-        "part of --kernel, or the linear one, and an effect of each item.",
-        default=None,
-        needs="tastes",
-        in_memory=True,
-        panel=Panel.MODEL,
-    )
-    """Kernel of a taste by name; None is the stationary part of `kernel`, or the linear one, and
-    `item`.
-    """
-    dated: bool = option(None, default=False, flag="time", in_memory=True)
+    taste: str | None = option(default=None, needs="tastes", panel=Panel.MODEL)
+    """Kernel of each person's own taste, in the words of --kernel; by default the stationary part
+    of --kernel, or the linear one, and an effect of each item."""
+    dated: bool = option(default=False, flag="time", of_command=False)
     """Let the utilities of items move in time, unless the kernel says otherwise."""
-    engine: str = option(
-        "How inference is done: ep, laplace, laplace-logit (logistic noise), variational or "
-        "power-ep:P. What auto compares is fitted by ep.",
-        default=DEFAULT_ENGINE,
-        in_memory=True,
-        panel=Panel.MODEL,
-    )
-    """Engine of inference, by name; with `laplace-logit` the noise variance is ignored."""
-    stream: bool = option(
-        "Read the duels in chunks, for more than fit into memory: --duels is a Parquet file or a "
-        "folder of such files, with columns winner and loser, or winner_x and loser_x for every "
-        "feature x and no --items. A folder is always read so. The last rows are held out. Tables "
-        "that are not Parquet are read whole, split as asked, and the model is computed in chunks.",
-        default=False,
-        panel=Panel.STREAMS,
-    )
-    """Take the duels in chunks, for more than fit into memory. All that follows is for that alone.
+    engine: str = option(default=DEFAULT_ENGINE, panel=Panel.MODEL)
+    """How inference is done: ep, laplace, laplace-logit (logistic noise), variational or
+    power-ep:P. What auto compares is fitted by ep.
+
+    Engine of inference, by name; with `laplace-logit` the noise variance is ignored.
     """
-    parts: int = option(
-        "With --stream: cut the duels into this many parts.",
-        default=1,
-        least=1,
-        most=100_000,
-        needs="stream",
-        panel=Panel.STREAMS,
-    )
-    """Number of parts of the duels."""
-    scheduler: str | None = option(
-        "With --stream: where the parts work, local or the address of a Dask scheduler.",
-        default=None,
-        needs="stream",
-        panel=Panel.STREAMS,
-    )
-    """Where the parts are: `local`, an address, or None for this process."""
-    gradients: str = option(
-        "With --stream: chunks, exact, or subset:ROWS, of random rows, with inference on all duels "
-        "at the end.",
-        default=CHUNKS,
-        needs="stream",
-        panel=Panel.STREAMS,
-    )
-    """`chunks`, `subset`, or `subset:ROWS`."""
-    polish: int = option(
-        "With --gradients subset: this many exact steps on all duels after it.",
-        default=0,
-        least=0,
-        needs="gradients",
-        panel=Panel.STREAMS,
-    )
-    """Exact steps after those on a subset."""
-    sites: Path | None = option(
-        "With --stream: a new .npy file for two numbers for each duel, in place of memory.",
-        default=None,
-        needs="stream",
-        panel=Panel.STREAMS,
-    )
-    """A new .npy file for the sites; None for memory."""
-    local_sweeps: int = option(
-        "With --parts: sweeps of a part over its own duels in a round; 0 until it has settled, at "
-        "most 50.",
-        default=1,
-        least=0,
-        needs="parts",
-        panel=Panel.STREAMS,
-    )
-    """Sweeps of a part in a round; 0 until it has settled."""
-    chunk: int | None = option(
-        "With --stream: duels worked on at a time; by default chosen by sizes and free memory.",
-        default=None,
-        least=1,
-        needs="stream",
-        panel=Panel.STREAMS,
-    )
-    """Duels worked on at a time; None chooses."""
-    timeout: float | None = option(
-        "With --scheduler: seconds after which a part that has not answered is rebuilt on "
-        "another worker; by default ten times what the slowest took in the last round, at least "
-        "60.",
-        default=None,
-        above=0.0,
-        needs="scheduler",
-        panel=Panel.STREAMS,
-    )
-    """Seconds that a part on a scheduler has for an answer; None goes by the last round."""
+    stream: bool = option(default=False, panel=Panel.STREAMS)
+    """Read the duels in chunks, for more than fit into memory: --duels is a Parquet file or a
+    folder of such files, with columns winner and loser, or winner_x and loser_x for every feature x
+    and no --items. A folder is always read so. The last rows are held out. Tables that are not
+    Parquet are read whole, split as asked, and the model is computed in chunks."""
+    parts: int = option(default=1, least=1, most=100_000, needs="stream", panel=Panel.STREAMS)
+    """With --stream: cut the duels into this many parts."""
+    scheduler: str | None = option(default=None, needs="stream", panel=Panel.STREAMS)
+    """With --stream: where the parts work, local or the address of a Dask scheduler.
+
+    Where the parts are: `local`, an address, or None for this process.
+    """
+    gradients: str = option(default=CHUNKS, needs="stream", panel=Panel.STREAMS)
+    """With --stream: chunks, exact, or subset:ROWS, of random rows, with inference on all duels at
+    the end."""
+    polish: int = option(default=0, least=0, needs="gradients", panel=Panel.STREAMS)
+    """With --gradients subset: this many exact steps on all duels after it."""
+    sites: Path | None = option(default=None, needs="stream", panel=Panel.STREAMS)
+    """With --stream: a new .npy file for two numbers for each duel, in place of memory."""
+    local_sweeps: int = option(default=1, least=0, needs="parts", panel=Panel.STREAMS)
+    """With --parts: sweeps of a part over its own duels in a round; 0 until it has settled, at most
+    50."""
+    chunk: int | None = option(default=None, least=1, needs="stream", panel=Panel.STREAMS)
+    """With --stream: duels worked on at a time; by default chosen by sizes and free memory."""
+    timeout: float | None = option(default=None, above=0.0, needs="scheduler", panel=Panel.STREAMS)
+    """With --scheduler: seconds after which a part that has not answered is rebuilt on another
+    worker; by default ten times what the slowest took in the last round, at least 60."""
     inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
@@ -348,11 +205,7 @@ class FitSettings:
         check_fields(self)
         engine = EngineChoice.parse(self.engine)
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
-        check_mode(self.mode)
-        if self.tie_model not in ("box", "margin-only"):
-            raise ValueError(
-                f"There is no model of ties {self.tie_model!r}; choose box or margin-only."
-            )
+        check_choice("tie_model", self.tie_model, ("box", "margin-only"))
         usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
         kernel = KernelChoice.parse(_named(self.kernel) or usual)
         alone = kernel.only_items
@@ -443,12 +296,11 @@ class FitSettings:
         _, colon, number = self.gradients.partition(":")
         if not colon:
             return None
-        if not number.isdecimal():
-            raise ValueError(
-                f"The gradients {self.gradients!r} need a whole number of rows, such as "
-                "subset:20000."
-            )
-        return int(number)
+        hint = ", of rows, such as subset:20000"
+        label = f"The number of the gradients {self.gradients!r}"
+        rows = int(number) if number.isdecimal() else number
+        check_number(label, rows, least=1, whole=True, hint=hint)
+        return int(rows)
 
     def _check_kinds(self) -> None:
         if isinstance(self.sites, str):
@@ -475,28 +327,18 @@ class FitSettings:
         """Options that were given and need all duels at once, and what they are called."""
         asked = {}
         for one in fields(self):
-            about, value = option_of(one), getattr(self, one.name, None)
-            if about.in_memory and not is_default(one, value):
-                name = about.flag or one.name.replace("_", "-")
+            value = getattr(self, one.name, None)
+            flag = option_of(one).flag or one.name.replace("_", "-")
+            if flag.replace("-", "_") in together.IN_MEMORY and not is_default(one, value):
                 shown = "" if value is True else f" {value}"
-                asked[name.replace("-", "_")] = f"the option --{name}{shown}"
+                asked[flag.replace("-", "_")] = f"the option --{flag}{shown}"
         return asked
 
     def _check_stream(self) -> None:
         if not self.stream:
             return
-        if self.gradients_kind == CHUNKS and self.gradients != CHUNKS:
-            raise ValueError(
-                f"The gradients {self.gradients!r} tell a number of rows, but chunks are of all "
-                "duels; give chunks, or subset:ROWS."
-            )
-        if self.subset is not None and self.subset < 1:
-            raise ValueError(f"The gradients {self.gradients!r} are of no rows; give at least 1.")
-        if self.gradients_kind not in (CHUNKS, SUBSET):
-            raise ValueError(
-                f"The gradients {self.gradients!r} are unknown; choose chunks, subset or "
-                "subset:ROWS."
-            )
+        if self.gradients_kind != SUBSET or self.subset is None:
+            check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
 
 
 @dataclass(frozen=True, eq=False)
@@ -506,70 +348,67 @@ class CompareSettings:
     :raises ValueError: a number that makes no sense.
     """
 
-    folds: int = option("Each part is held out once.", default=DEFAULT_FOLDS, least=2)
-    """In how many parts the duels, items or groups are cut, each held out once. Every fold counts
-    the same in the mean. `time` has one fold, the last 1/folds of the duels, and `given` one of
-    what is 1 there; their standard errors are over duels (or over people, or the sets that duels
-    come from).
+    folds: int = option(default=DEFAULT_FOLDS, least=2)
+    """Each part is held out once.
+
+    In how many parts the duels, items or groups are cut, each held out once. Every fold counts the
+    same in the mean. `time` has one fold, the last 1/folds of the duels, and `given` one of what is
+    1 there; their standard errors are over duels (or over people, or the sets that duels come
+    from).
     """
-    by: str | npt.ArrayLike = option(
-        "What a fold holds out: duels, items, group:COLUMN, or time:COLUMN (one fold, the last "
-        "1/folds of the duels) or given:COLUMN (one fold, what has 1 there).",
-        default="duels",
-        flag="--split",
-        kind=str,
-    )
-    """`duels`, `items` (duels between two items of the held-out part are scored, those between two
+    by: str | npt.ArrayLike = option(default="duels", flag="--split", kind=str)
+    """What a fold holds out: duels, items, group:COLUMN, or time:COLUMN (one fold, the last 1/folds
+    of the duels) or given:COLUMN (one fold, what has 1 there).
+
+    `duels`, `items` (duels between two items of the held-out part are scored, those between two
     others are fitted to, mixed ones left out), for a table `group:COLUMN`, `time:COLUMN` and
     `given:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
     """
     seed: int = same_as(FitSettings, "seed")
     """Of folds, thinning and first inducing inputs."""
-    max_iterations: int = option(
-        "Largest number of optimiser steps of each fit.", default=COMPARE_ITERATIONS, least=1
-    )
-    """Of the optimiser, for each fit; see `optimise`."""
+    max_iterations: int = option(default=COMPARE_ITERATIONS, least=1)
+    """Largest number of optimiser steps of each fit.
+
+    Of the optimiser, for each fit; see `optimise`.
+    """
     least_gain: float | None = same_as(FitSettings, "least_gain")
     """Of the optimiser, for each fit; see `optimise`."""
-    max_train: int | None = option(
-        "Use at most this many training duels for each fit.", default=20_000, kind=int, least=1
-    )
-    """The training duels of a fold are thinned to so many at random, the latest ones for `time`;
-    the held-out ones are all scored. None fits to all.
+    max_train: int | None = option(default=20_000, kind=int, least=1)
+    """Use at most this many training duels for each fit.
+
+    The training duels of a fold are thinned to so many at random, the latest ones for `time`; the
+    held-out ones are all scored. None fits to all.
     """
     noise_variance: float = same_as(FitSettings, "noise_variance")
     """sigma² per side of a duel."""
     fixed_inducing: bool = same_as(FitSettings, "fixed_inducing")
     """Leave inducing inputs where k-means puts them."""
     groups: Sequence[Sequence[str]] | None = option(
-        "Columns that additive kernels take together: a,b;c,d. Others stay single.",
-        default=None,
-        kind=str,
-        parse=lambda text: [names(group) for group in text.split(";")],
+        default=None, kind=str, parse=lambda text: [names(group) for group in text.split(";")]
     )
-    """Columns that additive kernels take together; see `feature_groups`. `Duels` that did not come
+    """Columns that additive kernels take together: a,b;c,d. Others stay single.
+
+    Columns that additive kernels take together; see `feature_groups`. `Duels` that did not come
     from a table have a group for each column.
     """
-    race: bool = option(
-        "Fit also those that are clearly behind on every fold.", default=True, flag="--no-race"
-    )
-    """After each fold give up candidates that are clearly behind, by more than 4 standard errors of
+    race: bool = option(default=True, flag="--no-race")
+    """Fit also those that are clearly behind on every fold.
+
+    After each fold give up candidates that are clearly behind, by more than 4 standard errors of
     the paired differences between duels and 0.003 nats.
     """
-    leans: str | Sequence[Any] = option(None, default=())
+    leans: str | Sequence[Any] = option(default=(), of_command=False)
     """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
-    enough: int | None = option(
-        "Stop after the fold with which so many duels were scored; by default all folds are.",
-        default=None,
-        least=1,
-    )
-    """Stop after the fold with which so many duels were scored, as answers to a question that needs
-    no more; None takes all folds.
+    enough: int | None = option(default=None, least=1)
+    """Stop after the fold with which so many duels were scored; by default all folds are.
+
+    Stop after the fold with which so many duels were scored, as answers to a question that needs no
+    more; None takes all folds.
     """
-    time_budget: float | None = option(
-        "Start no fit after this many seconds.", default=None, above=0.0
-    )
-    """Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
+    time_budget: float | None = option(default=None, above=0.0)
+    """Start no fit after this many seconds.
+
+    Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
     that came from a checkpoint count.
     """
 
@@ -653,13 +492,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = math.nan
     if name != AUTO:
-        raise ValueError(
-            f"The number of inducing inputs is {text!r}; give a whole number of at least 1, or "
-            f"{AUTO}."
-        )
-    if not 0.0 < share < 1.0:
-        raise ValueError(
-            f"The number of inducing inputs is {text!r}; give {AUTO} a share between 0 and 1, such "
-            f"as {AUTO}:0.1, or none."
-        )
+        check_number("inducing", text, least=1, whole=True, hint=f", or {AUTO}")
+    hint = f", such as {AUTO}:0.1"
+    check_number(f"The share of inducing {text!r}", share, above=0.0, below=1.0, hint=hint)
     return share

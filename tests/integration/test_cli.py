@@ -245,7 +245,7 @@ def refused(result: Any, *words: str) -> None:
         (("--approximation", "vef"), ("'vef'", "did you mean vfe")),
         (("--approximation", "prior-power:2"), ("prior-power:2", "power")),
         (("--approximation", "subset"), ("subset", "whole number")),
-        (("--approximation", "subset:5000"), ("subset:5000", "72")),
+        (("--approximation", "subset:5000"), ("size=5000", "72")),
         (("--approximation", "vfe:3"), ("takes no number",)),
         (
             ("--approximation", "exact", "--inducing", "4"),
@@ -256,10 +256,10 @@ def refused(result: Any, *words: str) -> None:
         (("--kernel", "se+se"), ("se twice",)),
         (("--inducing", "99"), ("99", "14 distinct")),
         (("--split", "person"), ("'person'", "group:COLUMN")),
-        (("--split", "group:nobody"), ("'nobody'", "in neither table", "person")),
-        (("--split", "time:colour"), ("'colour'", "not a date")),
+        (("--split", "group:nobody"), ("'nobody'", "choose from", "person")),
+        (("--split", "time:colour"), ("'colour'", "give dates")),
         (("--features", "depth"), ("'depth'", "height")),
-        (("--ignore", "depth"), ("'depth'", "neither table")),
+        (("--ignore", "depth"), ("'depth'", "choose from")),
     ],
 )
 def test_bad_options_are_refused(
@@ -327,9 +327,9 @@ def test_foreign_folder_is_left_alone(tables: tuple[Path, Path], tmp_path: Path)
     foreign.mkdir()
     (foreign / "photo.txt").write_text("beach", encoding="utf-8")
     before = contents(tmp_path)
-    refused(fit(tables, foreign), "holidays", "did not write")
+    refused(fit(tables, foreign), "holidays", "is no part of a fit")
     (foreign / "metrics.json").write_text('{"speed": 3}', encoding="utf-8")
-    refused(fit(tables, foreign), "did not write")
+    refused(fit(tables, foreign), "is no part of a fit")
     refused(fit(tables, tables[0]), "is a file")
     (foreign / "metrics.json").write_text('{"program": "sparse-prefgp"}', encoding="utf-8")
     refused(fit(tables, foreign, "--overwrite"), "photo.txt")

@@ -89,7 +89,9 @@ def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Pa
     told = answer("rank", "--model", fitted, "--top", 3, "--order", "mean", "--min-comparisons", 1)
     assert told["order"] == "mean" and told["min_comparisons"] == 1
     assert told["ranking"] == sorted(told["ranking"], key=lambda row: -row["utility"])
-    told = answer("rank", "--model", fitted, "--top", 3)
+    tex = tmp_path / "ranking.tex"
+    told = answer("rank", "--model", fitted, "--top", 3, "--out", tex)
+    assert r"top 3 & duels \\" in tex.read_text() and "i0 &" in tex.read_text()
     assert [row["item_id"] for row in told["ranking"]] == list(frame["item_id"])
     assert told["top_k"] == 3 and told["bound_best"] == 0.0
     # The same seed gives the same numbers; what fit wrote is the same ranking.
@@ -122,7 +124,7 @@ def test_what_a_slip_is_told(folder: Path, fitted: Path) -> None:
     assert "--with-own" not in own
     wrong = call("rank", "--model", fitted, "--items", folder / "pairs.csv")
     assert wrong.exit_code == 2 and "Ranking" not in wrong.stdout
-    assert "The feature column 'a' is missing in pairs.csv; add it" in wrong.stderr
+    assert "pairs.csv has no column 'a'; add" in wrong.stderr
     asked = call("suggest", "--model", fitted).stdout
     assert 'find the best item, use --score eubo (score="eubo").' in " ".join(asked.split())
     assert "--score" not in call("suggest", "--model", fitted, "--score", "eubo").stdout

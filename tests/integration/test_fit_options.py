@@ -160,8 +160,8 @@ def test_engines_by_name(
     ("words", "message"),
     [
         (("--engine", "laplase"), "did you mean laplace?"),
-        (("--engine", "power-ep"), "needs a power above 0 and up to 1"),
-        (("--engine", "power-ep:2"), "needs a power above 0 and up to 1"),
+        (("--engine", "power-ep"), "give a number, above 0"),
+        (("--engine", "power-ep:2"), "give a number, above 0"),
         (("--engine", "ep:1"), "takes no number; write ep"),
         (
             ("--engine", "laplace-logit", "--noise-variance", "0.1"),

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from sparse_prefgp.support import moved
 from sparse_prefgp.support.public import declared
 from tests.sources import nodes_of
 
@@ -260,20 +259,6 @@ def test_settings_of_imports_do_not_stay_behind(monkeypatch: pytest.MonkeyPatch)
     assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
 
 
-def test_modules_are_found_by_the_names_that_they_had() -> None:
-    for old, new in moved.MOVED.items():
-        assert (PACKAGE / new.replace(".", "/")).with_suffix(".py").exists() or (
-            PACKAGE / new.replace(".", "/") / "__init__.py"
-        ).exists()
-        assert moved.new_name(f"sparse_prefgp.{old}.inner") == f"sparse_prefgp.{new}.inner"
-    assert moved.new_name("sparse_prefgp.data.duels") is None and moved.new_name("studies") is None
-    sys.modules.pop("sparse_prefgp.metrics", None)
-    with pytest.warns(DeprecationWarning, match=r"metrics is sparse_prefgp\.analysis\.metrics now"):
-        found = importlib.import_module("sparse_prefgp.metrics")
-    assert found is importlib.import_module("sparse_prefgp.analysis.metrics")
-    assert found.__spec__ is not None and found.__spec__.name == "sparse_prefgp.analysis.metrics"
-
-
 def test_public_names_are_where_they_are_declared() -> None:
     import sparse_prefgp as spg
     from sparse_prefgp.support.public import declared
@@ -288,22 +273,3 @@ def test_public_names_are_where_they_are_declared() -> None:
     for module in (spg, spg.results):
         with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
             _ = module.nothing
-
-
-def test_names_that_have_moved_warn_and_say_where_they_are() -> None:
-    import sparse_prefgp as spg
-
-    for old, new in (
-        ("Ranking", "results.Ranking"),
-        ("importance_sampling", "exact.importance_sampling"),
-        ("stacked_duels", "gpflow.stacked_duels"),
-        ("study_report", "lab.study_report"),
-        ("optimise_streamed", "optimise"),
-        ("candidates_from", "workflow.candidates_from"),
-    ):
-        with pytest.warns(
-            DeprecationWarning, match=rf"sparse_prefgp\.{old} is sparse_prefgp\.{new} "
-        ):
-            found = getattr(spg, old)
-        module, _, name = f"sparse_prefgp.{new}".rpartition(".")
-        assert found is getattr(importlib.import_module(module), name)

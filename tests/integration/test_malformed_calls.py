@@ -88,7 +88,7 @@ def test_an_error_of_somebody_else_is_a_fault(
     monkeypatch.setattr(place, of_ours)
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 2
-    assert result.stderr == "Error: number is 'many'; give a whole number of at least 0.\n"
+    assert result.stderr == "Error: number is 'many'; give a whole number, at least 0.\n"
     assert not list(tmp_path.iterdir())
 
 

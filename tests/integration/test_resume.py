@@ -301,5 +301,5 @@ def test_what_a_kill_while_writing_leaves_does_not_stop_a_resume(tmp_path: Path)
     check_folder(out)  # not refused
     (out / CHECKPOINTS / "thesis.txt").write_text("mine")
     assert not is_checkpoint(out / CHECKPOINTS)
-    with pytest.raises(ValueError, match="did not write"):
+    with pytest.raises(ValueError, match="is no part of a fit"):
         check_folder(out)

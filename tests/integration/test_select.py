@@ -212,8 +212,8 @@ def test_fit_takes_what_is_chosen_and_says_why(
         (("--candidates", "sse"), "The kernel 'sse' is unknown"),
         (("--candidates", ","), "--candidates has an empty part"),
         (("--kernels", "se", "--inducing", "few"), "--inducing has 'few'"),
-        (("--candidates", "se", "--split", "time:when"), "'when' is in neither table"),
-        (("--candidates", "se", "--out", "table.txt"), "must end in .csv"),
+        (("--candidates", "se", "--split", "time:when"), "column is 'when'"),
+        (("--candidates", "se", "--out", "table.txt"), "must end in .csv or .tex or .md or .html"),
     ],
 )
 def test_a_mistake_is_one_sentence(

@@ -126,8 +126,8 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--duels", "{}/ids"], "no items were given"),
-        (["--duels", "{}/wide.parquet", "--items", "{}/items.csv"], "items were given too"),
+        (["--duels", "{}/ids"], "go together: give items="),
+        (["--duels", "{}/wide.parquet", "--items", "{}/items.csv"], "leave the items out"),
         (["--duels", "{}/no.parquet"], "does not exist"),
         ([], "Give one of duels"),
         (["--items", "{}/items.csv"], "Give one of duels"),
@@ -137,10 +137,10 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--weight", "no"], "has no column 'no'"),
         (
             ["--duels", "{}/wide.parquet", "--noise-by", "who"],
-            "no column 'who', where judges were to be",
+            "column of judges is 'who'",
         ),
         (["--duels", "{}/wide.parquet", "--checkpoint-every", "0"], "--checkpoint-every is 0"),
-        (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "chunks are of all duels"),
+        (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "did you mean chunks"),
         (["--duels", "{}/wide.parquet", "--sites", "{}/no/s.npy"], "lies in no folder"),
         (["--duels", "{}/wide.parquet", "--sites", "s.txt"], "is not a .npy file"),
         (
@@ -153,8 +153,11 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
             ["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"],
             sentence("chunks", "whole"),
         ),
-        (["--duels", "{}/wide.parquet", "--gradients", "some"], "are unknown; choose chunks"),
-        (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
+        (["--duels", "{}/wide.parquet", "--gradients", "some"], "choose from chunks"),
+        (
+            ["--duels", "{}/wide.parquet", "--gradients", "subset:x"],
+            "of rows, such as subset:20000",
+        ),
         (["--duels", "{}/wide.parquet", "--polish", "3"], "--polish was given without --gradients"),
         (["--duels", "{}/wide.parquet", "--parts", "5000"], "a part without duels"),
         (["--duels", "{}/wide.parquet", "--inducing", "5000"], "more than the"),
@@ -204,7 +207,7 @@ def test_ties_and_weights_are_fitted_and_scored(data: Path, tmp_path: Path, file
 def test_a_folder_is_streamed_without_being_told(data: Path, tmp_path: Path) -> None:
     arguments = ["fit", "--duels", str(data / "ids"), "--out", str(tmp_path / "fitted")]
     done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2 and "no items were given" in done.output
+    assert done.exit_code == 2 and "go together: give items=" in done.output
 
 
 def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path: Path) -> None:
@@ -399,7 +402,7 @@ def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
     assert "The subset cost" not in str(report)
     assert "Further iterations would gain about" in str(report)
     for wrong in ({"subset": 1.5}, {"max_iterations": 2.5}, {"polish": True}):
-        with pytest.raises(ValueError, match="must be a whole number of at least"):
+        with pytest.raises(ValueError, match="give a whole number, at least"):
             spg.optimise(model, **wrong)
 
 

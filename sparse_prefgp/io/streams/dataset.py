@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.events import FLAGGED
-from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,
@@ -25,6 +24,8 @@ from sparse_prefgp.io.streams.blocks import (
     columns_of_roles,
     remedy,
 )
+from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.lazy import late
 
 tf = late("tensorflow")  # there already where somebody has made a dataset
@@ -51,11 +52,7 @@ class DatasetRows:
                 "'loser', or tuples of both."
             )
         for name, what in columns_of_roles(roles):
-            if name not in spec:
-                raise ValueError(
-                    f"The dataset has no {name!r} among the keys of its elements "
-                    f"({listing(sorted(spec))}), where {what} were to be; correct the name."
-                )
+            check_choice(f"The key of {what}", name, sorted(spec), " (the dataset)")
         self.covariate_columns = covariate_columns(sorted(spec), roles.covariates, self.name)
         lost = next((key for key in UNREAD if key in spec and key != roles.weights), None)
         if lost is not None:
@@ -148,10 +145,7 @@ class DatasetRows:
         return f"element {row} of the dataset (counted from 0)"
 
     def __reduce__(self) -> Any:
-        raise ValueError(
-            "A tf.data.Dataset cannot be sent to other processes; write the duels to Parquet "
-            "files, or leave the scheduler out."
-        )
+        raise together.refused(scheduler=True, held_here="a tf.data.Dataset")
 
 
 def _texts(values: Any) -> Any:

@@ -19,6 +19,7 @@ from sparse_prefgp.io.files import column_names, id_text, load_items
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import named_items
 from sparse_prefgp.io.streams.blocks import Coded
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # No more digits than surely fit.
@@ -196,11 +197,8 @@ def raw_items(
     here = table.frame.columns
     ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
     found = item_columns(table, table, FeatureNames(features, ignore, item=item))
-    if not (found.numeric or found.categorical or found.vectors or found.texts):
-        raise ValueError(
-            f"{table.name} has no feature column, which duels read in chunks need; add one, or "
-            "read the duels whole."
-        )
+    told = found.numeric or found.categorical or found.vectors or found.texts
+    together.check(chunks=True, items_without_features=not told and table.name)
     if item is None:
         return RawItems(found, None, None)
     return RawItems(found, *named_items(table, found.ids, item))

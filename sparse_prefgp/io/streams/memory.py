@@ -8,6 +8,7 @@ from typing import Any
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.streams.blocks import NO_ROLES, StreamBlock
+from sparse_prefgp.support import together
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,4 @@ class DuelRows:
         return f"row {row} of the duels in memory (counted from 0)"
 
     def __reduce__(self) -> Any:
-        raise ValueError(
-            "Duels in memory are not sent to other processes; write them to Parquet files, or "
-            "leave the scheduler out."
-        )
+        raise together.refused(scheduler=True, held_here="duels in memory")

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io.files import column_names, listing
+from sparse_prefgp.io.files import column_names
 from sparse_prefgp.io.judgements import COUNT, TIE, Roles
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, columns_of_roles
 from sparse_prefgp.io.streams.contexts import InContexts, placed
@@ -23,6 +23,9 @@ from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
 from sparse_prefgp.io.values import levels_of
+from sparse_prefgp.support import together
+from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.words import listing
 
 PARQUET = (".parquet", ".pq")
 
@@ -99,21 +102,14 @@ def stream_duels(
         items = duels
     for label, value in (("context", wanted), ("item", item)):
         if value and (source.inline is not None or isinstance(items, np.ndarray)):
-            raise ValueError(
-                f"{label} was given, but there is no table of items with ids; give one, or make "
-                "columns such as 'winner_home' and 'loser_home' features."
-            )
-    if source.inline is None and items is None:
-        raise ValueError(
-            f"The duels of {source.name} name items, but no items were given; give items=, or "
-            "features of both sides in columns such as 'winner_age' and 'loser_age'."
-        )
-    if source.inline is not None and items is not None:
-        raise ValueError(
-            f"The duels of {source.name} have features of their own ({listing(source.inline)}), "
-            "but items were given too; leave the items out, or name them in columns 'winner' and "
-            "'loser'."
-        )
+            raise together.refused(items_without_ids=True, column=label)
+    together.check(
+        named_items=source.inline is None,
+        no_items=items is None,
+        features_of_sides=source.inline is not None
+        and f"features of both sides ({listing(source.inline)})",
+        items=items is not None,
+    )
     # Columns besides the sides, which may be ignored too.
     others = source.columns if isinstance(source, ParquetRows) else ()
     table = None
@@ -156,14 +152,14 @@ def _levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
 
     :raises ValueError: one without the other.
     """
-    if grade is None and levels is None:
+    together.check(
+        grade=grade is not None,
+        no_levels=levels is None,
+        levels_of_grades=levels is not None,
+        no_grade=grade is None,
+    )
+    if grade is None:
         return None
-    if grade is None or levels is None:
-        missing = "no column of them (grade=)" if grade is None else "not their levels (grades=)"
-        raise ValueError(
-            f"Grades of streamed duels were asked for, but {missing}; give both, the levels from "
-            "worst to best."
-        )
     return levels_of(levels)
 
 
@@ -174,8 +170,7 @@ def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str])
     given |= {"covariates": roles.covariates or None, "person": roles.person}
     given |= {"labels": roles.labels or None}
     for name, value in given.items():
-        if value is not None:
-            raise ValueError(f"Duels in memory have their own items; leave {name}= out.")
+        together.check(duels_object=True, column=value is not None and name)
 
 
 def _source(duels: Any, ignore: Sequence[str], roles: Roles, context: tuple[str, ...]) -> Source:
@@ -218,11 +213,8 @@ def _chosen(source: Source, features: Sequence[str] | None, ignore: Sequence[str
     assert source.inline is not None
     others = source.columns if isinstance(source, ParquetRows) else ()
     for name in (*(features or ()), *ignore):
-        if name not in source.inline and (name not in others or name in (features or ())):
-            raise ValueError(
-                f"The feature {name!r} is not among those of {source.name}; choose from "
-                f"{listing(source.inline)}."
-            )
+        if name not in others or name in (features or ()):
+            check_choice("A feature", name, source.inline, f" ({source.name})")
     if not isinstance(source, ParquetRows):
         raise ValueError("Features of a dataset are chosen with dataset.map, not with features=.")
     kept = [name for name in features or source.inline if name not in ignore]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.events import FLAGGED
-from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,
@@ -28,7 +27,9 @@ from sparse_prefgp.io.streams.blocks import (
     columns_of_roles,
     remedy,
 )
-from sparse_prefgp.support.extras import install
+from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.extras import needed
+from sparse_prefgp.support.words import listing
 
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
@@ -83,11 +84,7 @@ class ParquetRows:
                     "would count as wins; leave the rows out that have 1 there."
                 )
         for column, what in columns_of_roles(roles):
-            if column not in first:
-                raise ValueError(
-                    f"{name} has no column {column!r}, where {what} were to be; choose from "
-                    f"{listing(first)}."
-                )
+            check_choice(f"The column of {what}", column, first, f" ({name})")
         said = covariate_columns(first, roles.covariates, name)
         named = {column for each in said for column in each}
         left = [column for column in first if column not in named]
@@ -164,13 +161,8 @@ class ParquetRows:
 
 
 def _open_parquet(path: str) -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            f"Reading Parquet needs pyarrow; install it with {install('cli')}."
-        ) from error
+    pa = needed("pyarrow", "pyarrow", "Reading Parquet")
+    pq = needed("pyarrow.parquet", "pyarrow", "Reading Parquet")
     if not os.path.isfile(path):
         raise ValueError(f"The duels file {path!r} does not exist; correct the path.")
     try:

@@ -25,6 +25,7 @@ from sparse_prefgp.io.values import (
     unknown_item,
     weights_of,
 )
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import CONTROL
 
@@ -180,10 +181,7 @@ def _graded(
     """
     if flags:
         other = FLAGGED[next(iter(flags))].column
-        raise ValueError(
-            f"The duels have a column {other!r} besides the grades in {roles.grade!r}, which say "
-            "that too; leave one of them out."
-        )
+        raise together.refused(grade=True, said_by_grades=f"the column {other!r}")
     return Answers.of(*grades_of(_array(values), str(roles.grade), where, roles.levels))
 
 

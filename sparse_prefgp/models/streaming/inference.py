@@ -21,8 +21,7 @@ from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
 from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import is_number, whole_number
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.checks import check_kind, check_number, whole_number
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,13 @@ class PartsOptions:
     @classmethod
     def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> PartsOptions:
         """What people gave, checked."""
-        if sites is not None and not isinstance(sites, str | os.PathLike):
-            raise ValueError(f"sites is {sites!r}; give the path of a new .npy file.")
-        if scheduler is not None and not isinstance(scheduler, str):
-            raise ValueError(
-                f"scheduler is {scheduler!r}; give 'local' or the address of a Dask scheduler."
-            )
-        if timeout is not None and not (is_number(timeout) and timeout > 0.0):
-            raise ValueError(f"timeout is {shortened(timeout)}; give positive seconds.")
+        if sites is not None:
+            check_kind("sites", sites, str | os.PathLike, "the path of a new .npy file")
+        if scheduler is not None:
+            hint = "'local' or the address of a Dask scheduler"
+            check_kind("scheduler", scheduler, str, hint)
+        if timeout is not None:
+            check_number("timeout", timeout, above=0.0, hint=", of seconds")
         together.check(
             sites=sites is not None,
             scheduler=scheduler is not None,

@@ -69,6 +69,7 @@ from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
 
@@ -248,11 +249,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         timeout: float | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(duels, StreamedDuels):
-            raise ValueError(
-                f"duels must be streamed, not {type(duels).__name__}; make them with stream_duels, "
-                "or give duels in memory to PreferenceGP."
-            )
+        hint = "what stream_duels makes, or take PreferenceGP for duels in memory"
+        check_kind("duels", duels, StreamedDuels, hint)
         approximation = VFE() if approximation is None else approximation
         engine = PartitionedEP(parts=1) if engine is None else engine
         seen = SeenDuels.of(duels)
@@ -533,11 +531,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient, for optimisers that do not compile."""
-        if not tf.executing_eagerly():
-            raise ValueError(
-                "Streamed duels are read by Python, which no compiled function can do; use "
-                "optimise, or an optimiser with compile=False."
-            )
+        together.check(compiled=not tf.executing_eagerly(), streamed=True)
         value, gradients = self.evidence_and_gradient()
         surrogate = tf.add_n(
             [tf.reduce_sum(g * v) for g, v in zip(gradients, self.trainable_variables, strict=True)]
@@ -577,10 +571,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     def _stream(self, what: str) -> StreamedDuels:
         stream = self._given.stream
         if stream is None:
-            raise ValueError(
-                f"The model was loaded without its duels, which {what} needs; make a StreamedGP of "
-                "the stream."
-            )
+            raise together.refused(loaded=True, duels_needed=what)
         return stream
 
     def _workplace(self, what: str) -> StreamInference:

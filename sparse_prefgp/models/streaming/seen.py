@@ -80,6 +80,7 @@ class SeenDuels:
     """As in `Duels`: of any of these duels."""
 
     held: ClassVar[bool] = False
+    unit: ClassVar[str] = "duel"
     groups: ClassVar[None] = None
     person_column: ClassVar[None] = None
     people_names: ClassVar[None] = None

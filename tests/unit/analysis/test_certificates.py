@@ -384,7 +384,7 @@ def test_report_on_exact_inference_and_on_a_subset() -> None:
     exact = evidence_report(case_model(case, spg.Exact()), samples=0, exact_up_to=1)
     assert exact.exact == exact.log_evidence
     assert exact.bounds == {}
-    assert exact.rows()[1][0] == "lower bound"
+    assert exact.table().rows[1]["what"] == "lower bound"
     subset = evidence_report(case_model(case, spg.SubsetOfData(20)), samples=0)
     assert subset.exact == pytest.approx(exact.exact, abs=EVIDENCE)
     assert (subset.duels, subset.duels_used) == (40, 20)
@@ -439,7 +439,7 @@ def test_report_as_text_and_as_json() -> None:
     lines = text.splitlines()
     assert lines[0].split() == ["nats", "per", "duel"]
     assert "log evidence, exact EP" in text
-    assert "-25.283    -0.8428" in text
+    assert "-25.283   -0.8428" in text
     assert "Warning: The log evidence of FITC" in text
     assert max(map(len, lines[:8])) <= 80
     found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
@@ -452,7 +452,7 @@ def test_report_as_text_and_as_json() -> None:
 def test_settings_that_make_no_sense() -> None:
     model = case_model(DUEL_CASES[0], spg.Exact())
     for samples in (-1, 1):
-        with pytest.raises(ValueError, match=f"samples is {samples}; give 0"):
+        with pytest.raises(ValueError, match=f"samples is {samples}; .* or 0"):
             evidence_report(model, samples=samples)
-    with pytest.raises(ValueError, match="sample_up_to is 3000"):
+    with pytest.raises(ValueError, match=r"sample_up_to is 3000; .* at most"):
         evidence_report(model, sample_up_to=3000)

@@ -147,7 +147,7 @@ def test_in_each_context_utilities_are_relative_to_those_met_there(
     )
     share = np.bincount(draws.argmax(1), minlength=len(rows)) / len(draws)
     np.testing.assert_allclose(frame["p_best"], share, atol=5 * ranking.standard_error)
-    assert any("in the same context" in note for note in ranking.notes())
+    assert any("in the same context" in note for note in ranking.sentences())
 
 
 def test_predictions_read_the_context_by_its_columns(model: spg.PreferenceGP) -> None:

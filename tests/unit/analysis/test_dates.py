@@ -111,8 +111,8 @@ def test_suggestions_are_of_items_that_are_about(model: spg.PreferenceGP) -> Non
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda m: evaluate(m, NEW.drop(columns="date"), ITEMS), "no column 'date'; name the one"),
-        (lambda m: evaluate(m, NEW, ITEMS, time="day"), "'day' of dates is not in"),
+        (lambda m: evaluate(m, NEW.drop(columns="date"), ITEMS), "column of dates is 'date'"),
+        (lambda m: evaluate(m, NEW, ITEMS, time="day"), "column of dates is 'day'"),
         (lambda m: evaluate(m, OLD, ahead=True), "before the last one of the model"),
         (lambda m: update(m, OLD, in_one_pass=True), "before the last one of the model"),
         (lambda m: update(m, NEW.assign(date="soon"), ITEMS), "'soon' in row 0"),

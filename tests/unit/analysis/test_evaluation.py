@@ -146,7 +146,7 @@ def test_new_items_and_nothing_seen(model: spg.PreferenceGP) -> None:
     [
         (TEST.assign(winner="zz"), "Row 0 of the duels frame .* winner 'zz'"),
         (TEST.assign(winner=TEST["loser"]), "with itself"),
-        (TEST.assign(count=0), "'count' has '0' in row 0"),
+        (TEST.assign(count=0), "'count' has 0 in row 0"),
         (TEST.head(0), "There are no duels"),
         (TEST.drop(columns="loser"), "no column 'loser'"),
         (random_duels(0, features=3), "3 columns, but the model has 2 features"),

@@ -201,7 +201,7 @@ def test_a_ranking_is_of_items_that_are_about_in_their_contexts(
     day = "2016-06-01"
     found = spg.rank(model, at=[f"date={day}", *([place] if place else [])])
     assert "t0" not in set(found.frame["item_id"]) and len(found.frame) == NUMBER - 1
-    assert any(day in note and "surface=grass" in note for note in found.notes())
+    assert any(day in note and "surface=grass" in note for note in found.sentences())
     items = np.array([NAMES.index(name) for name in found.frame["item_id"]])
     weights = np.array([0.0, 1.0]) if place else weights_of_surfaces()
     mean, sd = dense.centred(items, weights, day)
@@ -308,7 +308,7 @@ def test_an_item_with_several_rows_stands_at_that_of_the_date(states: spg.Prefer
     for day in ("2012-06-01", "2016-06-01"):
         by_then = DUELS[DUELS["date"] <= day]
         found = spg.rank(states, at=f"date={day}")
-        assert any("the row that its latest duel by then had" in note for note in found.notes())
+        assert any("the row that its latest duel by then had" in note for note in found.sentences())
         names = list(found.frame["item_id"])
         rows = []
         for name in names:

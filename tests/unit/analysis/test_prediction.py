@@ -159,7 +159,7 @@ def test_chunks_change_nothing(model: spg.PreferenceGP, monkeypatch: pytest.Monk
         (PAIRS.assign(sd=0.0), {}, "column 'sd', which is the name of a column that is added"),
         ("nowhere.csv", {}, "pairs file 'nowhere.csv' does not exist"),
         (PAIRS, {"level": 0.0}, "level is 0.0"),
-        (PAIRS, {"items": ITEMS.drop(columns="size")}, "'size' is missing"),
+        (PAIRS, {"items": ITEMS.drop(columns="size")}, "no column 'size'"),
     ],
 )
 def test_bad_pairs_are_refused(

@@ -183,10 +183,11 @@ def test_a_batch_of_sets(model: spg.PreferenceGP) -> None:
     expected = model.predict_choice(model.duels.items[sets]).numpy()
     np.testing.assert_allclose(shares, expected, rtol=IDENTITY)
     text = str(found)
-    assert text.startswith("4 sets of 3 to ask next")
+    assert text.startswith("Ask next")
     assert f"{found.looked_at} of 84 sets were looked at: grown from the pair" in text
     told = json.loads(json.dumps(found.to_dict()))
     assert len(told["sets"]) == 4 and "pairs" not in told
+    assert spg.rank(model, samples=100).table().headings[-1] == "choices"
     again = spg.suggest(model, batch=4, set_size=3, rng=rng())
     pd.testing.assert_frame_equal(found.frame, again.frame)
 
@@ -248,7 +249,7 @@ def test_streams_say_that_sets_are_not_looked_up(model: spg.PreferenceGP) -> Non
         inducing_variable=model.duels.items[:5],
     )
     found = spg.suggest(streamed, batch=2, set_size=3, rng=rng())
-    assert "Sets of the stream may be among them." in found.notes()
+    assert "Sets of the stream may be among them." in found.sentences()
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_a_large_pool_is_looked_at_in_part(model: spg.PreferenceGP) -> None:
     found = spg.suggest(model, items, batch=4, max_pairs=500, rng=rng())
     assert (found.looked_at, found.possible) == (500, 3000 * 2999 // 2)
     assert found.chosen == "drawn at random"
-    assert "500 of 4,498,500 pairs were looked at: drawn at random." in found.notes()
+    assert "500 of 4,498,500 pairs were looked at: drawn at random." in found.sentences()
     best = spg.suggest(model, items, batch=4, max_pairs=500, score="eubo", rng=rng())
     # 32 items have 496 pairs, and 33 have 528.
     assert (best.looked_at, best.candidates) == (496, 32)
@@ -251,7 +251,7 @@ def test_a_list_of_pairs(model: spg.PreferenceGP, tmp_path: Path) -> None:
     }
     assert (3, 1) in chosen(found)
     assert (found.looked_at, found.possible, found.repeated) == (3, 3, 1)
-    assert "1 repetitions of pairs count once." in found.notes()
+    assert "1 repetitions of pairs count once." in found.sentences()
     given = spg.predict(model, found.frame[["first", "second"]])
     for name in ("probability", "difference", "sd"):
         np.testing.assert_allclose(found.frame[name], given[name], rtol=IDENTITY)
@@ -298,7 +298,7 @@ def test_the_report_says_everything_and_is_ready_for_json(model: spg.PreferenceG
     assert len(told["pairs"]) == 2 and told["score"] == "bald" and told["converged"]
     assert any(row["outside_range"] for row in told["pairs"])
     text = str(found)
-    assert text.startswith("2 duels to ask next")
+    assert text.startswith("Ask next")
     assert "information about the utilities, in nats" in text
     assert "10 of 10 pairs were looked at: all." in text
 
@@ -308,13 +308,13 @@ def test_what_did_not_converge_is_said() -> None:
     with pytest.warns(UserWarning, match="did not converge"):
         found = spg.suggest(model, rng=rng())
     assert not found.converged
-    assert "Inference has NOT converged." in found.notes()
+    assert "Inference has NOT converged." in found.sentences()
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"score": "magic"}, "score is 'magic'; give one of bald"),
+        ({"score": "magic"}, "score is 'magic'; choose from bald"),
         ({"batch": 0}, "batch is 0"),
         ({"batch": 37}, "batch is 37, but there are only 36 pairs"),
         ({"max_pairs": 0}, "max_pairs is 0"),

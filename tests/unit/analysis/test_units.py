@@ -185,5 +185,5 @@ def test_a_transform_beside_a_model_without_one_is_refused() -> None:
     bare = spg.Duels(own.items, own.winners, own.losers)
     model = spg.PreferenceGP(bare, gpflow.kernels.SquaredExponential())
     for ask in (spg.evaluate, lambda m, d: spg.consistency(d, m)):
-        with pytest.raises(ValueError, match=r"the model records nothing, .*without a transform"):
+        with pytest.raises(ValueError, match="records no feature transform"):
             ask(model, read(TEST))

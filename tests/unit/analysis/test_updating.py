@@ -216,7 +216,7 @@ def test_what_lies_outside_and_unknown_levels_are_said() -> None:
     text = str(report)
     for part in ("1 duels and 1 items added", "size 1, colour 1", "'pink' 1", "converged"):
         assert part in text
-    assert report.to_dict()["inference"] == str(report.inference)
+    assert report.to_dict()["inference"]["status"] == str(report.inference.status)
 
 
 def test_duels_that_are_there_already_are_said() -> None:
@@ -293,10 +293,10 @@ def test_known_items_may_be_there_unchanged_but_not_changed() -> None:
     [
         (MORE, None, "Row 1 of the duels frame .* winner 'i12', which is not an item id"),
         (MORE.assign(winner=MORE["loser"]), ITEMS, "'i12' with itself"),
-        (MORE.assign(count=1.5), ITEMS, "'count' has '1.5' in row 0"),
+        (MORE.assign(count=1.5), ITEMS, "'count' has 1.5 in row 0"),
         (MORE.head(0), ITEMS, "There are no duels"),
         (MORE.drop(columns="winner"), ITEMS, "no column 'winner'"),
-        (MORE, ITEMS.drop(columns="size"), "'size' is missing"),
+        (MORE, ITEMS.drop(columns="size"), "no column 'size'"),
         ("nowhere.csv", ITEMS, "'nowhere.csv' does not exist"),
     ],
 )
@@ -343,7 +343,7 @@ def test_what_a_table_has_no_column_for_is_refused() -> None:
     dated = spg.Duels.from_events(
         duels.items, said, item_ids=duels.item_ids, transform=duels.transform
     )
-    with pytest.raises(ValueError, match=r"have dates, but .* has no column 'date'"):
+    with pytest.raises(ValueError, match="column of dates is 'date'"):
         update(spg.PreferenceGP(dated, kernel(), approximation=spg.Exact()), MORE, NEW_ITEMS)
 
 
@@ -434,7 +434,7 @@ def test_people_need_their_column_and_features() -> None:
         np.testing.assert_allclose(found, wanted, atol=ROUNDING)
     with pytest.raises(ValueError, match="table of people has 3 rows, but one person is met"):
         meet(old, people=known)
-    with pytest.raises(ValueError, match="records no features of its people"):
+    with pytest.raises(ValueError, match="knows no features of people"):
         meet(build(spg.Exact()), people=news)
-    with pytest.raises(ValueError, match="records no features of its people"):
+    with pytest.raises(ValueError, match="knows no features of people"):
         update(of_people(spg.Exact(), table), more, NEW_ITEMS, people=news)

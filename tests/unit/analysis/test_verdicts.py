@@ -84,6 +84,8 @@ def test_verdicts_name_each_rival():
     assert verdicts({}) == []
     scores["coin"] |= {"gain_se": 0.01, "se_over": "people"}
     assert verdicts(scores)[-1].endswith("per duel. (± is a standard error over people.)")
+    scores["coin"]["gain_se"] = 1.0
+    assert "the people of 10 duels are too few to rule out luck" in verdicts(scores)[0]
 
 
 def test_verdicts_on_choices():
@@ -109,10 +111,10 @@ def test_a_difference_says_when_it_is_little():
     assert compared(-0.0099, "the coin") == (
         "worse than the coin by 0.0099 nats per duel, which is little"
     )
-    assert compared(0.0741, "the coin", "duel", 0.0312, 138) == (
+    assert compared(0.0741, "the coin", "duel", 0.0312, "138 duels") == (
         "better than the coin by 0.0741 ± 0.0312 nats per duel"
     )
-    assert compared(-0.06, "the coin", "choice", 0.0312, 138) == (
+    assert compared(-0.06, "the coin", "choice", 0.0312, "138 choices") == (
         "worse than the coin by 0.0600 ± 0.0312 nats per choice; 138 choices are too few to "
         "rule out luck"
     )

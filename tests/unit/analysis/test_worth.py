@@ -183,8 +183,8 @@ def test_worth_of_a_conditional_logit(linear: spg.PreferenceGP) -> None:
     [
         ({"unit": "cost"}, "The unit 'cost' is no feature of the model; choose from price, time"),
         ({"unit": "mode"}, "The unit 'mode' holds texts"),
-        ({"steps": {"mode": 1.0}}, "A step of 'mode' was given, which is no numeric feature"),
-        ({"steps": {"price": 1.0}}, "no numeric feature besides the unit"),
+        ({"steps": {"mode": 1.0}}, "feature of a step is 'mode'"),
+        ({"steps": {"price": 1.0}}, "feature of a step is 'price'"),
         ({"steps": {"time": 0.0}}, "The step of 'time' is 0.0"),
         ({"level": 2.0}, "2"),
     ],

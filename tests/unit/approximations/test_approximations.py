@@ -433,13 +433,16 @@ def test_one_duel_subset() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: spg.PriorPower(0.0), r"power in \(0, 1\], not 0.0.*VFE\(\)"),
-        (lambda: spg.PriorPower(1.5), "not 1.5"),
-        (lambda: spg.PriorPower(float("nan")), "not nan"),
-        (lambda: spg.TightVFE(residual="trace"), "diagonal, block, rank, logdet, not 'trace'"),
-        (lambda: spg.SubsetOfData(0), "whole number of at least 1 duel, not 0"),
-        (lambda: spg.Exact(over="both"), "over must be .* not 'both'"),
-        (lambda: spg.VFE(over="pairs"), "over must be .* not 'pairs'"),
+        (lambda: spg.PriorPower(0.0), r"PriorPower is 0.0; .*VFE\(\)"),
+        (lambda: spg.PriorPower(1.5), "is 1.5"),
+        (lambda: spg.PriorPower(float("nan")), "PriorPower is nan"),
+        (
+            lambda: spg.TightVFE(residual="trace"),
+            "residual is 'trace'; choose from diagonal, block, rank, logdet",
+        ),
+        (lambda: spg.SubsetOfData(0), "SubsetOfData is 0; give a whole number, at least 1"),
+        (lambda: spg.Exact(over="both"), "over is 'both'; choose from items, duels"),
+        (lambda: spg.VFE(over="pairs"), "over is 'pairs'"),
     ],
 )
 def test_bad_settings_are_refused(make: Callable[[], object], message: str) -> None:

@@ -609,7 +609,7 @@ def test_it_is_a_value_that_says_which_blocks_it_has() -> None:
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        (0, "number of blocks is 0; give a whole number of at least 1"),
+        (0, "number of blocks is 0; give a whole number, at least 1"),
         (2.5, "number of blocks is 2.5"),
         (True, "one label for each duel"),
         ("person", "one label for each duel"),

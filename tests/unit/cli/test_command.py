@@ -23,7 +23,7 @@ from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.command import called, command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.support.checks import whole_number
-from sparse_prefgp.support.options import names, option, option_of, same_as, several
+from sparse_prefgp.support.options import helps, names, option, option_of, same_as, several
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import CompareSettings, FitSettings, settings_from
 
@@ -33,11 +33,16 @@ COMMANDS: list[Any] = app.registered_commands
 
 @dataclass(frozen=True)
 class Meal:
-    dish: str = option("What.", default="soup")
-    spices: Sequence[str] = option("With.", default=(), kind=str, parse=names)
-    salted: bool = option("Without salt.", default=True)
-    hot: bool = option("As it should be.", default=False)
-    price: float | None = option("0 for none.", default=9.5, kind=float, parse=lambda x: x or None)
+    dish: str = option(default="soup")
+    """What."""
+    spices: Sequence[str] = option(default=(), kind=str, parse=names)
+    """With."""
+    salted: bool = option(default=True)
+    """Without salt."""
+    hot: bool = option(default=False)
+    """As it should be."""
+    price: float | None = option(default=9.5, kind=float, parse=lambda x: x or None)
+    """0 for none."""
     cook: str = "nobody"
 
     def __post_init__(self) -> None:
@@ -49,8 +54,10 @@ class Meal:
 
 @dataclass(frozen=True, kw_only=True)
 class Guests:
-    number: int = option("How many.", least=1)
-    dish: str = same_as(Meal, "dish", default="cake", help="To bring.")
+    number: int = option(least=1)
+    """How many."""
+    dish: str = same_as(Meal, "dish", default="cake")
+    """To bring."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +133,7 @@ def test_a_class_by_name_is_what_differs_from_its_defaults() -> None:
 
 def test_a_field_like_another_may_differ_in_some() -> None:
     (one,) = (one for one in fields(Guests) if one.name == "dish")
-    assert one.default == "cake" and option_of(one).help == "To bring."
+    assert one.default == "cake" and helps(Guests)["dish"] == "To bring."
 
 
 def test_settings_come_from_options_by_name() -> None:
@@ -150,7 +157,7 @@ def test_every_option_of_the_settings_is_one_of_the_command(name: str, kinds: An
     group: Any = typer.main.get_command(app)
     there = {parameter.name for parameter in group.commands[name].params}
     for kind in kinds:
-        asked = {one.name for one in fields(kind) if option_of(one).help is not None}
+        asked = {one.name for one in fields(kind) if option_of(one).of_command}
         assert asked and asked <= there
 
 

@@ -280,7 +280,7 @@ def test_streams_take_none(duels: spg.Duels) -> None:
         (lambda: on_features() + of_curves(), {"approximation": spg.VFE()}, "use Exact"),
         (lambda: on_features() * of_levels(), {}, "add it to the others"),
         (lambda: spg.ItemTimes(spg.ItemEffect()), {}, "effects of items already"),
-        (lambda: spg.ItemTimes(3.0), {}, "takes a GPflow kernel"),
+        (lambda: spg.ItemTimes(3.0), {}, "give a GPflow kernel"),
         (of_levels, {"approximation": spg.VFE()}, apart("effects_of_items_alone", "inducing")),
         (lambda: spg.ItemTimes(spg.SameLevel(active_dims=[9])), {}, "cannot be evaluated"),
     ],

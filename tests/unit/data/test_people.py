@@ -49,11 +49,11 @@ def test_features_of_people(given):
         (WHO[:4], None, "people has shape"),
         ([*WHO[:4], None], None, "The person of duel 4 is None"),
         ([1, 2, 3, 4, 0.5], None, "person of duel 4 is 0.5"),
-        (WHO, [[1.0], [2.0]], "shape .2, 1. for 3 people"),
-        (WHO, [["x"], ["y"], ["z"]], "give .P, S. numbers"),
-        (WHO, [[1.0], [np.nan], [2.0]], "nan for the person 'a'"),
+        (WHO, [[1.0], [2.0]], "shape .2, 1.; give .3, S."),
+        (WHO, [["x"], ["y"], ["z"]], "give numbers, of people"),
+        (WHO, [[1.0], [np.nan], [2.0]], r"nan at 1, 0"),
         (WHO, {"a": [1.0], "b": [2.0]}, "The person 'c' has no features"),
-        (None, [[1.0]], "the duels are nobody's"),
+        (None, [[1.0]], "name the person of each"),
     ],
 )
 def test_people_that_make_no_sense(people, features, words):

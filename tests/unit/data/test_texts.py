@@ -242,7 +242,7 @@ def test_vectors_of_texts_by_a_function_of_the_user() -> None:
         spg.read_duels(items, duels, text="said", text_features=lambda some: np.eye(59))
     with pytest.raises(ValueError, match="is 'minilm', no function"):
         spg.read_duels(items, duels, text="said", text_features="minilm")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no column of texts"):
+    with pytest.raises(ValueError, match="No column of texts"):
         spg.read_duels(items, duels, text_features=encode, ignore=["said"])
 
 
@@ -266,7 +266,7 @@ def test_what_is_said_of_odd_texts() -> None:
         spg.read_table(items.assign(said=[[1.0, 2.0]] * 60), duels, text="said")
     with pytest.raises(ValueError, match="no column 'x'"):
         spg.read_table(items, duels, text="x")
-    with pytest.raises(ValueError, match="no table of items"):
+    with pytest.raises(ValueError, match="give a table of items"):
         spg.read_table(None, duels, text="said")
     with pytest.raises(ValueError, match="constant"):
         spg.read_duels(items.assign(said="the same"), duels, text="said")

@@ -202,12 +202,12 @@ def test_only_an_export_is_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"holds 'notes\.txt', which is not part"):
+    with pytest.raises(ValueError, match=r"holds 'notes\.txt', which is no part"):
         spg.export_saved_model(model, out)
     foreign = tmp_path / "foreign"
     tf.saved_model.save(tf.Module(), str(foreign))
     names = sorted(path.name for path in foreign.iterdir())
-    with pytest.raises(ValueError, match="which is not part of an exported model"):
+    with pytest.raises(ValueError, match="which is no part of an exported model"):
         spg.export_saved_model(model, foreign)
     assert sorted(path.name for path in foreign.iterdir()) == names
     with pytest.raises(ValueError, match="is a file; give a folder"):
@@ -227,7 +227,7 @@ def test_only_an_export_is_replaced(
 
 
 def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="takes a PreferenceGP, not dict"):
+    with pytest.raises(ValueError, match="of type dict; give a PreferenceGP"):
         spg.export_saved_model({}, tmp_path / "out")
     monkeypatch.setattr(exporting, "_MOST_ROWS", 5)
     with pytest.raises(ValueError, match="7 inducing variables or items, but a SavedModel holds"):

@@ -472,7 +472,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is(
     ):
         with pytest.raises(ValueError, match=message):
             spg.save(model, tmp_path / "model")
-    with pytest.raises(ValueError, match="save takes a PreferenceGP"):
+    with pytest.raises(ValueError, match="give a PreferenceGP"):
         spg.save("model", tmp_path / "model")  # type: ignore[arg-type]
     assert not (tmp_path / "model").exists()
 
@@ -482,12 +482,12 @@ def test_folders_of_others_are_left_alone(duels: spg.Duels, saved: Path, tmp_pat
     spg.save(model, saved)  # replaces
     assert len(list(saved.iterdir())) == 2
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="which is not part of a saved model"):
+    with pytest.raises(ValueError, match="which is no part of a saved model"):
         spg.save(model, saved)
     assert (saved / "notes.txt").read_text() == "mine"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / DESCRIPTION).write_text("{}")
-    with pytest.raises(ValueError, match=r"has a model.json that spg.save did not write"):
+    with pytest.raises(ValueError, match=r"is no part of a saved model"):
         spg.save(model, tmp_path / "other")
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="is a file"):

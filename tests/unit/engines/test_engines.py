@@ -23,12 +23,12 @@ ENGINES = [spg.ParallelEP, spg.SequentialEP]
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"damping": 0.0}, r"damping must be in \(0, 1\].*not 0.0"),
-        ({"damping": 1.1}, "not 1.1"),
-        ({"damping": float("nan")}, "not nan"),
-        ({"tolerance": 0.0}, "tolerance must be positive, not 0.0"),
-        ({"tolerance": float("nan")}, "not nan"),
-        ({"max_sweeps": 0}, "max_sweeps must be a whole number of at least 1, not 0"),
+        ({"damping": 0.0}, "damping is 0.0; give a number, above 0"),
+        ({"damping": 1.1}, "damping is 1.1"),
+        ({"damping": float("nan")}, "damping is nan"),
+        ({"tolerance": 0.0}, "tolerance is 0.0; give a number, above 0"),
+        ({"tolerance": float("nan")}, "tolerance is nan"),
+        ({"max_sweeps": 0}, "max_sweeps is 0; give a whole number, at least 1"),
     ],
 )
 def test_bad_settings_are_refused(engine: type, settings: dict, message: str) -> None:

@@ -160,9 +160,9 @@ def test_it_is_saved_and_learned_with(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("make_it", "words"),
     [
-        (lambda: spg.PartitionedEP(parts=0), "parts must be a whole number of at least 1, not 0"),
-        (lambda: spg.PartitionedEP(local_sweeps=0), "local_sweeps must be a whole number"),
-        (lambda: spg.PartitionedEP(damping=2.0), "damping must be in"),
+        (lambda: spg.PartitionedEP(parts=0), "parts is 0"),
+        (lambda: spg.PartitionedEP(local_sweeps=0), "local_sweeps is 0"),
+        (lambda: spg.PartitionedEP(damping=2.0), "damping is"),
         (lambda: make(spg.PartitionedEP(parts=1000), spg.VFE()).infer(), "a part without duels"),
         (lambda: make(spg.PartitionedEP(), spg.Exact()).infer(), "use ParallelEP"),
     ],

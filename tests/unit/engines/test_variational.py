@@ -207,11 +207,11 @@ def _joint(model: spg.PreferenceGP) -> tuple[tf.Tensor, np.ndarray]:
 
 @pytest.mark.parametrize("make", [spg.Variational, spg.Laplace, spg.ParallelEP])
 def test_settings_are_checked(make: Callable[..., object]) -> None:
-    with pytest.raises(ValueError, match=r"damping must be in \(0, 1\]"):
+    with pytest.raises(ValueError, match="damping is"):
         make(damping=0.0)
-    with pytest.raises(ValueError, match="damping must be a number, not 'half'"):
+    with pytest.raises(ValueError, match="damping is 'half'"):
         make(damping="half")
-    with pytest.raises(ValueError, match="max_sweeps must be a whole number"):
+    with pytest.raises(ValueError, match="give a whole number"):
         make(max_sweeps=2.5)
 
 

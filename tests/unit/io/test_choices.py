@@ -266,7 +266,7 @@ def test_bad_choices():
     refused(read, LONG.assign(item_id=list("abbbd")), "Row 2", "'b' a second time", "'7'")
     refused(read, LONG.assign(choice_set=[7, 7, None, 9, 9]), "choice_set", "missing in row 2")
     refused(read, LONG.assign(chosen=[0, 1, 2, 1, 0]), "'chosen' has 2 in row 2", "give 1")
-    refused(read, LONG.assign(chosen=[0, 1, np.nan, 1, 0]), "'chosen' has nan in row 2")
+    refused(read, LONG.assign(chosen=[0, 1, np.nan, 1, 0]), "'chosen' has a missing value in row 2")
     refused(read, LONG[:0], "no choices")
     refused(read, LONG.drop(columns="choice_set"), "no column 'choice_set'")
     refused(read, LONG.drop(columns="chosen"), "no column 'chosen'")
@@ -378,7 +378,7 @@ def test_rows_that_describe_their_alternatives():
     assert read_choice_table(None, rows, ignore=["income"]).numeric == ("price",)
     refused_alone(rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]), "the attributes of row 2", "Row 4")
     refused_alone(rows[["choice_set", "chosen", "person"]], "no column 'item_id'", "tells the rows")
-    refused_alone(rows, "'cost' is not a column", features=["price", "cost"])
+    refused_alone(rows, "A feature is 'cost'", features=["price", "cost"])
     # Named alternatives with attributes are one item in several states.
     named = rows.assign(item_id=rows["mode"]).drop(columns="mode")
     table = read_choice_table(None, named)

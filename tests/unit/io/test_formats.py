@@ -139,7 +139,7 @@ def test_dates_are_days(days):
     # New items need not say it in the same form.
     new = pd.DataFrame({"day": ["2020-03-01T00:00:00"]})
     np.testing.assert_allclose(read_items(new, duels), duels.items[[1]], rtol=1e-12)
-    for bad, words in (([18262.0], "where a date is needed"), (["soon"], "'soon' in row 0")):
+    for bad, words in (([18262.0], "give dates"), (["soon"], "'soon' in row 0")):
         with pytest.raises(ValueError, match=words):
             read_items(pd.DataFrame({"day": bad}), duels)
     again = FeatureTransform.from_dict(duels.transform.to_dict())

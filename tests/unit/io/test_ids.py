@@ -146,7 +146,8 @@ def test_what_is_shown_steers_no_terminal() -> None:
     pytest.importorskip("rich")
     from rich.text import Text
 
-    from sparse_prefgp.cli.console import Output, described_table
+    from sparse_prefgp.analysis.shares import described_table
+    from sparse_prefgp.cli.console import Output
     from sparse_prefgp.tell.tables import Column, Table, facts_table
 
     bad = "a\x1b]0;title\x07b\x9b31m\u202ec"
@@ -158,7 +159,7 @@ def test_what_is_shown_steers_no_terminal() -> None:
         console.tell(facts_table(bad, [(bad, bad)]), Table("t", bad, columns, [{"a": bad, "b": 1}]))
     assert not set(captured.get()) & set("\x1b\x07\x9b\u202e") and "\\x1b" in captured.get()
     frame = pd.DataFrame({"choice_set": [1, 1], "price": [3.5, None], "size": ["L", None]})
-    shown = described_table("sets", "Sets", frame, list(frame.columns), []).rows
+    shown = described_table("sets", frame, []).rows
     assert [*shown[0].values()] == ["1", "3.5", "L"] and [*shown[1].values()] == ["1", "none", ""]
     with pytest.raises(ValueError, match="name with a control character") as error:
         read_table(None, DUELS.assign(**{bad: 1}))

@@ -84,7 +84,7 @@ def test_features_of_people_are_those_of_the_training_people():
         (PEOPLE.replace("Ann", "ann"), "no row in the people frame, which spells 'ann'"),
         (PEOPLE.replace("Dan", "Ann"), "The person id 'Ann' in row 3 .* was used before"),
         (PEOPLE[["person_id"]], "has no column but the id 'person_id'"),
-        (PEOPLE.assign(age=[1, 2, None, 3]), "Column 'age' has a missing value .* in row 2"),
+        (PEOPLE.assign(age=[1, 2, None, 3]), "column 'age' has a missing value in row 2"),
         (PEOPLE[:0], "There are no people"),
     ],
 )
@@ -94,7 +94,7 @@ def test_people_that_cannot_be_read(people, words):
 
 
 def test_people_of_duels_of_nobody():
-    with pytest.raises(ValueError, match="no column of the duels says whose preference each is"):
+    with pytest.raises(ValueError, match="name the person of each"):
         read_table(ITEMS, DUELS, people=PEOPLE)
     with pytest.raises(ValueError, match=r"The person .column 'worker'. is missing in row 1"):
         read_table(ITEMS, DUELS.assign(worker=["Ann", None, "B", "C", "D"]), person="worker")
@@ -150,5 +150,5 @@ def test_a_stream_without_a_person(tmp_path):
     frame.to_parquet(tmp_path / "duels.parquet", index=False)
     with pytest.raises(ValueError, match=r"The person .* is missing in row 1 of duels.parquet"):
         spg.stream_duels(tmp_path / "duels.parquet", ITEMS, person="worker")
-    with pytest.raises(ValueError, match="no column 'rater', where people were to be"):
+    with pytest.raises(ValueError, match="column of people is 'rater'"):
         spg.stream_duels(tmp_path / "duels.parquet", ITEMS, person="rater")

@@ -255,8 +255,8 @@ def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
     path = tmp_path / "a.parquet"
     refused("neither the columns 'winner' and 'loser'", write(frame[["winner"]], path), items)
     refused("'b' of one side only", write(inline.drop(columns="loser_b"), path))
-    refused("no items were given", write(frame, path))
-    refused("items were given too", write(inline, path), items)
+    refused("go together: give items=", write(frame, path))
+    refused("leave the items out", write(inline, path), items)
     assert spg.stream_duels(write(frame.assign(tie=0), path), items).totals.ties == 0
     for name in ("ties", "weight", "weights"):
         words = f"has a column '{name}', which nothing was said of"
@@ -266,10 +266,10 @@ def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
     table = pd.DataFrame({"item_id": range(10), "x": items[:, 0], "y": items[:, 1]})
     both = write(frame.assign(weight=1), path)
     assert spg.stream_duels(both, table, ignore=["weight", "y"]).num_features == 1
-    refused("'z' to ignore", both, table, ignore=["weight", "z"])
+    refused("to ignore is 'z'", both, table, ignore=["weight", "z"])
     refused("feature 'a' of .* is constant", write(inline.assign(winner_a=1.0, loser_a=1.0), path))
     refused("'winner_a' has 'x' in row 0", write(inline.assign(winner_a="x"), path))
-    refused("'z' is not among those", write(inline, path), features=["z"])
+    refused("A feature is 'z'; choose from", write(inline, path), features=["z"])
     refused("All features are ignored", path, ignore=["a", "b"])
     refused("There are no duels in", write(frame[:0], path), items)
     other = write(inline, tmp_path / "b.parquet")
@@ -303,7 +303,7 @@ def test_bad_datasets_are_named(items) -> None:
     refused(r"fails while it is read \(ZeroDivisionError: division by zero", failing)
     weighed = pairs.map(lambda won, lost: {"winner": won, "loser": lost, "weight": 0.5})
     refused("elements with 'weight', which nothing was said of; give weights='weight'", weighed)
-    with pytest.raises(ValueError, match="cannot be sent to other processes"):
+    with pytest.raises(ValueError, match="leave the scheduler out"):
         pickle.dumps(spg.stream_duels(pairs, items))
 
 
@@ -353,9 +353,9 @@ def test_duels_in_memory_are_streamed_with_their_items_and_counts(frame, items) 
 
 def test_duels_in_memory_have_their_own_items_and_stay_here(items) -> None:
     duels = spg.Duels(items, np.array([0, 1]), np.array([2, 3]))
-    refused("leave items= out", duels, items)
-    refused("leave ignore= out", duels, ignore=["a"])
-    with pytest.raises(ValueError, match="not sent to other processes"):
+    refused("and items do not go together", duels, items)
+    refused("and ignore do not go together", duels, ignore=["a"])
+    with pytest.raises(ValueError, match="leave the scheduler out"):
         pickle.dumps(spg.stream_duels(duels))
 
 

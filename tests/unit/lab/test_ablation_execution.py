@@ -395,7 +395,7 @@ def test_one_group_is_left_out() -> None:
     assert left_out_group(table, split, 1) == "1"
     with pytest.raises(ValueError, match="seed 3 is the number of no group"):
         left_out_group(table, split, 3)
-    with pytest.raises(ValueError, match="'colour' is in neither table"):
+    with pytest.raises(ValueError, match="column is 'colour'"):
         split_rows(table, SplitSettings(by="group:colour", leave_one_out=True), None, 0)
 
 

@@ -306,8 +306,8 @@ def test_what_no_seed_can_do_is_refused_before_the_first_run(
     tables = {"files": {name: str(tmp_path / f"{name}.csv") for name in ("items", "duels")}}
     at = {"se": {"lengthscales": [1.0, 1.0, 1.0]}}
     for values, words in (
-        ({"split__by": "group:persn"}, "'persn' is in neither table"),
-        ({"split__by": "time:date"}, "'date' is in neither table"),
+        ({"split__by": "group:persn"}, "column is 'persn'"),
+        ({"split__by": "time:date"}, "column is 'date'"),
         ({"split": {"by": "group:who", "leave_one_out": True}, "seeds": [0, 3]}, "give seeds"),
         ({"at": at}, "has 3 values for 'at.se.lengthscales' and the items have 2 features"),
         ({"approximations": ["pitc:persn"]}, "not a column of the duels"),

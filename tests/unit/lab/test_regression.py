@@ -289,7 +289,7 @@ def test_text() -> None:
         ({"noise_variance": 0.0}, "noise_variance must be a positive"),
         ({"approximation": spg.VFE()}, apart("inducing", "no_inducing_variable")),
         ({"inducing_variable": Z}, apart("no_inducing", "inducing_variable")),
-        ({"approximation": spg.VFE(), "inducing_variable": Z[:, :1]}, r"must be \(m, 2\)"),
+        ({"approximation": spg.VFE(), "inducing_variable": Z[:, :1]}, r"give \(m, 2\)"),
         ({"kernel": kernel() + spg.ItemEffect()}, "ItemEffect"),
     ],
 )

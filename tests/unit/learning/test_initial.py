@@ -176,7 +176,7 @@ def test_item_effects_do_not_count() -> None:
             initial_inputs(method, DUELS, kernel + spg.ItemEffect(), 5, rng()),
             initial_inputs(method, DUELS, kernel, 5, rng()),
         )
-    with pytest.raises(ValueError, match="ItemEffect alone"):
+    with pytest.raises(ValueError, match="nothing that inducing inputs could explain"):
         initial_inputs("duels", DUELS, spg.ItemEffect(), 5, rng())
 
 
@@ -296,19 +296,22 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda k: initial_inputs("kmean", DUELS, k, 3, rng()), "did you mean 'kmeans'"),
-        (lambda k: initial_inputs("??", DUELS, k, 3, rng()), "choose one of random, kmeans"),
+        (lambda k: initial_inputs("kmean", DUELS, k, 3, rng()), "did you mean kmeans"),
+        (lambda k: initial_inputs("??", DUELS, k, 3, rng()), "choose from random, kmeans"),
         (lambda k: initial_inputs("duels", DUELS, k, 0, rng()), "at least 1"),
         (lambda k: initial_inputs("duels", DUELS, k, 31, rng()), "more than the"),
-        (lambda k: initial_inputs("duels", DUELS, k, "all", rng()), "\"auto\", not 'all'"),
+        (
+            lambda k: initial_inputs("duels", DUELS, k, "all", rng()),
+            "count is 'all'; choose from auto",
+        ),
         (lambda k: duel_inputs(DUELS, 5, k, rng(), candidates=4), "4 candidates are fewer"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0), "between 0 and 1, not 0.0"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "not nan"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0), "at least 1, not 0"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), criterion="gaps"), "mean 'gap'"),
-        (lambda k: by_the_gap(k, spg.VFE()), r"VFE\(\), which is a lower bound itself"),
-        (lambda k: by_the_gap(k, spg.TightVFE()), r"TightVFE\(\), which is a lower bound itself"),
-        (lambda k: by_the_gap(k, spg.Exact()), r"Exact\(\), whose evidence"),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0), "share is 0.0"),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "share is nan"),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0), "maximum is 0"),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), criterion="gaps"), "mean gap"),
+        (lambda k: by_the_gap(k, spg.VFE()), "VFE do not go together"),
+        (lambda k: by_the_gap(k, spg.TightVFE()), "TightVFE do not go together"),
+        (lambda k: by_the_gap(k, spg.Exact()), "Exact do not go together"),
     ],
 )
 def test_bad_input_is_refused(call: object, message: str) -> None:

@@ -298,17 +298,8 @@ def build_fixed() -> spg.PreferenceGP:
 
 
 def test_too_few_iterations_are_refused() -> None:
-    with pytest.raises(ValueError, match="max_iterations must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="max_iterations is 0; give a whole number, at least 1"):
         spg.optimise(build(), 0)
-
-
-def test_the_mode_of_earlier_versions_is_refused_with_what_to_use() -> None:
-    for refused in (
-        lambda: spg.optimise(build(), mode="alternated"),
-        lambda: spg.FitSettings(mode="alternated"),
-    ):
-        with pytest.raises(ValueError, match=r"no mode 'alternated'; leave the mode out.*nested"):
-            refused()
 
 
 def test_nothing_trainable_is_refused() -> None:
@@ -432,5 +423,5 @@ def test_starts_that_cannot_differ_are_refused() -> None:
     with pytest.raises(ValueError, match="Nothing can be perturbed for 2 starts"):
         spg.optimise(model, 2, starts=2, callback=seen.append)
     assert not seen  # before the work of the first start
-    with pytest.raises(ValueError, match="starts must be a whole number of at least 1, not 0"):
+    with pytest.raises(ValueError, match="starts is 0"):
         spg.optimise(build(), 2, starts=0)

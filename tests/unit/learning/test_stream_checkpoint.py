@@ -190,5 +190,5 @@ def test_what_was_reached_survives() -> None:
 def test_a_model_without_its_duels_is_told(tmp_path: Path) -> None:
     model = build()
     spg.save(model, tmp_path / "model")
-    with pytest.raises(ValueError, match="loaded without its duels, which optimise needs"):
+    with pytest.raises(ValueError, match="loaded without its duels and optimise"):
         learn(spg.load(tmp_path / "model"), **SUBSET)

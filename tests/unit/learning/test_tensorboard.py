@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.unit.learning.test_checkpoint import build
 def test_without_tensorboard_there_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparse_prefgp.learning.tensorboard.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[tensorboard\]\""):
         to_tensorboard(build(), tmp_path)
 
@@ -34,5 +35,5 @@ def test_events_hold_the_history(tmp_path: Path) -> None:
     assert {"log_evidence", "gradient_norm", "sweeps"} <= set(found)
     assert found["log_evidence"] == pytest.approx({i: report.history[i - 1] for i in (2, 4)})
     assert any("lengthscales" in tag for tag in found)
-    with pytest.raises(ValueError, match="every must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="every is 0"):
         to_tensorboard(model, tmp_path, every=0)

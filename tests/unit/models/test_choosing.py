@@ -138,7 +138,7 @@ def test_answers_between_known_rows(model: spg.PreferenceGP, items: np.ndarray) 
         ({"X": np.zeros((3, 2))}, r"X has shape \(3, 2\); give \(b, k, D\)"),
         ({"mask": np.ones((1, 4))}, "mask has shape .* float64 for 1 sets of 4"),
         ({"mask": np.zeros((1, 4), bool)}, "Set 0 has no alternative"),
-        ({"method": "exact"}, "The method is 'exact'; choose 'ep' or 'points'"),
+        ({"method": "exact"}, "method is 'exact'; choose from ep, points"),
         ({"method": "points", "points": 100}, "points is 100; give a power of two"),
         ({"covariates": np.zeros((1, 4, 1))}, r"covariates has shape \(1, 4, 1\)"),
         ({"groups": "Ann"}, apart("groups", "one_noise")),

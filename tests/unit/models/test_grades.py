@@ -371,8 +371,8 @@ def test_a_judge_with_one_grade_is_named():
         ({"grades": [1, 0.5]}, "whole number"),
         ({"grades": [1, 3], "levels": ["a", "b", "c"]}, "levels go from -1 to 1"),
         ({"grades": [1, 0], "levels": ["a", "b"]}, "is 0, a tie"),
-        ({"grades": [1, 0], "ties": [False, True]}, "Both grades and ties"),
-        ({"levels": ["a", "b"]}, "without grades"),
+        ({"grades": [1, 0], "ties": [False, True]}, "a grade says that too"),
+        ({"levels": ["a", "b"]}, "no column of grades"),
         ({"grades": [1, 1], "levels": 3}, "levels is 3; give their names from worst to best"),
         ({"grades": [1, 1], "levels": "abc"}, "levels is 'abc'; give their names"),
         ({"grades": [1, 1], "levels": ["a", "a"]}, "different ones"),
@@ -400,7 +400,7 @@ def test_new_duels_may_be_graded_too():
     wins = spg.PreferenceGP(spg.Duels(X, FIRST, SECOND), kernel())
     with refused("grade", "no_grades"):
         spg.evaluate(wins, new, grade="how")
-    with pytest.raises(ValueError, match=r"grade .* is '5', which is not among"):
+    with pytest.raises(ValueError, match=r"has '5' in .*give one of"):
         spg.update(old, new.assign(how="5"), groups="who", grade="how")
 
 
@@ -409,7 +409,7 @@ def test_bad_cuts_are_refused():
         spg.PreferenceGP(graded(), kernel())
     with pytest.raises(ValueError, match="has 2 entries"):
         spg.PreferenceGP(graded(), kernel(), margin=0.3, cut_steps=[0.1, 0.2])
-    with pytest.raises(ValueError, match="must be a positive number"):
+    with pytest.raises(ValueError, match="give a number, above 0"):
         spg.PreferenceGP(graded(), kernel(), margin=0.3, cut_steps=[-1.0])
     with refused("own_cuts", "one_noise"):
         spg.PreferenceGP(graded(groups=JUDGE), kernel(), margin=0.3, cuts_by_group=True)

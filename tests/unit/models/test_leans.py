@@ -172,7 +172,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lean_by", "words"),
     [
-        ("who:first", "'who' is no column of labels of the duels; choose from 'judge', 'kind'"),
+        ("who:first", "is 'who'; choose from judge, kind"),
         ("judge:last", "'judge:last' were asked for, which is no covariate of the duels"),
         ("judge", "names no covariate; choose from judge:first, judge:length"),
         (("judge:first", "judge:first"), "asked for twice; leave one of them out"),
@@ -186,7 +186,7 @@ def test_mistakes(lean_by: Any, words: str) -> None:
 def test_labels_that_are_refused() -> None:
     with pytest.raises(ValueError, match="'judge' were asked for, but 1 of the streamed duels"):
         streamed(1, judge=[None, *LABELS["judge"][1:]])
-    with pytest.raises(ValueError, match="Labels of 'who' were given, by which nothing leans"):
+    with pytest.raises(ValueError, match="column of labels is 'who'"):
         model().predict_difference(X[:1], X[1:2], NEW_X[:1], {"who": "Ann"})
     with pytest.raises(ValueError, match=r"The kind of duel 0 is 1\.5; name each by a text"):
         duels(kind=[1.5] * T)

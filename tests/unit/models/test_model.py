@@ -44,15 +44,15 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: spg.PreferenceGP([(0, 1)], kernel()), "Duels object, not list"),
-        (lambda: spg.PreferenceGP(DUELS, "matern"), "GPflow kernel, not str"),
-        (lambda: build(noise_variance=0.0), "positive finite number, not 0.0"),
-        (lambda: build(noise_variance=-1.0), "not -1.0.*probit"),
-        (lambda: build(noise_variance=np.nan), "not nan"),
-        (lambda: build(noise_variance=np.inf), "not inf"),
-        (lambda: build(noise_variance=[0.1, 0.2]), "one positive finite number"),
-        (lambda: build(noise_variance="low"), "must be a number, not 'low'"),
-        (lambda: build(noise_variance=None), "noise_variance must be"),
+        (lambda: spg.PreferenceGP([(0, 1)], kernel()), "duels is of type list"),
+        (lambda: spg.PreferenceGP(DUELS, "matern"), "kernel is of type str"),
+        (lambda: build(noise_variance=0.0), "noise_variance is 0.0"),
+        (lambda: build(noise_variance=-1.0), "is -1.0.*probit"),
+        (lambda: build(noise_variance=np.nan), "is nan"),
+        (lambda: build(noise_variance=np.inf), "is inf"),
+        (lambda: build(noise_variance=[0.1, 0.2]), "give a number, above 0"),
+        (lambda: build(noise_variance="low"), "noise_variance is 'low'"),
+        (lambda: build(noise_variance=None), "noise_variance is"),
         (
             lambda: build(spg.Exact(), inducing_variable=Z),
             apart("no_inducing", "inducing_variable"),
@@ -63,15 +63,15 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
         ),
         (
             lambda: build(inducing_variable=np.zeros((2, 3))),
-            r"\(m, 2\) like the items, not \(2, 3\)",
+            r"shape \(2, 3\); give \(m, 2\)",
         ),
         (lambda: build(inducing_variable=np.zeros(4)), r"\(m, 2\)"),
         (
             lambda: build(inducing_variable=np.zeros((0, 2))),
-            "number of inducing inputs is 0; give a whole",
+            "inducing_variable has shape",
         ),
-        (lambda: build(inducing_variable=BAD_Z), "NaN or infinite value in row 1"),
-        (lambda: build(inducing_variable=[["a", "b"]]), "array of numbers"),
+        (lambda: build(inducing_variable=BAD_Z), r"nan at 1, 0"),
+        (lambda: build(inducing_variable=[["a", "b"]]), "give numbers"),
         (lambda: build(inducing_variable=np.zeros((2, 2))), "equal rows"),
         (
             lambda: build(inducing_variable=np.random.default_rng(0).normal(size=(9, 2))),
@@ -81,7 +81,7 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
             lambda: build(
                 inducing_variable=gpflow.inducing_variables.InducingPoints(np.zeros((2, 5)))
             ),
-            r"\(m, 2\) like the items, not \(2, 5\)",
+            r"shape \(2, 5\); give \(m, 2\)",
         ),
         (lambda: spg.kmeans_inputs(Z, 0, np.random.default_rng(0)), "at least 1"),
         (lambda: spg.kmeans_inputs(Z, 4, np.random.default_rng(0)), "more than the 3"),

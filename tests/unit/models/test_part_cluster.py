@@ -300,8 +300,8 @@ def test_duels_that_cannot_be_sent_are_told_before_anything_is_started(duels) ->
         {"winner": chunk.side(0), "loser": chunk.side(1), "count": chunk.counts.astype(int)}
     )
     for duels_, words in (
-        (held, "Duels in memory are not sent to other processes"),
-        (spg.stream_duels(pairs, stream.items.features), "cannot be sent to other processes"),
+        (held, "duels in memory do not go together"),
+        (spg.stream_duels(pairs, stream.items.features), "leave the scheduler out"),
     ):
         model = spg.StreamedGP(duels_, gpflow.kernels.Matern52(), scheduler="tcp://127.0.0.1:9")
         with pytest.raises(ValueError, match=words):

@@ -471,7 +471,7 @@ def test_it_is_saved_without_its_duels(case: Case, tmp_path: Path, schema: str) 
     for what in (loaded.in_memory, lambda: loaded.evidence_and_gradient()):
         with pytest.raises(ValueError, match="loaded without its duels"):
             what()
-    with pytest.raises(ValueError, match="loaded without its duels, which optimise needs"):
+    with pytest.raises(ValueError, match="loaded without its duels and optimise"):
         spg.optimise(loaded)
     loaded.kernel.kernels[1].variance.assign(2.0)
     with pytest.raises(ValueError, match="loaded without its duels"):
@@ -538,19 +538,19 @@ def test_levels_apart_are_those_among_all() -> None:
         ({"engine": spg.PartitionedEP(site_power=0.5)}, apart("streamed", "powers_of_sites")),
         ({"chunk": 0}, "chunk is 0; give a whole number"),
         ({"chunk": "a"}, "chunk is 'a'; give a whole number"),
-        ({"sites": 3}, "sites is 3; give the path"),
-        ({"scheduler": 8786}, "scheduler is 8786; give 'local'"),
+        ({"sites": 3}, "sites is of type int; give the path"),
+        ({"scheduler": 8786}, "scheduler is of type int; give 'local'"),
         ({"timeout": 3.0}, apart("timeout", "no_scheduler")),
-        ({"timeout": "soon"}, "timeout is 'soon'; give positive seconds"),
-        ({"inducing_variable": np.zeros((3, 5))}, r"must be \(m, 2\)"),
+        ({"timeout": "soon"}, "timeout is 'soon'; give a number, above 0"),
+        ({"inducing_variable": np.zeros((3, 5))}, r"give \(m, 2\)"),
         ({"inducing_variable": np.zeros((3, 2))}, "equal rows"),
-        ({"noise_variance": -1.0}, "noise_variance must be one positive"),
-        ({"kernel": "se"}, "kernel must be a GPflow kernel"),
+        ({"noise_variance": -1.0}, "noise_variance is -1.0"),
+        ({"kernel": "se"}, "kernel is of type"),
         (
             {"kernel": gpflow.kernels.SquaredExponential() + spg.ItemEffect()},
             apart("streamed", "item_effects"),
         ),
-        ({"timeout": -1.0}, "timeout is -1.0; give positive seconds"),
+        ({"timeout": -1.0}, "timeout is -1.0; give a number, above 0"),
         ({"sites": "x.npy", "scheduler": "local"}, apart("sites", "scheduler")),
     ],
 )
@@ -565,7 +565,7 @@ def test_what_cannot_be_streamed_is_told_in_one_sentence(
 def test_more_parts_than_duels_are_refused(case: Case) -> None:
     with pytest.raises(ValueError, match="a part without duels"):
         case.streamed("ids", spg.VFE(), parts=T + 1).infer()
-    with pytest.raises(ValueError, match="must be streamed, not Duels"):
+    with pytest.raises(ValueError, match="duels is of type Duels"):
         spg.StreamedGP(case.whole("ids", spg.VFE()).duels, gpflow.kernels.Matern52())
 
 
@@ -606,20 +606,18 @@ def test_hyperparameters_are_learned_from_chunks_and_from_a_subset(case: Case) -
 def test_what_cannot_be_learned_is_told(case: Case) -> None:
     model = case.streamed("ids", spg.VFE())
     for more, words in (
-        ({"gradients": "some"}, "no gradients from"),
-        ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1"),
-        ({"subset": 0}, "subset must be a whole number of at least 1"),
+        ({"gradients": "some"}, "gradients is"),
+        ({"max_iterations": 0}, "max_iterations is 0; give a whole number, at least 1"),
+        ({"subset": 0}, "subset is 0"),
     ):
         with pytest.raises(ValueError, match=words):
             spg.optimise(model, **more)
     for more in ({"starts": 1}, {"free_scale": True}):
-        with pytest.raises(ValueError, match=r"is for duels in memory, and these .* leave"):
+        with pytest.raises(ValueError, match=r"that is for duels in memory; leave"):
             spg.optimise(model, **more)
     whole = case.whole("ids", spg.VFE())
     for more in ({"gradients": "chunks"}, {"subset": 9}, {"polish": 0}):
-        with pytest.raises(
-            ValueError, match="is for a StreamedGP, and these duels are in memory; leave"
-        ):
+        with pytest.raises(ValueError, match="that is for a StreamedGP; leave"):
             spg.optimise(whole, **more)
     gpflow.set_trainable(model.noise_variance, True)
     with pytest.raises(ValueError, match="only their ratio"):

@@ -303,7 +303,7 @@ def test_what_makes_no_sense_of_people(monkeypatch):
     shared = se(1.0)
     for more, words in (
         (dict(taste=shared), "share parameters"),
-        (dict(taste="se"), "taste must be a GPflow kernel, not str"),
+        (dict(taste="se"), "taste is of type str"),
         (dict(taste=se(1.0) + spg.PairEffect()), apart("tastes", "pair_effects")),
     ):
         with pytest.raises(ValueError, match=words):

@@ -188,14 +188,3 @@ def test_items_with_equal_features_are_one() -> None:
         without.log_evidence() + np.log(0.5), abs=IDENTITY
     )
     np.testing.assert_allclose(mean, without.predict_f(items)[0], atol=IDENTITY)
-
-
-def test_the_posterior_is_called_and_for_one_release_also_read_as_an_attribute() -> None:
-    model = build(spg.Exact())
-    inputs = model.duels.items[:3]
-    called = model.posterior().marginal(inputs)
-    assert model.posterior() is model.posterior()
-    with pytest.warns(DeprecationWarning, match=r"write model\.posterior\(\)\.marginal"):
-        read = model.posterior.marginal(inputs)
-    np.testing.assert_array_equal(called, read)
-    assert not hasattr(model.posterior, "nothing")

@@ -276,7 +276,7 @@ def test_a_subset_moves_the_inputs_of_the_stream_and_saves_them(tmp_path: Path) 
 
 def test_what_is_no_projection_is_refused() -> None:
     for wrong, words in (
-        (np.ones(3), "matrix"),
+        (np.ones(3), "W has shape"),
         (np.full((3, 2), np.nan), "finite"),
         (np.zeros((3, 2)), "all 0"),
     ):

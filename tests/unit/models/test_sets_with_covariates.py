@@ -224,7 +224,7 @@ def test_steps_are_of_all_alternatives() -> None:
     duels = spg.Duels.from_events(ITEMS, SAID)
     x = Slow().x
     np.testing.assert_allclose(duels.covariate_squares, np.mean(x**2, 0))
-    with pytest.raises(ValueError, match="no covariates of winner less loser"):
+    with pytest.raises(ValueError, match="do not go together"):
         _ = duels.covariates
 
 

@@ -177,7 +177,7 @@ def test_contexts_never_seen_are_scored(placed: Placed, tmp_path: Path) -> None:
         ({"winner": "i99"}, {"context": ["home"]}, "Row 3 of late.* has the winner 'i99'"),
         ({"winner": "i1", "loser": "i1"}, {"context": ["home"]}, "row 3 of late.* with itself"),
         ({}, {"context": ["a"]}, "context 'a' is a column of the items too"),
-        ({}, {"item": "team"}, "The item column 'team' is not in"),
+        ({}, {"item": "team"}, "The item column is 'team'"),
     ],
 )
 def test_what_is_wrong_in_a_later_file_is_named(
@@ -227,9 +227,9 @@ def test_features_of_both_sides_have_no_contexts(tmp_path: Path) -> None:
     frame = pd.DataFrame(rng.normal(size=(5, 2)), columns=["winner_a", "loser_a"])
     frame.assign(surface="clay").to_parquet(tmp_path / "wide.parquet", index=False)
     for more in ({"context": ["surface"]}, {"item": "a"}):
-        with pytest.raises(ValueError, match="there is no table of items with ids"):
+        with pytest.raises(ValueError, match="give a table with ids"):
             spg.stream_duels(tmp_path / "wide.parquet", **more)
     ids = pd.DataFrame({"winner": [0], "loser": [1], "surface": ["clay"]})
     ids.to_parquet(tmp_path / "ids.parquet", index=False)
-    with pytest.raises(ValueError, match="there is no table of items with ids"):
+    with pytest.raises(ValueError, match="give a table with ids"):
         spg.stream_duels(tmp_path / "ids.parquet", np.eye(3), context=["surface"])

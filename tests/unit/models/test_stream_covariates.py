@@ -241,7 +241,7 @@ def test_whole_numbers_and_texts_are_labels_as_in_memory(said: Said, tmp_path: P
 @pytest.mark.parametrize(
     ("change", "more", "words"),
     [
-        ({}, {"groups": "who"}, "has no column 'who', where judges were to be"),
+        ({}, {"groups": "who"}, "The column of judges is 'who'"),
         ({}, {"groups": "count"}, "The column 'count' cannot hold judges"),
         (
             {},
@@ -249,7 +249,11 @@ def test_whole_numbers_and_texts_are_labels_as_in_memory(said: Said, tmp_path: P
             "covariate 'slot' is not a column .*, nor",
         ),
         ({"side": 1.0}, {"covariates": ["side"]}, "'side' is 1, winner less loser, in all duels"),
-        ({"side": np.nan}, {"covariates": ["side"]}, "'side' has nan in row 3 of late.parquet"),
+        (
+            {"side": np.nan},
+            {"covariates": ["side"]},
+            "'side' has a missing value in row 3 of late",
+        ),
         (
             {"loser_length": np.inf},
             {"covariates": ["length"]},

@@ -363,14 +363,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "times has no date for duel 7",
     ),
     "text": (lambda: duels_of(times=["soon"] * 40), "times has 'soon' for duel 0"),
-    "fewer dates": (lambda: duels_of(times=M["days"][:3]), r"shape \(3,\) for 40 duels"),
+    "fewer dates": (lambda: duels_of(times=M["days"][:3]), r"shape \(3,\); give \(40,\)"),
     "another kernel": (
         lambda: spg.ItemInTime(gpflow.kernels.Matern12()),
         "takes a Markov kernel of spg.markov",
     ),
     "a Markov kernel alone": (
         lambda: spg.PreferenceGP(duels_of(False), spg.markov.Wiener()),
-        r"not Wiener; write spg.ItemInTime\(…\) round it",
+        r"of type Wiener; .* spg.ItemInTime\(…\) round it",
     ),
     "features in a sum in time": (
         lambda: spg.markov.Wiener() + linear(),
@@ -445,7 +445,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "compiled": (
         lambda: tf.function(model_of("wiener").predict_f, autograph=False)(ITEMS),
-        "cannot be compiled",
+        "being compiled",
     ),
     "a stream": (
         lambda: spg.StreamedGP(spg.stream_duels(duels_of(False)), linear() + _time()),
@@ -479,7 +479,9 @@ def test_numbers_that_are_hardly_days_are_said() -> None:
         spg.Duels(*pair, times=[2019, 2020])
     with pytest.raises(ValueError, match="20240131, which as days since 1970 is beyond the year"):
         spg.Duels(*pair, times=[20240130, 20240131])
-    with pytest.raises(ValueError, match="active_within is -1; give a number of years"):
+    with pytest.raises(
+        ValueError, match="active_within is -1; give a number, at least 0, of years"
+    ):
         model_of("wiener").active_items(within=-1)
 
 

@@ -149,7 +149,7 @@ def test_evidence_per_duel(models):
 
 
 @pytest.mark.parametrize(
-    ("history", "number", "words"), [([], None, "at least one"), ([-1.0], 0, "positive number")]
+    ("history", "number", "words"), [([], None, "at least one"), ([-1.0], 0, "num_duels is 0")]
 )
 def test_evidence_refuses(history, number, words):
     with pytest.raises(ValueError, match=words):
@@ -484,7 +484,7 @@ def test_pictures_of_features_refuse(models):
             draw(models[d])
     with pytest.raises(ValueError, match="1 or 2 features"):
         plotting.probability_to_beat(models[5], 0)
-    with pytest.raises(ValueError, match="'mean' or 'sd'"):
+    with pytest.raises(ValueError, match="choose from mean, sd"):
         plotting.utility_2d(models[2], show="variance")
 
 

@@ -555,7 +555,7 @@ def test_the_report_tells_engine_from_approximation() -> None:
     for words in ("ParallelEP with Exact", "own pairs (56)", "new pairs (4)", "have converged"):
         assert words in text
     assert f"{exact.own.sd.rmse:.5f}" in text and "NOT" not in text
-    assert json.loads(json.dumps(exact.to_dict()))["chains_converged"] is True
+    assert json.loads(json.dumps(exact.to_dict()))["converged"] is True
 
 
 @pytest.mark.slow

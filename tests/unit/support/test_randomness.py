@@ -1,40 +1,26 @@
-"""Generators as people give them, and the seeds that functions took before."""
+"""Generators as people give them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from sparse_prefgp.support.randomness import generator, seed_of, seeded, takes_seed
-
-
-@takes_seed
-def drawn(count: int, *, rng: np.random.Generator | None = None) -> list[float]:
-    return generator(rng).random(count).tolist()
-
-
-def test_a_seed_gives_the_numbers_that_it_gave_and_warns() -> None:
-    expected = np.random.default_rng(3).random(2).tolist()
-    assert drawn(2, rng=np.random.default_rng(3)) == expected
-    with pytest.warns(DeprecationWarning, match=r"give rng=np\.random\.default_rng\(3\)"):
-        assert drawn(2, seed=3) == expected
-    with pytest.warns(DeprecationWarning, match="rng=the generator"):
-        assert drawn(2, seed=np.random.default_rng(3)) == expected
-    assert drawn(2) == drawn(2, rng=np.random.default_rng(0))
+from sparse_prefgp.support.randomness import generator, seed_of, seeded
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("asked", "message"),
     [
-        ({"rng": 3}, r"rng is 3; give a generator, such as np\.random\.default_rng\(0\)"),
-        ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
-        ({"seed": 1.5}, "seed is 1.5"),
-        ({"seed": 1, "rng": np.random.default_rng(1)}, "both given; give rng alone"),
+        (lambda: generator(3), r"rng is 3; give a generator, such as np\.random\.default_rng\(0\)"),
+        (lambda: seeded(-1), "seed is -1; give a whole number, at least 0"),
+        (lambda: seeded(1.5), "seed is 1.5"),
     ],
 )
-def test_what_is_no_generator_is_refused(given: dict[str, object], message: str) -> None:
+def test_what_is_no_generator_is_refused(asked: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        drawn(1, **given)
+        asked()
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**70])

@@ -2,6 +2,8 @@
 
 import math
 import re
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -124,5 +126,33 @@ def test_a_report_is_told_by_all() -> None:
     assert "It is &lt;so&gt;." in page and "data:image/png;base64,iVBOR" in page
     assert "<summary>More</summary>" in page and '<section class="notes">' in page
     assert "Note: Not much is known." in str(report) and "It is <so>." in str(report)
-    plain = tell.as_json(report)["sections"][0]["tables"][0]
-    assert plain["rows"][0] == ["first", "0.25", "1,200"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Found(tell.Result):
+    rows_name, also = "people", ("mean",)
+
+    frame: Any
+    number: float
+
+    @property
+    def mean(self) -> float:
+        return self.number / 3.0
+
+    def table(self, most: int | None = None) -> tell.Table:
+        return replace(TABLE, rows=self.frame.to_dict("records")[:most])
+
+    def sentences(self) -> list[str]:
+        return ["It is <so>."]
+
+
+def test_a_result_is_told_by_all() -> None:
+    found = Found(pytest.importorskip("pandas").DataFrame(ROWS), math.inf)
+    assert str(found) == repr(found) == f"{found.table()}\nIt is <so>."
+    told = found.to_dict()
+    assert told["number"] is told["mean"] is None and told["people"][0]["score"] == 0.25
+    assert set(found.figures()) == {"number", "mean"} and found.to_frame() is found.frame
+    assert "second" not in found.to_latex(1) and "second" in found.to_latex()
+    assert found.to_markdown().endswith("|\n\n\nIt is <so>.")
+    shown = found._repr_html_() or ""
+    assert "<p>It is &lt;so&gt;.</p>" in shown and ">−0.50</td>" in shown

@@ -112,5 +112,7 @@ def test_blocks_by_name() -> None:
     assert str(column) == "pitc:Person" and column.needs_inducing
     assert column.build(labels=["a", "b", "a"]) == spg.PITC(["a", "b", "a"])
     for text in ("pitc", "pitc:", "pitc:0", "pitc:2.5"):
-        with pytest.raises(ValueError, match="needs a whole number of blocks, such as pitc:20"):
+        with pytest.raises(
+            ValueError, match="give a whole number, at least 1, of blocks, such as pitc:20"
+        ):
             ApproximationChoice.parse(text)

@@ -216,15 +216,15 @@ def test_scores_are_means_and_errors_over_folds(table: DuelTable, fits: dict[str
     means = {name: np.array([v.mean() for v in values]) for name, values in drawn.items()}
     for score in found.scores:
         mine = means[str(score.candidate)]
-        np.testing.assert_allclose(score.fold_nlp, mine)
-        assert score.nlp == pytest.approx(mine.mean())
+        np.testing.assert_allclose(score.fold_nlp_nats, mine)
+        assert score.nlp_nats == pytest.approx(mine.mean())
         assert score.nlp_se == pytest.approx(mine.std(ddof=1) / math.sqrt(5))
         apart = mine - means[str(found.best)]
         assert score.difference == pytest.approx(apart.mean())
         assert score.difference_se == pytest.approx(apart.std(ddof=1) / math.sqrt(5))
         assert score.log_evidence_per_duel == -0.5
     assert found.scores[0].candidate == found.best
-    assert found.scores[0].nlp < found.scores[1].nlp
+    assert found.scores[0].nlp_nats < found.scores[1].nlp_nats
 
 
 def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[str, Any]) -> None:
@@ -282,10 +282,10 @@ def test_a_failed_candidate_stays_in_the_table(table: DuelTable, fits: dict[str,
     found = compare(list(fits["nats"]), table, folds=3)
     good, bad = found.scores
     assert (good.status, bad.status) == ("ok", "failed")
-    assert bad.reason == "fold 1: It went" and math.isnan(bad.nlp)
+    assert bad.reason == "fold 1: It went" and math.isnan(bad.nlp_nats)
     assert [call[0] for call in fits["calls"]].count("se/vfe/4") == 1
     assert str(found.chosen) == "linear/vfe/4"
-    frame = found.frame()
+    frame = found.to_frame()
     assert list(frame["status"]) == ["ok", "failed", "reference"]
     assert list(frame["chosen"]) == [True, False, False]
 
@@ -304,11 +304,11 @@ def test_those_clearly_behind_are_given_up(table: DuelTable, fits: dict[str, Any
     )
     statuses = {str(score.candidate): score.status for score in found.scores}
     assert statuses == {"se/vfe/4": "ok", "linear/vfe/4": "ok", "matern52/vfe/4": "behind"}
-    assert len(found.scores[-1].fold_nlp) == 1 and "given up" in found.scores[-1].reason
+    assert len(found.scores[-1].fold_nlp_nats) == 1 and "given up" in found.scores[-1].reason
     assert len(fits["calls"]) == 9
     assert seen[0] == (0, 12) and seen[-1] == (8, 9)
     whole = compare(list(fits["nats"]), table, folds=4, race=False)
-    assert all(len(score.fold_nlp) == 4 for score in whole.scores)
+    assert all(len(score.fold_nlp_nats) == 4 for score in whole.scores)
 
 
 def test_time_budget_counts_whole_folds_only(
@@ -326,7 +326,7 @@ def test_time_budget_counts_whole_folds_only(
 
     fits["nats"] = {"se/vfe/4": ticking(0.5), "linear/vfe/4": ticking(0.501)}
     found = compare(list(fits["nats"]), table, folds=4, time_budget=4.5)
-    assert found.folds == 2 and {len(s.fold_nlp) for s in found.scores} == {2}
+    assert found.folds == 2 and {len(s.fold_nlp_nats) for s in found.scores} == {2}
     assert any("ended the comparison after 2 of 4 folds" in note for note in found.notes)
     clock["now"] = 0.0
     found = compare(list(fits["nats"]), table, folds=4, time_budget=0.5)
@@ -410,10 +410,10 @@ def same(first: Comparison, second: Comparison) -> None:
     """But for time, and the note on what came from a checkpoint."""
     for mine, other in zip(first.scores, second.scores, strict=True):
         assert mine.candidate == other.candidate
-        assert (mine.status, mine.reason, mine.fold_nlp) == (
+        assert (mine.status, mine.reason, mine.fold_nlp_nats) == (
             other.status,
             other.reason,
-            other.fold_nlp,
+            other.fold_nlp_nats,
         )
         assert (mine.inducing, mine.parameters) == (other.inducing, other.parameters)
         np.testing.assert_equal(mine.log_evidence_per_duel, other.log_evidence_per_duel)
@@ -588,13 +588,13 @@ def test_time_of_kept_fits_counts_in_the_budget(
         (["se"], {"folds": 10, "by": "group:person"}, "10 folds are more than the 9 values"),
         (["se"], {"folds": 91}, "91 folds are more than the 90 duels"),
         (["se"], {"folds": 1}, "folds is 1; give a whole number, at least 2"),
-        (["se"], {"by": "group:nobody"}, "'nobody' is in neither table"),
+        (["se"], {"by": "group:nobody"}, "column is 'nobody'"),
         (["se"], {"by": "groups"}, "split 'groups' is unknown"),
         (["se"], {"by": np.zeros(4)}, r"by has shape \(4,\)"),
         (["se"], {"by": np.full(T, np.nan)}, "no value"),
         (["se"], {"time_budget": 0.0}, "time_budget is 0.0; give a number, above 0"),
         (["se"], {"max_train": 0}, "max_train is 0; give a whole number, at least 1"),
-        (["se"], {"groups": [["a"]]}, "no candidate has an additive kernel"),
+        (["se"], {"groups": [["a"]]}, "candidates without an additive kernel"),
         (["additive-se"], {"groups": [["a", "z"]]}, "names 'z'"),
         (["se"], {"folds": 12, "by": "items"}, "has no duels that can be scored"),
     ],
@@ -646,7 +646,7 @@ def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparis
         won, lost = table.winners[fold.test], table.losers[fold.test]
         p = model.predict_duel(train.items[won], train.items[lost]).numpy()
         expected.append(-np.log(p).mean())
-    np.testing.assert_allclose(score.fold_nlp, expected, rtol=IDENTITY)
+    np.testing.assert_allclose(score.fold_nlp_nats, expected, rtol=IDENTITY)
     assert score.log_evidence_per_duel == pytest.approx(np.mean(evidence), rel=IDENTITY)
 
 
@@ -669,8 +669,8 @@ def test_inducing_inputs_may_stay_where_k_means_puts_them(table: DuelTable) -> N
         compare(["se/vfe/3"], table, folds=2, max_iterations=4, fixed_inducing=held).scores[0]
         for held in (True, False)
     )
-    assert fixed.fold_nlp[0] == pytest.approx(expected, rel=IDENTITY)
-    assert learned.fold_nlp[0] != pytest.approx(expected, rel=IDENTITY)
+    assert fixed.fold_nlp_nats[0] == pytest.approx(expected, rel=IDENTITY)
+    assert learned.fold_nlp_nats[0] != pytest.approx(expected, rel=IDENTITY)
 
 
 @pytest.mark.slow
@@ -678,7 +678,7 @@ def test_item_effects_and_additive_kernels_take_part(fitted: Comparison) -> None
     assert [score.status for score in fitted.scores] == ["ok", "ok"]
     (score,) = (s for s in fitted.scores if s.candidate.kernel == "additive-se+item")
     assert score.parameters == 4 + 3 + 1 and score.inducing is None
-    assert all(0.0 < nats < math.log(2.0) for nats in score.fold_nlp), "better than a coin"
+    assert all(0.0 < nats < math.log(2.0) for nats in score.fold_nlp_nats), "better than a coin"
     told = fitted.to_dict()
     assert {row["kernel"] for row in told["candidates"]} == {"linear", "additive-se+item"}
     assert told["chosen"] == str(fitted.chosen)

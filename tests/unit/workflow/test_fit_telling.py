@@ -197,7 +197,7 @@ def test_all_items_are_there_and_most_are_folded(render, ranking):
     shown, _, folded = text.partition("<details>")
     assert "The first 20 of 30 items" in shown and "Those from 21 to 30" in folded
     assert folded.partition("</details>")[0].count("<tr>") == 11
-    assert "top 3" in Page(text).text and all(n in Page(text).text for n in more.notes())
+    assert "top 3" in Page(text).text and all(n in Page(text).text for n in more.sentences())
     assert "Before you rely on this" not in Page(text).text  # they explain, they do not warn
 
 

@@ -136,7 +136,7 @@ def test_a_ranking_at_a_date_is_of_those_who_are_about(moving: Any) -> None:
     now = spg.rank(moving)
     assert {"t7"} <= set(now.frame["item_id"]) and "t8" not in set(now.frame["item_id"])
     assert len(now.frame) == N - 1
-    assert any("those of 2011-03-05" in note for note in early.notes())
+    assert any("those of 2011-03-05" in note for note in early.sentences())
     # Centred utilities, from the joint posterior of those ranked.
     rows = np.array([moving.duels.item_ids.index(name) for name in early.frame["item_id"]])
     mean, covariance = moving.predict_f(moving.item_inputs(rows, at="2011-03-05"), full_cov=True)
