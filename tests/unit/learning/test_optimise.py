@@ -253,7 +253,7 @@ def test_inference_that_fails_from_cold_sites_goes_on_from_the_optimisers() -> N
 @pytest.mark.parametrize("starts", [1, 2])
 def test_a_limit_that_a_checkpoint_has_passed_is_refused(starts: int, tmp_path: Path) -> None:
     place = tmp_path / "kept"
-    settings = {"starts": starts, "seed": 3}
+    settings = {"starts": starts}
     spg.optimise(build(), 4, checkpoint=spg.Checkpoint(place, every=2), **settings)
     before = place.read_bytes()
     message = "has made 4 iterations, past the limit of 2; give a limit of at least 4"
@@ -267,7 +267,7 @@ def test_a_limit_that_a_checkpoint_has_passed_is_refused(starts: int, tmp_path: 
 def test_more_iterations_for_several_starts_are_right_or_refused(tmp_path: Path) -> None:
     """What has ended stays as it is; the last one counts on."""
     folder = tmp_path / "kept"
-    settings = {"starts": 2, "seed": 3}
+    settings = {"starts": 2}
 
     def stop(progress: Progress) -> None:
         if progress.start == 2 and progress.iteration == 2:
