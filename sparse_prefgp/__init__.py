@@ -23,7 +23,6 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "17")
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ahead import score_ahead as score_ahead
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
-    from sparse_prefgp.analysis.challenger import hallucination_believer as hallucination_believer
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
@@ -99,7 +98,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "score_ahead": "analysis.ahead",
     "evidence_report": "analysis.certificates",
-    "hallucination_believer": "analysis.challenger",
     "consistency": "analysis.consistency",
     "evaluate": "analysis.evaluation",
     "explain": "analysis.explanation",

@@ -2,7 +2,6 @@
 
 from sparse_prefgp.analysis.ahead import AheadScore as AheadScore
 from sparse_prefgp.analysis.certificates import EvidenceReport as EvidenceReport
-from sparse_prefgp.analysis.challenger import Challenge as Challenge
 from sparse_prefgp.analysis.consistency import Consistency as Consistency
 from sparse_prefgp.analysis.explanation import Explanation as Explanation
 from sparse_prefgp.analysis.importance import SampledEvidence as SampledEvidence

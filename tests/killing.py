@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _PROGRAM = """
 import os, signal, sys
-from sparse_prefgp.disk.checkpoint_folder import CheckpointFolder
-write, left = CheckpointFolder.write, int(sys.argv.pop(1))
+from sparse_prefgp.disk.kept_file import KeptFile
+write, left = KeptFile.write, int(sys.argv.pop(1))
 whom, number = sys.argv.pop(1), int(sys.argv.pop(1))
 def write_and_end(*args, **words):
     global left
@@ -28,7 +28,7 @@ def write_and_end(*args, **words):
     if left == 0:
         os.kill(0 if whom == "group" else os.getpid(), number)
     return done
-CheckpointFolder.write = write_and_end
+KeptFile.write = write_and_end
 # What a shell begins in the background ignores it, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from sparse_prefgp.cli.app import app

@@ -22,9 +22,7 @@ from sparse_prefgp.analysis.candidates import (
     pool,
     random_pairs,
 )
-from sparse_prefgp.analysis.challenger import best_of
 from sparse_prefgp.analysis.contexts import has_contexts
-from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prediction import TIE, predicted
@@ -55,7 +53,6 @@ SCORES = {
     "variance": "variance of the difference of utilities",
     "eubo": "expected utility of the better one, above the average candidate",
     "thompson": "sum of two drawn utilities, one of each item, above the average candidate",
-    "hallucination": "expected improvement on the first, given a drawn v",
 }
 
 
@@ -90,16 +87,13 @@ class Suggestions(Result):
     equal_items: int
     """Items left out, as others have the same features."""
     converged: bool
-    """Whether inference did, and draws_converged, whether the chains of the drawn v of a
-    hallucination did.
-    """
-    draws_converged: bool
+    """Whether inference did."""
     jitter: float
     """Largest that joint draws took."""
     negative_variances: int
     """Variances of pairs that rounding had made negative; they are set to 0."""
-    about: str
-    """On these, in words."""
+    about: str = ""
+    """More to know, in words."""
     set_size: int = 2
     """How many items are asked about at a time."""
     filtered: bool = False
@@ -149,7 +143,7 @@ class Suggestions(Result):
             f"{self.looked_at:,} of {self.possible:,} {self.rows_name} were looked at: "
             f"{self.chosen}.",
         ]
-        if self.score in ("thompson", "hallucination"):
+        if self.score == "thompson":
             text[0] = f"Score: {self.meaning}; other draws for each pair."
         if (self.score, self.set_size) == (DEFAULT_SCORE, 2):
             text.append('To find the best item, use --score eubo (score="eubo").')
@@ -182,10 +176,8 @@ class _Picks(NamedTuple):
     first: IntArray
     second: IntArray
     score: FloatArray
-    draws_converged: bool = True
     jitter: float = 0.0
     negative_variances: int = 0
-    about: str = ""
 
 
 def suggest(
@@ -210,7 +202,7 @@ def suggest(
     After each pick "bald", "variance" and "eubo" take the covariances that are to be expected once
     it is answered, for which no answer is needed, and hold the means. For "eubo" that is a rule
     that makes a batch diverse: on average over the answers no expected utility of a best option
-    changes. "thompson" and "hallucination" draw again for each pick. (docs/method.md, section 12)
+    changes. "thompson" draws again for each pick. (docs/method.md, section 12)
 
     :param model: whose posterior counts.
     :param candidates: items, as `resolve_items` takes them; by default the model's own.
@@ -223,9 +215,8 @@ def suggest(
         information is found at 256 even draws of its utilities, within some 0.005 nats.
     :param score: "bald", the information that the answer has about all utilities, and "variance",
         of the difference, learn the utilities of all items. "eubo", the expected utility of the
-        better one, "thompson", the best items of two joint draws of the utilities, and
-        "hallucination", where `hallucination_believer` compares a challenger with the best, look
-        for the best item.
+        better one, and "thompson", the best items of two joint draws of the utilities, look for
+        the best item.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default what all share, of which
         answers of anybody tell.
@@ -239,9 +230,8 @@ def suggest(
     :param rng: of all that is drawn.
     :param progress: called with picks done and the total.
     :raises ValueError: a model with logit factors; a score that there is not; more picks than
-        pairs; numbers that make no sense; a list of pairs for "hallucination", which chooses its
-        pairs itself; sets above two with another score than "bald", a list of pairs or contexts;
-        and what `resolve_items` and `sample_posterior` raise.
+        pairs; numbers that make no sense; sets above two with another score than "bald", a list of
+        pairs or contexts; and what `resolve_items` raises.
     """
     model, at = at_a_date(seen_by(model, person), at)
     model.allow(suggestion=True)
@@ -255,7 +245,6 @@ def suggest(
     together.check(
         set_size=whole_number("set_size", set_size, 2) > 2,
         other_score=score != "bald" and f"the score {score!r} (--score)",
-        hallucination=score == "hallucination",
         pairs=pairs is not None,
         context=bool(places) and f"the context {places[0]!r} (--at)",
         contexts=in_contexts,
@@ -263,24 +252,25 @@ def suggest(
     )
     if set_size > 2:
         return _sets(model, candidates, batch, set_size, max_pairs, rng, done)
-    if score == "hallucination":
-        items, equal_items = pool(model, candidates)
-        picks = _challenged(model, items, batch, rng, done)
-        return _report(model, items, picks, score, _looked_at_challengers(items, equal_items))
     if in_contexts and pairs is None:
         found = pairs_in_contexts(model, candidates, max_pairs, places, rng)
         if score == "thompson":
             found = _drawn_jointly(model, found)
     else:
         found = _pairs(model, candidates, pairs, score, max_pairs, rng)
-    _check_batch(batch, len(found))
+    if batch > len(found):
+        raise ValueError(
+            f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "
+            f"most {len(found):,}, or more candidates."
+            if len(found)
+            else "None of the pairs is between two of the items most likely to beat the best, "
+            "which alone are drawn; give fewer pairs, or another score."
+        )
     if score == "thompson":
         picks = _drawn(model, found, batch, rng, done)
     else:
         picks = _asked(model, found, batch, score, done)
-    names = ("possible", "chosen", "repeated", "equal", "equal_items")
-    looked = {"looked_at": len(found), **{name: getattr(found, name) for name in names}}
-    return _report(model, found.items, picks, score, looked)
+    return _report(model, found, picks, score)
 
 
 def _pairs(
@@ -310,32 +300,8 @@ def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
     return found.narrowed(np.sort(likely_best(model, found.items)[:_DRAWN_JOINTLY]))
 
 
-def _check_batch(batch: int, count: int) -> None:
-    if batch > count:
-        raise ValueError(
-            f"batch is {batch:,}, but there are only {count:,} pairs to choose from; give at most "
-            f"{count:,}, or more candidates."
-            if count
-            else "None of the pairs is between two of the items most likely to beat the best, "
-            "which alone are drawn; give fewer pairs, or another score."
-        )
-
-
-def _looked_at_challengers(items: ItemSet, equal_items: int) -> dict[str, Any]:
-    u = len(items)
-    return {
-        "looked_at": u - 1,
-        "possible": u * (u - 1) // 2,
-        "chosen": "for each draw those of its best item",
-        "repeated": 0,
-        "equal": 0,
-        "equal_items": equal_items,
-    }
-
-
-def _report(
-    model: Predicts, items: ItemSet, picks: _Picks, score: str, looked: dict[str, Any]
-) -> Suggestions:
+def _report(model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str) -> Suggestions:
+    items = pairs.items
     found = predicted(model, items, picks.first, picks.second)
     tied = {} if model.margin is None else {TIE: np.exp(found.tied)}
     frame = require_pandas().DataFrame(
@@ -356,11 +322,14 @@ def _report(
         candidates=len(items),
         converged=model.infer().converged,
         filtered=model.infer().status is Status.FILTERED,
-        draws_converged=picks.draws_converged,
         jitter=picks.jitter,
         negative_variances=picks.negative_variances,
-        about=picks.about,
-        **looked,
+        looked_at=len(pairs),
+        possible=pairs.possible,
+        chosen=pairs.chosen,
+        repeated=pairs.repeated,
+        equal=pairs.equal,
+        equal_items=pairs.equal_items,
     )
 
 
@@ -448,7 +417,6 @@ def _sets(
         equal_items=equal_items,
         converged=model.infer().converged,
         filtered=model.infer().status is Status.FILTERED,
-        draws_converged=True,
         jitter=0.0,
         negative_variances=int(np.triu(apart < 0.0, 1).sum()),
         about="" if model.duels.held else "Sets of the stream may be among them.",
@@ -533,26 +501,3 @@ def _drawn(
     return _Picks(
         np.where(turned, second, first), np.where(turned, first, second), scores, jitter=jitter
     )
-
-
-def _challenged(
-    model: Predicts, items: ItemSet, batch: int, rng: np.random.Generator, done: Report
-) -> _Picks:
-    """For each pick a draw of v, its best item, and the challenger of that."""
-    u = len(items)
-    _check_batch(batch, u * (u - 1) // 2)
-    drawn = hallucinations(holding_duels(model), batch, rng)
-    means, variance = drawn.moments(numbered_inputs(model, items))
-    first, second = np.empty(batch, dtype=np.int64), np.empty(batch, dtype=np.int64)
-    scores = np.empty(batch)
-    for i, mean in enumerate(means):
-        best = best_of(mean, items.comparisons)
-        values = expected_best(mean, np.full(u, mean[best]), np.maximum(variance, 0.0)) - mean[best]
-        values[best] = -np.inf
-        # Not twice the same pair, whichever of the two was the best.
-        values[second[:i][first[:i] == best]] = -np.inf
-        values[first[:i][second[:i] == best]] = -np.inf
-        first[i], second[i] = best, np.argmax(values)
-        scores[i] = values[second[i]]
-        done(i + 1, batch)
-    return _Picks(first, second, scores, drawn.converged, drawn.jitter, 0, " ".join(drawn.notes()))

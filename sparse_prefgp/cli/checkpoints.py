@@ -1,4 +1,4 @@
-"""Checkpoints of a command: a folder with a stage for each thing that takes long."""
+"""Checkpoints of a command: a folder with a file for each thing that takes long."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparse_prefgp.disk.checkpoint_folder import has_checkpoint
 from sparse_prefgp.disk.folders import contents
 from sparse_prefgp.support.mistakes import is_mistake
-from sparse_prefgp.workflow.folder import COMPARE_STAGE, is_checkpoint
+from sparse_prefgp.workflow.folder import CANDIDATES, is_checkpoint
 
 if TYPE_CHECKING:
     from sparse_prefgp.learning.checkpoint import Checkpoint
@@ -44,17 +43,24 @@ class Checkpoints:
         """Whether a command that was interrupted is resumed."""
         return self.resume and self.there
 
-    def stage(self, name: str) -> Checkpoint:
+    def stage(self, file: str) -> Checkpoint:
         """That of one run of the optimiser."""
         from sparse_prefgp.learning.checkpoint import Checkpoint
 
-        self._begin()
-        return Checkpoint(self.folder / name, self.every, self._resumes(name))
+        path = self._place(file)
+        return Checkpoint(path, self.every, self.resume and path.exists())
 
     def comparison(self) -> tuple[Path, bool]:
         """Where a comparison keeps its fits, and whether it resumes from some."""
-        self._begin()
-        return self.folder / COMPARE_STAGE, self._resumes(COMPARE_STAGE)
+        path = self._place(CANDIDATES)
+        return path, self.resume and path.exists()
+
+    def _place(self, file: str) -> Path:
+        """Of what is replaced nothing stays; before that the command may still be refused."""
+        if self.overwrite and not self.resume and not self._begun:
+            self._remove()
+        self._begun = True
+        return self.folder / file
 
     @property
     def _kept(self) -> str:
@@ -62,19 +68,6 @@ class Checkpoints:
             f"{self.what} so far is kept in {str(self.folder)!r}, and the same command with "
             "--resume begins there."
         )
-
-    def _begin(self) -> None:
-        """Of what is replaced nothing stays; before that the command may still be refused."""
-        if self.overwrite and not self.resume and not self._begun:
-            self._remove()
-        self._begun = True
-
-    def _remove(self) -> None:
-        if is_checkpoint(self.folder):
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _resumes(self, name: str) -> bool:
-        return self.resume and has_checkpoint(self.folder / name)
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -107,3 +100,7 @@ class Checkpoints:
                 warnings.warn(f"The {self._kept}", stacklevel=3)
             raise
         self._remove()
+
+    def _remove(self) -> None:
+        if is_checkpoint(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -23,7 +23,6 @@ class Score(StrEnum):
     VARIANCE = "variance"
     EUBO = "eubo"
     THOMPSON = "thompson"
-    HALLUCINATION = "hallucination"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class SuggestOptions(Written):
     """
     score: Score = option(default=Score.BALD)
     """bald (information) and variance learn all utilities; eubo (expected utility of the better
-    one), thompson and hallucination look for the best item.
+    one) and thompson look for the best item.
     """
     max_pairs: int = option(default=50_000, least=1)
     """If there are more pairs, look at this many: random ones or, when looking for the best item,

@@ -25,7 +25,6 @@ from sparse_prefgp.datasets import (
 from sparse_prefgp.datasets.fetching import (
     DATA_VARIABLE,
     Progress,
-    as_record,
     cache_folder,
     data_folder,
     download,
@@ -49,29 +48,19 @@ from sparse_prefgp.datasets.sets import (
     RankingSet,
     RegressionSet,
 )
-from sparse_prefgp.disk.folders import replaced_folder, write_file
+from sparse_prefgp.disk.folders import replaced_folder
 from sparse_prefgp.io.choices import RANK
 
-MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
+MADE = "made.json"  # of the tidy files in the cache: how they were made, and all checksums
 FORM = 1  # raised whenever a converter gives something else
-TRAIN_ROWS = {"abalone": 3_133}
-_DUEL_TABLES = ("items", "duels", "ties", "gold_duels")
+_DUELS = ("items", "duels", "ties", "gold_duels")
 # What files of data are called, next to the name of their set.
-_TABLES = (
-    *_DUEL_TABLES,
-    CHOICES,
-    RANKINGS,
-    "teams",
-    "matches",
-    "models",
-    "prompts",
-    "train",
-    "test",
-    "test_inputs",
-)
+_TABLES = {*_DUELS, CHOICES, RANKINGS, "teams", "matches", "models", "prompts"}
+_TABLES |= {"train", "test", "test_inputs"}
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Any]]
 
+# Of all sets but those in ARFF.
 _CONVERTERS: dict[str, Converter] = {
     "tennis_atp": tennis.tidy,
     "ukp_convincing": arguments.tidy,
@@ -118,12 +107,31 @@ def fetch(name: str, *, refresh: bool = False, progress: Progress | None = None)
                 "do not ask to download again."
             )
         return _local(name, local)
-    known = describe(name)
-    tidy = cache_folder() / name / "tidy"
-    if refresh or not _is_made(tidy, known):
-        raw = download(known, refresh=refresh, progress=progress)
-        _make(known, raw, tidy)
-    return {file: tidy / file for file, _ in known.files}
+    known, tidy = describe(name), cache_folder() / name / "tidy"
+    made = _made(tidy)
+    for file, expected in made["sha256"].items() if _is_there(tidy, known) else ():
+        if (found := sha256(tidy / file)) != expected:
+            raise ValueError(
+                f"The cached file {str(tidy / file)!r} has the checksum {found}, not {expected}, "
+                "so it was changed since it was made; delete it to make it again."
+            )
+    if refresh or not _is_there(tidy, known):
+        raw = download(known, made["raw"], refresh=refresh, progress=progress)
+        try:
+            content = converted(known, raw)
+        except (ArithmeticError, LookupError, OSError, SyntaxError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise ValueError(
+                f"The public files of the data set {name!r} are not as expected ({reason}); "
+                f"delete {str(tidy.parent)!r} to download them again."
+            ) from error
+        with replaced_folder(tidy, lambda folder: None) as new:
+            for file, table in content.items():
+                _write(new / file, table)
+            sums = {file: sha256(new / file) for file in content}
+            made = {"form": FORM, "sha256": sums, "raw": {x: sha256(raw[x]) for x in sorted(raw)}}
+            (new / MADE).write_text(json.dumps(made, indent=2, sort_keys=True) + "\n")
+    return {file: tidy / file for file in known.files}
 
 
 def load(name: str) -> AnySet:
@@ -142,7 +150,7 @@ def load(name: str) -> AnySet:
     """
     files = fetch(name)
     known = SETS.get(name) or _described(name, files)
-    found = _READERS[known.kind](known, files)
+    found = _read(known, {file.partition(".")[0]: path for file, path in files.items()})
     if name in SETS:
         _warn_of_size(found)
     return found
@@ -156,11 +164,8 @@ def checksums(name: str) -> dict[str, str]:
     :raises ModuleNotFoundError: as `fetch`.
     """
     read = {*_TABLES, name}
-    return {
-        file: sha256(path)
-        for file, path in sorted(fetch(name).items())
-        if file.partition(".")[0] in read
-    }
+    files = sorted(fetch(name).items())
+    return {file: sha256(path) for file, path in files if file.partition(".")[0] in read}
 
 
 def where(known: DataSet) -> str:
@@ -176,7 +181,7 @@ def where(known: DataSet) -> str:
         folder = cache_folder() / known.name / "tidy"
     except ModuleNotFoundError:
         return "download"
-    return "cache" if _sums_made(folder, known) else "download"
+    return "cache" if _is_there(folder, known) else "download"
 
 
 def is_derived(name: str) -> bool:
@@ -191,59 +196,40 @@ def _local(name: str, folder: Path) -> dict[str, Path]:
         describe(name)  # says which name is nearest
     if name not in SETS:
         return {path.name: path for path in sorted(place.iterdir()) if path.is_file()}
-    files = {}
-    for file, expected in SETS[name].files:
-        path = files[file] = place / file
-        if not path.is_file():
+    for file, expected in SETS[name].files.items():
+        if not (place / file).is_file():
             raise ValueError(
                 f"{DATA_VARIABLE} names {str(folder)!r}, which has no {name}/{file}; put it there, "
                 f"or unset {DATA_VARIABLE} to download the set."
             )
-        if expected is not None and (found := sha256(path)) != expected:
+        if expected is not None and (found := sha256(place / file)) != expected:
             raise ValueError(
-                f"The file {str(path)!r} has the checksum {found}, not {expected}; put back the "
-                "known one, or give data of your own a folder of another name."
+                f"The file {str(place / file)!r} has the checksum {found}, not {expected}; put "
+                "back the known one, or give data of your own a folder of another name."
             )
-    return files
+    return {file: place / file for file in SETS[name].files}
 
 
-def _is_made(tidy: Path, known: DataSet) -> bool:
-    """Whether the cache has the tidy files.
-
-    :raises ValueError: it has them, but they were changed.
-    """
-    sums = _sums_made(tidy, known)
-    for file, expected in sums.items():
-        path = tidy / file
-        if (found := sha256(path)) != expected:
-            raise ValueError(
-                f"The cached file {str(path)!r} has the checksum {found}, not {expected}, so it "
-                "was changed since it was made; delete it to make it again."
-            )
-    return bool(sums)
-
-
-def _sums_made(tidy: Path, known: DataSet) -> dict[str, str]:
-    """The checksums that the tidy files had when they were made; empty unless all are there."""
+def _made(tidy: Path) -> dict[str, Any]:
+    """How the tidy files in the cache were made, and of what; nothing where that is not known."""
     try:
         made = json.loads((tidy / MADE).read_text(encoding="utf-8"))
-        sums, form = dict(made["sha256"]), made["form"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    names = {file for file, _ in known.files}
-    there = form == FORM and set(sums) == names and all((tidy / name).is_file() for name in names)
-    return sums if there else {}
+        return {"form": made["form"], "sha256": dict(made["sha256"]), "raw": made.get("raw", {})}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {"form": None, "sha256": {}, "raw": {}}
 
 
-def _make(known: DataSet, raw: Mapping[str, Path], tidy: Path) -> None:
-    """Convert public files, and put the tidy ones in place together."""
-    convert = _CONVERTERS.get(known.name) or partial(tables.tidy_arff, known.files[0][0])
-    content = convert(raw)
-    with replaced_folder(tidy, lambda folder: None) as new:
-        for file, table in content.items():
-            _write(new / file, table)
-        sums = {file: sha256(new / file) for file in content}
-        write_file(new / MADE, as_record({"form": FORM, "sha256": sums}))
+def _is_there(tidy: Path, known: DataSet) -> bool:
+    """Whether the cache has all tidy files, of the present form."""
+    made = _made(tidy)
+    whole = made["sha256"].keys() == known.files.keys() and made["form"] == FORM
+    return whole and all((tidy / file).is_file() for file in known.files)
+
+
+def converted(known: DataSet, raw: Mapping[str, Path]) -> dict[str, Any]:
+    """The tidy tables of a set by the names of their files, made of its public files."""
+    arff = partial(tables.tidy_arff, next(iter(known.files)))
+    return _CONVERTERS.get(known.name, arff)(raw)
 
 
 def _write(path: Path, table: Any) -> None:
@@ -259,87 +245,58 @@ def _write(path: Path, table: Any) -> None:
 def _described(name: str, files: Mapping[str, Path]) -> DataSet:
     """A set of the user's own, by the names of its files."""
     stems = {file.partition(".")[0] for file in files}
-    if {"items", "duels"} <= stems:
-        kind = DUELS
-    elif {"items", RANKINGS} <= stems:
-        kind = RANKINGS
-    elif CHOICES in stems:
-        kind = CHOICES
-    elif stems & {name, "train"}:
-        kind = REGRESSION
-    else:
+    needed = {
+        DUELS: {"items", "duels"},
+        RANKINGS: {"items", RANKINGS},
+        CHOICES: {CHOICES},
+        REGRESSION: {name} & stems or {"train"},
+    }
+    kind = next((kind for kind, some in needed.items() if some <= stems), None)
+    if kind is None:
         raise ValueError(
             f"The folder of the data set {name!r} has neither items.csv and duels.csv or "
             f"rankings.csv nor choices.csv nor {name}.csv with a column {TARGET!r}; add them."
         )
-    return DataSet(name, kind, "", 0, 0, 0, "", "", "", (), tuple((file, None) for file in files))
+    return DataSet(name, kind, dict.fromkeys(files))
 
 
-def _duel_set(known: DataSet, files: Mapping[str, Path]) -> DuelSet:
-    tables_of = {file.partition(".")[0]: path for file, path in files.items()}
-    if known.name in _DERIVED:
-        read = _DERIVED[known.name]({name: _csv(path, known) for name, path in tables_of.items()})
-    else:
-        read = {name: _csv(tables_of[name], known) for name in _DUEL_TABLES if name in tables_of}
-    return DuelSet(known, read["items"], read["duels"], read.get("ties"), read.get("gold_duels"))
-
-
-def _choice_set(known: DataSet, files: Mapping[str, Path]) -> ChoiceSet:
-    (path,) = (path for file, path in files.items() if file.partition(".")[0] == CHOICES)
-    return ChoiceSet(known, _csv(path, known))
-
-
-def _ranking_set(known: DataSet, files: Mapping[str, Path]) -> RankingSet:
-    by_stem = {file.partition(".")[0]: path for file, path in files.items()}
-    # Some cells of ranks are empty.
-    rankings = require_pandas().read_csv(by_stem[RANKINGS], dtype={RANK: "Int64"})
-    return RankingSet(known, _csv(by_stem["items"], known), rankings)
-
-
-def _regression_set(known: DataSet, files: Mapping[str, Path]) -> RegressionSet:
+def _read(known: DataSet, paths: Mapping[str, Path]) -> AnySet:
+    """What a set's files, by their names without endings, hold."""
     pd = require_pandas()
-    by_stem = {file.partition(".")[0]: path for file, path in files.items()}
-    parts, more = None, None
+    # No cell of a public set is missing: an empty one is a text that is blank.
+    csv = partial(pd.read_csv, keep_default_na=known.name not in SETS)
+    if known.kind == CHOICES:
+        return ChoiceSet(known, csv(paths[CHOICES]))
+    if known.kind == RANKINGS:
+        # Some cells of ranks are empty.
+        rankings = pd.read_csv(paths[RANKINGS], dtype={RANK: "Int64"})
+        return RankingSet(known, csv(paths["items"]), rankings)
+    if known.kind == DUELS:
+        derived = _DERIVED.get(known.name)
+        frames = {table: csv(path) for table, path in paths.items() if derived or table in _DUELS}
+        items, duels, *others = map((derived(frames) if derived else frames).get, _DUELS)
+        return DuelSet(known, items, duels, *others)
+    parts = [pd.read_csv(paths[part]) for part in ("train", "test") if part in paths]
     if known.name == "sarcos_test":
-        with np.load(by_stem[known.name]) as arrays:
-            x, y = arrays["x"], arrays["y"][:, 0]
-        kinds = ("position", "velocity", "acceleration")
-        columns = [f"{kind}_{i + 1}" for kind in kinds for i in range(7)]
-        frame = pd.DataFrame(x.astype(np.float64), columns=columns).assign(**{TARGET: y})
-    elif "train" in by_stem and "test" in by_stem:
-        halves = [_csv(by_stem["train"]), _csv(by_stem["test"])]
-        frame = pd.concat(halves, ignore_index=True)
-        parts = _cut(len(halves[0]), len(frame))
+        with np.load(paths[known.name]) as arrays:
+            kinds = ("position", "velocity", "acceleration")
+            columns = [f"{kind}_{i + 1}" for kind in kinds for i in range(7)]
+            frame = pd.DataFrame(arrays["x"].astype(np.float64), columns=columns)
+            frame[TARGET] = arrays["y"][:, 0]
     else:
-        frame = _csv(by_stem["train"] if "train" in by_stem else by_stem[known.name])
-        if "test_inputs" in by_stem:
-            more = _csv(by_stem["test_inputs"])
+        frame = pd.concat(parts, ignore_index=True) if parts else pd.read_csv(paths[known.name])
     if TARGET not in frame.columns:
         raise ValueError(
             f"The data set {known.name!r} has no column {TARGET!r}; add or rename one."
         )
-    if known.name in TRAIN_ROWS:
-        parts = _cut(TRAIN_ROWS[known.name], len(frame))
-    target = frame[TARGET].to_numpy(dtype=np.float64)
-    return RegressionSet(known, frame.drop(columns=TARGET), target, parts, more)
-
-
-def _cut(first: int, rows: int) -> tuple[Any, Any]:
-    return np.arange(first), np.arange(first, rows)
-
-
-def _csv(path: Path, known: DataSet | None = None) -> Any:
-    # No cell of a public set is missing: an empty one is a text that is blank.
-    empty = known is None or known.name not in SETS
-    return require_pandas().read_csv(path, keep_default_na=empty)
-
-
-_READERS: dict[str, Callable[[DataSet, Mapping[str, Path]], AnySet]] = {
-    DUELS: _duel_set,
-    CHOICES: _choice_set,
-    RANKINGS: _ranking_set,
-    REGRESSION: _regression_set,
-}
+    first = known.train_rows or (len(parts[0]) if len(parts) > 1 else 0)
+    return RegressionSet(
+        known,
+        frame.drop(columns=TARGET),
+        frame[TARGET].to_numpy(dtype=np.float64),
+        (np.arange(first), np.arange(first, len(frame))) if first else None,
+        pd.read_csv(paths["test_inputs"]) if "test_inputs" in paths else None,
+    )
 
 
 def _warn_of_size(found: AnySet) -> None:

@@ -9,33 +9,23 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.datasets.columns import require_columns
 
 HIGHEST_GRADE = 3
-_SCORES = ("home_score", "away_score")
-_COLUMNS = ("date", "home_team", "away_team", *_SCORES, "tournament", "neutral")
+_SCORES = ["home_score", "away_score"]
 
 
 def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
-    """Teams in the order of their names, and one row for each match in the order of the file.
-
-    :raises ValueError: a missing column, or a match without a score.
-    """
+    """Teams in the order of their names, and one row for each match in the order of the file."""
     pd = require_pandas()
     (path,) = files.values()
     raw = pd.read_csv(path, keep_default_na=False)
-    require_columns(raw, _COLUMNS, path)
-    scores = raw[list(_SCORES)].apply(pd.to_numeric, errors="coerce")
-    if scores.isna().any(axis=None):
-        row = int(np.flatnonzero(scores.isna().any(axis=1))[0])
-        raise ValueError(f"Row {row + 1} of {path.name} has no score; give it, or leave it out.")
     names = sorted({*raw["home_team"], *raw["away_team"]})
     number = {name: i for i, name in enumerate(names)}
     matches = pd.DataFrame(
         {
             "home": raw["home_team"].map(number),
             "away": raw["away_team"].map(number),
-            **{name: scores[name].astype(int) for name in _SCORES},
+            **raw[_SCORES].astype(int),
             "date": raw["date"],
             "tournament": raw["tournament"],
             "neutral": (raw["neutral"].astype(str).str.upper() == "TRUE").astype(int),
@@ -52,13 +42,12 @@ def as_duels(tables: Mapping[str, Any]) -> dict[str, Any]:
     and stands with the side named first as the winner, so called. `winner_home` and `loser_home`
     say who played at home: neither does on neutral ground.
     """
-    pd = require_pandas()
     teams, matches = tables["teams"], tables["matches"]
     name = teams.set_index("item_id")["team"]
     home, away = (name.loc[matches[side]].to_numpy() for side in ("home", "away"))
     lead = (matches["home_score"] - matches["away_score"]).to_numpy()
     won, at_home = lead >= 0, 1 - matches["neutral"].to_numpy()
-    duels = pd.DataFrame(
+    duels = require_pandas().DataFrame(
         {
             "winner": np.where(won, home, away),
             "loser": np.where(won, away, home),
@@ -67,8 +56,8 @@ def as_duels(tables: Mapping[str, Any]) -> dict[str, Any]:
             "winner_home": np.where(won, at_home, 0),
             "loser_home": np.where(won, 0, at_home),
             "grade": np.minimum(np.abs(lead), HIGHEST_GRADE),
-            "winner_score": matches[list(_SCORES)].max(axis=1),
-            "loser_score": matches[list(_SCORES)].min(axis=1),
+            "winner_score": matches[_SCORES].max(axis=1),
+            "loser_score": matches[_SCORES].min(axis=1),
             "tournament": matches["tournament"],
         }
     )

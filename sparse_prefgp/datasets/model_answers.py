@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.datasets.columns import require_columns
 
 CROWD = "crowd"
 _VOTES = {  # by the kind of judge, in the order of the tidy form
@@ -19,54 +18,64 @@ _VOTES = {  # by the kind of judge, in the order of the tidy form
     "gpt3": "gpt3-crowd-comparisons.csv",
     "gpt4": "gpt4-crowd-comparisons.csv",
 }
-_MODELS = {"id": "source_id", "name": "name", "org": "org", "api_id": "api_id"}
-_PROMPTS = {"id": "source_id", "slug": "slug", "type": "type", "text": "text"}
-_SIDES = ("left", "tie", "right")
 
 
 def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
     """Answers, votes, models and prompts; models and prompts are those that were voted on.
 
     A tied vote has `tie` 1, and then the answer shown first stands as the winner.
-
-    :raises ValueError: a missing column, or a vote that is neither left, right nor tie.
     """
     pd = require_pandas()
-    votes = pd.concat([_votes(files[name], kind) for kind, name in _VOTES.items()])
-    models = _numbered(files["models.jsonl"], _MODELS, {*votes["model_x"], *votes["model_y"]})
-    prompts = _numbered(files["prompts.jsonl"], _PROMPTS, set(votes["prompt"]))
-    items = _answers(files["results.jsonl"], models, prompts)
-    votes["judge"] = _judges(votes)
-    of_model, of_prompt = _number_by_source(models), _number_by_source(prompts)
-    prompt = votes["prompt"].map(of_prompt)
-    item = {
-        (model, asked): i
-        for i, model, asked in items[["item_id", "model", "prompt"]].itertuples(index=False)
-    }
+    read = [
+        pd.read_csv(files[file], keep_default_na=False).assign(judge_kind=kind)
+        for kind, file in _VOTES.items()
+    ]
+    votes = pd.concat(read, ignore_index=True)
+    models = pd.read_json(files["models.jsonl"], lines=True)[["id", "name", "org", "api_id"]]
+    models = _numbered(models, "model", {*votes["model_x"], *votes["model_y"]})
+    prompts = pd.read_json(files["prompts.jsonl"], lines=True)[["id", "slug", "type", "text"]]
+    prompts = _numbered(prompts, "prompt", set(votes["prompt"]))
+    model, prompt = (
+        table.set_index("source_id").iloc[:, 0].to_dict() for table in (models, prompts)
+    )
+    answers = pd.read_json(files["results.jsonl"], lines=True, dtype=False, convert_dates=False)
+    answers = answers[answers["model"].isin(model) & answers["prompt"].isin(prompt)]
+    items = pd.DataFrame(
+        {
+            "item_id": range(len(answers)),
+            "model": answers["model"].map(model).to_numpy(),
+            "prompt": answers["prompt"].map(prompt).to_numpy(),
+            "length_chars": answers["result"].str.len().to_numpy(),
+            "text": answers["result"].to_numpy(),
+        }
+    )
+    item = {pair: i for i, pair in enumerate(zip(answers["model"], answers["prompt"], strict=True))}
     left, right = (
-        np.array(
-            [item[pair] for pair in zip(votes[side].map(of_model), prompt, strict=True)], dtype=int
-        )
+        np.array([item[pair] for pair in zip(votes[side], votes["prompt"], strict=True)])
         for side in ("model_x", "model_y")
     )
+    # Workers have numbers of their own, after which the other kinds of judges come.
+    people = votes["judge_kind"] == CROWD
+    worker = votes["worker"].where(people, -1).astype(int)
+    others = {kind: worker.max() + i for i, kind in enumerate(_VOTES)}
     first = (votes["winner"] != "right").to_numpy()
     duels = pd.DataFrame(
         {
             "winner": np.where(first, left, right),
             "loser": np.where(first, right, left),
-            "tie": (votes["winner"] == "tie").astype(int).to_numpy(),
+            "tie": (votes["winner"] == "tie").astype(int),
             "winner_first": first.astype(int),
-            "judge": votes["judge"].to_numpy(),
-            "judge_kind": votes["kind"].to_numpy(),
-            "prompt": prompt.to_numpy(),
-            "pair_id": votes["id"].to_numpy(),
+            "judge": worker.where(people, votes["judge_kind"].map(others)),
+            "judge_kind": votes["judge_kind"],
+            "prompt": votes["prompt"].map(prompt),
+            "pair_id": votes["id"],
         }
     )
     return {
         "items.csv.gz": items,
         "duels.csv.gz": duels,
-        "models.csv": models.rename(columns={"number": "model_id"}),
-        "prompts.csv": prompts.rename(columns={"number": "prompt_id"}),
+        "models.csv": models,
+        "prompts.csv": prompts,
     }
 
 
@@ -89,56 +98,8 @@ def named(tables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _votes(path: Path, kind: str) -> Any:
-    raw = require_pandas().read_csv(path, keep_default_na=False)
-    wanted = ["id", "prompt", "model_x", "model_y", "winner"] + ["worker"] * (kind == CROWD)
-    require_columns(raw, wanted, path)
-    wrong = ~raw["winner"].isin(_SIDES)
-    if wrong.any():
-        raise ValueError(
-            f"{path.name} has the vote {raw['winner'][wrong].iloc[0]!r}; a vote is left, right or "
-            "tie."
-        )
-    return raw[wanted].assign(kind=kind)
-
-
-def _judges(votes: Any) -> Any:
-    """Workers by their own numbers, then a number for each other kind of judge."""
-    people = votes["kind"] == CROWD
-    workers = votes["worker"].where(people, -1).astype(int)
-    others = {kind: i for i, kind in enumerate(list(_VOTES)[1:], start=int(workers.max()) + 1)}
-    return workers.where(people, votes["kind"].map(others)).astype(int)
-
-
-def _numbered(path: Path, columns: Mapping[str, str], used: set[Any]) -> Any:
-    """Those of a file that votes use, numbered in its order."""
-    raw = require_pandas().read_json(path, lines=True)
-    require_columns(raw, columns, path)
-    kept = raw[raw["id"].isin(used)]
-    table = kept[list(columns)].set_axis(list(columns.values()), axis=1).reset_index(drop=True)
-    table.insert(0, "number", np.arange(len(table)))
-    return table
-
-
-def _number_by_source(table: Any) -> Any:
-    return table.set_index("source_id")["number"]
-
-
-def _answers(path: Path, models: Any, prompts: Any) -> Any:
-    """The answers of these models to these prompts, in the order of the file."""
-    pd = require_pandas()
-    raw = pd.read_json(path, lines=True, dtype=False, convert_dates=False)
-    require_columns(raw, ["model", "prompt", "result"], path)
-    model = raw["model"].map(_number_by_source(models))
-    prompt = raw["prompt"].map(_number_by_source(prompts))
-    kept = model.notna() & prompt.notna()
-    texts = raw["result"][kept].to_list()
-    return pd.DataFrame(
-        {
-            "item_id": range(len(texts)),
-            "model": model[kept].astype(int).to_numpy(),
-            "prompt": prompt[kept].astype(int).to_numpy(),
-            "length_chars": [len(text) for text in texts],
-            "text": texts,
-        }
-    )
+def _numbered(table: Any, what: str, used: set[Any]) -> Any:
+    """Those rows that votes use, numbered in the order of the file."""
+    kept = table[table["id"].isin(used)].rename(columns={"id": "source_id"}).reset_index(drop=True)
+    kept.insert(0, f"{what}_id", np.arange(len(kept)))
+    return kept

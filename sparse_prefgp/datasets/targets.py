@@ -119,10 +119,10 @@ def duels_from_targets(
     groups = [np.asarray(rows) for rows in (parts if parts is not None else standard)]
     _check_parts(groups, n)
     numbers = _numbers(duels, per_item, len(groups))
-    if not (_is_number(noise) and noise >= 0.0 and np.isfinite(noise)):
-        raise ValueError(f"The noise is {shortened(noise)}; give 0 or a positive number.")
-    if not (_is_number(closer_than) and closer_than > 0.0):
-        raise ValueError(f"closer_than is {shortened(closer_than)}; give a positive number.")
+    for name, value in (("The noise", noise), ("closer_than", closer_than)):
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        if not is_number or not (0.0 <= value < np.inf if name == "The noise" else value > 0.0):
+            raise ValueError(f"{name} is {shortened(value)}; give a positive number.")
     spread = target.std()
     if not spread > 0.0:
         raise ValueError("All targets are equal, so that no item wins; give targets that differ.")
@@ -233,48 +233,32 @@ def _source(
     return features, target, [np.arange(len(target))] if standard is None else standard
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating)
-
-
-def _numbers(duels: int | Sequence[int] | None, per_item: int | None, parts: int) -> Sequence[int]:
+def _numbers(duels: int | Sequence[int] | None, per_item: int | None, parts: int) -> list[int]:
     """How many duels each part gets; nothing where each item gets its own."""
     if (duels is None) == (per_item is None):
         raise ValueError("Give either duels or per_item, the number of duels or opponents.")
-    if per_item is not None:
-        if not isinstance(per_item, int | np.integer) or per_item < 1:
-            raise ValueError(
-                f"per_item is {shortened(per_item)}; give a whole number of at least 1."
-            )
-        return ()
-    given = np.asarray(duels)
-    if given.dtype.kind not in "iu" or given.ndim > 1:
+    numbers = np.atleast_1d(np.asarray(per_item if duels is None else duels))
+    whole = numbers.dtype.kind in "iu" and numbers.ndim == 1 and numbers.min(initial=1) >= 1
+    if not whole or len(numbers) not in (1, 1 if duels is None else parts):
+        name, value = ("per_item", per_item) if duels is None else ("duels", duels)
         raise ValueError(
-            f"The number of duels is {shortened(duels)}; give whole numbers of at least 1."
+            f"{name} is {shortened(value)}; give a whole number of at least 1, or of duels one for "
+            f"each of the {parts} parts."
         )
-    numbers = [int(number) for number in (given if given.ndim else [given] * parts)]
-    if len(numbers) != parts:
-        raise ValueError(
-            f"There are {len(numbers)} numbers of duels for {parts} parts; give one each."
-        )
-    if min(numbers) < 1:
-        raise ValueError(
-            f"The number of duels is {min(numbers)}; give whole numbers of at least 1."
-        )
-    return numbers
+    return [] if duels is None else np.broadcast_to(numbers, parts).tolist()
 
 
 def _check_parts(parts: Sequence[npt.NDArray[Any]], items: int) -> None:
     if not parts:
         raise ValueError("parts is empty; give the row numbers of at least one part.")
     for number, rows in enumerate(parts):
-        if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0:
+        numbers = rows.ndim == 1 and rows.dtype.kind in "iu" and rows.size > 0
+        wrong = rows[(rows < 0) | (rows >= items)] if numbers else rows
+        if wrong.size or not numbers:
             raise ValueError(
-                f"Part {number} has shape {rows.shape} and type {rows.dtype}; give row numbers."
+                f"Part {number} has {shortened(wrong[:1].tolist())}; give row numbers from 0 to "
+                f"{items - 1}."
             )
-        if rows.min() < 0 or rows.max() >= items:
-            wrong = rows.min() if rows.min() < 0 else rows.max()
-            raise ValueError(f"Part {number} has the row {wrong}; rows go from 0 to {items - 1}.")
     seen, times = np.unique(np.concatenate(parts), return_counts=True)
     if (times > 1).any():
         raise ValueError(

@@ -27,14 +27,12 @@ _PLAYER = ("id", "hand", "ht", "age", "rank", "rank_points")
 
 
 def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
-    """Items and duels from all files: those of the tour first, each kind by year.
-
-    :raises ValueError: a file without one of the columns.
-    """
+    """Items and duels from all files: those of the tour first, each kind by year."""
     pd = require_pandas()
-    qualifying = [name for name in files if "qual" in name]
-    tour = [name for name in files if "qual" not in name]
-    frames = [_read(files[name]) for name in [*sorted(tour), *sorted(qualifying)]]
+    columns = [*_MATCH, *(f"{side}_{name}" for side in ("winner", "loser") for name in _PLAYER)]
+    texts = {"tourney_id": str, "score": str, "surface": str, "round": str}
+    order = sorted(files, key=lambda name: ("qual" in name, name))
+    frames = [pd.read_csv(files[name], usecols=columns, dtype=texts) for name in order]
     return convert(pd.concat(frames, ignore_index=True))
 
 
@@ -56,7 +54,8 @@ def convert(matches: Any) -> dict[str, Any]:
     kept = known.all(axis=0) & surface.isin(SURFACES).to_numpy()
     kept &= matches["tourney_date"].to_numpy() >= FIRST_YEAR * 10_000
 
-    players, place, surfaces = _codes(sides["id"], matches["tourney_id"], surface)
+    players, place = (pd.factorize(ids)[0] for ids in (sides["id"], matches["tourney_id"]))
+    surfaces = pd.Categorical(surface, categories=SURFACES).codes.astype(np.int64)
     both_days, won = np.tile(day, 2), np.repeat([1, 0], len(matches))
     played = _Results(players, both_days, won)
     on_surface = _Results(players * (len(SURFACES) + 1) + np.tile(surfaces, 2), both_days, won)
@@ -115,8 +114,8 @@ class _Results:
 
     def __init__(self, unit: IntArray, day: IntArray, won: IntArray) -> None:
         # One number per unit and day, larger for later days; two windows fit between two units.
-        self._span = int(day.max() - day.min()) + 2 * SURFACE_DAYS if len(day) else 1
-        self._moment = unit * self._span + day
+        span = int(day.max() - day.min()) + 2 * SURFACE_DAYS if len(day) else 1
+        self._moment = unit * span + day
         order = np.argsort(self._moment, kind="stable")
         self._sorted = self._moment[order]
         self._wins = np.concatenate([[0], np.cumsum(won[order])])
@@ -127,19 +126,6 @@ class _Results:
         low = np.searchsorted(self._sorted, moment - days)
         high = np.searchsorted(self._sorted, moment)
         return high - low, self._wins[high] - self._wins[low]
-
-
-def _read(path: Path) -> Any:
-    pd = require_pandas()
-    wanted = [*_MATCH, *(f"{side}_{name}" for side in ("winner", "loser") for name in _PLAYER)]
-    try:
-        texts = {"tourney_id": str, "score": str, "surface": str, "round": str}
-        return pd.read_csv(path, usecols=wanted, dtype=texts)
-    except ValueError as error:
-        raise ValueError(
-            f"The tennis file {path.name} is not as expected ({str(error).split('.')[0]}); give "
-            "one with the columns of the public files."
-        ) from None
 
 
 def _played(score: Any) -> BoolArray:
@@ -165,18 +151,6 @@ def _sides(matches: Any) -> Any:
         for side in ("winner", "loser")
     ]
     return require_pandas().concat(parts, ignore_index=True)
-
-
-def _codes(players: Any, tournaments: Any, surface: Any) -> tuple[IntArray, IntArray, IntArray]:
-    """Players, tournaments (in the order in which they come) and surfaces as numbers."""
-    pd = require_pandas()
-    known = {name: code for code, name in enumerate(SURFACES)}
-    codes = surface.map(known).fillna(len(SURFACES)).to_numpy()
-    return (
-        pd.factorize(players)[0].astype(np.int64),
-        pd.factorize(tournaments)[0].astype(np.int64),
-        codes.astype(np.int64),
-    )
 
 
 def _heights(players: Any, heights: Any) -> FloatArray:

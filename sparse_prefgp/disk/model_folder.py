@@ -28,7 +28,6 @@ SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its outpu
 _ARRAYS = "arrays-"
 _NAMED = re.compile(rf"{_ARRAYS}([0-9a-f]{{12}})\.npz")
 _ARRAY = re.compile("[A-Za-z0-9_]+")
-CHECKPOINT_FORMAT, CHECKPOINT = "sparse_prefgp checkpoint", "checkpoint.json"
 
 
 class Arrays(UserDict[str, np.ndarray]):
@@ -122,24 +121,6 @@ def foreign_files(folder: Path) -> list[str]:
         # Of any other name it would be somebody else's, whatever the description says.
         if _NAMED.fullmatch(file) and not (folder / file).is_symlink():
             ours.add(file)
-    rest = sorted(contents(folder) - ours)
-    return [name for name in rest if not is_named_by_contents(folder / name)]
-
-
-def checkpoint_foreign_files(folder: Path) -> list[str]:
-    """Names in a folder that are not part of an optimiser's checkpoint, which may be damaged."""
-    if not folder.is_dir():
-        return [folder.name]
-    ours = set()
-    try:
-        description = json.loads((folder / CHECKPOINT).read_text(encoding="utf-8"))
-        if description["format"] == CHECKPOINT_FORMAT:
-            digest = str(description.get("arrays_sha256"))
-            ours = {CHECKPOINT, f"{_ARRAYS}{digest[:12]}.npz"}
-    except (OSError, ValueError, KeyError, TypeError):
-        # Damaged, if the arrays next to it are ours.
-        if any(is_named_by_contents(folder / name) for name in contents(folder)):
-            ours = {CHECKPOINT}
     rest = sorted(contents(folder) - ours)
     return [name for name in rest if not is_named_by_contents(folder / name)]
 

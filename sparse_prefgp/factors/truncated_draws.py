@@ -13,31 +13,6 @@ _NEWTON_STEPS = 3
 _ROOT_HALF, _ROOT_TWO_OVER_PI = np.sqrt(0.5), np.sqrt(2.0 / np.pi)
 
 
-def truncated_normals(
-    mean: FloatArray,
-    sd: FloatArray | float,
-    lower: FloatArray | None,
-    upper: FloatArray,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """One draw from each normal cut to (lower, upper), of the shape of `mean`.
-
-    :param mean: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
-        everywhere.
-    :param sd: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
-        everywhere.
-    :param lower: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
-        everywhere.
-    :param upper: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
-        everywhere.
-    """
-    below = None if lower is None else (lower - mean) / sd
-    x = standard_draws(below, (upper - mean) / sd, 1.0 - rng.random(np.shape(mean)))
-    # Back on the scale of the limits rounding may step over them.
-    drawn = np.minimum(mean + sd * x, upper)
-    return drawn if lower is None else np.maximum(drawn, lower)
-
-
 def standard_draws(a: FloatArray | None, b: FloatArray, uniform: FloatArray) -> FloatArray:
     """Draws from standard normals cut to (a, b), from uniforms in (0, 1]; a None is -inf.
 

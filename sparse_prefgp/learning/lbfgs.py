@@ -119,14 +119,21 @@ class LbfgsState:
     """At an optimum, or settled."""
 
     @classmethod
-    def begin(cls, objective: Objective, curvature: Curvature | None = None) -> LbfgsState:
-        """At the parameters of the objective; ended if that is not finite there."""
-        here = objective.get()
+    def begin(
+        cls,
+        objective: Objective,
+        curvature: Curvature | None = None,
+        before: LbfgsState | None = None,
+    ) -> LbfgsState:
+        """At the parameters of the objective, or where a run was that counts on; ended if that is
+        not finite there."""
+        here = objective.get() if before is None else before.position
         value, gradient = objective(here)
         known = Curvature.unknown(len(here)) if curvature is None else curvature
         prior = objective.log_prior()
         ended = "" if math.isfinite(value) else NOT_FINITE
-        return cls(here, value, gradient, prior, known, (value,), ended=ended)
+        earlier, history = ((), ()) if before is None else (before.values[:-1], before.history)
+        return cls(here, value, gradient, prior, known, (*earlier, value), history, ended)
 
     @property
     def iterations(self) -> int:

@@ -14,10 +14,9 @@ from typing import Any
 import gpflow
 import numpy as np
 
-from sparse_prefgp.disk.checkpoint_folder import digest_of
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
-from sparse_prefgp.learning.checkpoint import Checkpoint, CheckpointWriter, RunState, identify
+from sparse_prefgp.learning.checkpoint import Checkpoint, CheckpointWriter, RunState
 from sparse_prefgp.learning.dying import death_in
 from sparse_prefgp.learning.lbfgs import NOT_FINITE, Curvature, LbfgsState, go_on
 from sparse_prefgp.learning.limits import limits_of, warn_of_lengthscales
@@ -116,12 +115,12 @@ def optimise(
         None continues to the optimum, or to the limit.
     :param checkpoint: where to keep what a killed run can resume from, and whether to resume; a
         path alone starts over, unless what is there belongs to another run, which is refused. A
-        resumed run is a warm start from the parameters reached: sites begin at zero, iterations
-        count on, and what is finished is not done again, so that it ends near where the
-        uninterrupted run would have, within what `least_gain` leaves open. A run that has ended
-        leaves its checkpoint there, so that a larger `max_iterations` can resume one that reached
-        the limit. The rows of a subset are those drawn at first; an `rng` that draws others is
-        refused. Size of the chunks, place of the sites and scheduler may be others.
+        resumed run starts from the parameters reached: iterations count on, and what is finished
+        is not done again, but sites begin at zero and curvature is learned afresh, so that it ends
+        near where the uninterrupted run would have, within what `least_gain` leaves open. A run
+        that has ended leaves its checkpoint there, so that a larger `max_iterations` can resume
+        one that reached the limit. Size of the chunks, place of the sites and scheduler may be
+        others. Of `gradients="subset"` nothing is kept.
     :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
         is not finite at the first parameters of any start, nothing that several starts could
         differ in, a number that makes no sense, an argument for the other
@@ -202,24 +201,21 @@ class _Settings:
         ):
             check_number(name, getattr(self, name), least=least, whole=True)
 
-    def keeper(
-        self, model: PreferenceGP | StreamedGP, others: dict[str, Any], meaning: str
-    ) -> CheckpointWriter | None:
+    def keeper(self, model: PreferenceGP | StreamedGP) -> CheckpointWriter | None:
         """Of what decides a run of the model."""
         place = self.checkpoint
         if place is None:
             return None
         if not isinstance(place, Checkpoint):
             place = Checkpoint(place)
-        decisive = {**others, "least_gain": self.least_gain}
-        return CheckpointWriter(place, identify(model, decisive, meaning))
+        decisive = {"starts": self.starts, "seed": self.seed, "least_gain": self.least_gain}
+        return CheckpointWriter(place, model, decisive)
 
 
 class _Run:
     """One call of `optimise`: what it has reached, and what is kept and shown of that.
 
-    A run is a sequence of legs, each a climb on an objective; `limits` has a name, a limit of
-    iterations and what these are called for each of them.
+    A run is a sequence of legs, each a climb on an objective.
     """
 
     _unit = "duel"  # what one of the answers is called
@@ -229,13 +225,18 @@ class _Run:
         main: InMemory | InChunks,
         settings: _Settings,
         keeper: CheckpointWriter | None,
-        limits: list[tuple[str, int, str]],
     ) -> None:
         self._main, self._settings, self._keeper = main, settings, keeper
         self._begun_at = main.get()
         found = None if keeper is None else keeper.found
         if keeper is not None and found is not None:
-            _check_limits(keeper, found, limits)
+            made = max((leg.iterations for leg in found.legs), default=0)
+            if made > settings.max_iterations:
+                raise ValueError(
+                    f"The run in {str(keeper.file.path)!r} has made {made} iterations, past the "
+                    f"limit of {settings.max_iterations}; give a limit of at least {made}, "
+                    f"{keeper.file.again}."
+                )
         self._reached = RunState() if found is None else found
         self._resumed_at = self._reached.iterations
         main.count_from(self._reached.counts)
@@ -289,8 +290,8 @@ class _Run:
                 self._settings.callback(self._progress(number, climb, limit, duels, of))
 
         climb = self._leg(number)
-        if climb is None:
-            climb = LbfgsState.begin(objective, curvature)
+        if climb is None or not climb.over(limit):
+            climb = LbfgsState.begin(objective, curvature, climb)
             if number == 0 and np.isnan(self._reached.first[0]):
                 first = (climb.log_evidence, climb.log_prior)
                 self._reached = replace(self._reached, first=first)
@@ -354,13 +355,7 @@ class _InMemory(_Run):
         self._objective = InMemory(model, list(model.trainable_variables))
         if starts > 1:
             _check_perturbable(self._objective, settings)
-        keeper = settings.keeper(
-            model,
-            {"starts": starts, "seed": settings.seed},
-            "another seed, number of starts or least gain",
-        )
-        limits = [(f"Start {i + 1}", settings.max_iterations, "iterations") for i in range(starts)]
-        super().__init__(self._objective, settings, keeper, limits)
+        super().__init__(self._objective, settings, settings.keeper(model))
         # Of the best leg that was made here, at its end.
         self._sites: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -450,30 +445,23 @@ class _InChunks(_Run):
     def __init__(self, model: StreamedGP, settings: _Settings) -> None:
         if model.stream is None:
             raise together.refused(loaded=True, duels_needed="optimise")
-        self._model, rng = model, settings.rng
-        rows = None
-        if settings.gradients == SUBSET:
-            if model.noise_ratio is not None:
-                raise together.refused(gradients_of_a_subset=True, noise_by_group=True)
-            drawn = np.random.default_rng() if rng is None else rng
-            rows = model.stream.draw(settings.subset, drawn)
-        keeper = settings.keeper(
-            model,
-            {
-                "gradients": settings.gradients,
-                "subset": None if rows is None else len(rows),
-                "drawn": None if rows is None or rng is None else digest_of([rows]),
-            },
-            "other gradients, another subset, seed or least gain",
-        )
-        limits = [
-            ("The subset", settings.max_iterations, "iterations"),
-            ("", settings.polish, "exact iterations (polish)"),
-        ]
+        self._model = model
+        self._rows: IntArray | None = None
+        keeper = None
+        if settings.gradients != SUBSET:
+            keeper = settings.keeper(model)
+        elif model.noise_ratio is not None:
+            raise together.refused(gradients_of_a_subset=True, noise_by_group=True)
+        elif settings.checkpoint is not None:
+            raise ValueError(
+                "Of a run on a subset nothing is kept; leave checkpoint out, or gradients of a "
+                "subset."
+            )
+        else:
+            drawn = np.random.default_rng() if settings.rng is None else settings.rng
+            self._rows = model.stream.draw(settings.subset, drawn)
         self._objective = InChunks(model, settings.progress)
-        super().__init__(self._objective, settings, keeper, limits)
-        found = None if keeper is None else keeper.found
-        self._rows: IntArray | None = rows if found is None else found.rows
+        super().__init__(self._objective, settings, keeper)
         self._rebuilt_before = len(model.rebuilt)
 
     def _place(self) -> LbfgsState | None:
@@ -483,7 +471,7 @@ class _InChunks(_Run):
         model, settings = self._model, self._settings
         if np.isnan(self._reached.first[0]):
             first = (self._evidence_start(), self._objective.log_prior())
-            self._keep(RunState(first, rows=self._rows))
+            self._keep(RunState(first))
         place, total = self._place(), model.duels.num_duels
         if place is not None:
             self._objective.set(place.position)
@@ -491,7 +479,7 @@ class _InChunks(_Run):
         if self._rows is None:
             self._climb(0, self._objective, settings.max_iterations, total, CHUNKS)
         else:
-            known = self._on_subset() if self._leg(1) is None else None
+            known = self._on_subset()
             exact = self._climb(1, self._objective, settings.polish, total, curvature=known)
             assert model.stream is not None
             more = {
@@ -548,8 +536,7 @@ class _InChunks(_Run):
         number = duels.num_duels
         leg = self._climb(0, objective, settings.max_iterations, number, SUBSET)
         objective.close()
-        if self._reached.per_duel is None:
-            self._keep(replace(self._reached, per_duel=part.log_evidence() / number))
+        self._reached = replace(self._reached, per_duel=part.log_evidence() / number)
         # Curvature grows with the number of duels.
         share = number / model.duels.num_duels
         return Curvature(leg.curvature.steps, leg.curvature.changes / share)
@@ -576,19 +563,6 @@ def _check_perturbable(objective: InMemory, settings: _Settings) -> None:
             f"Nothing can be perturbed for {settings.starts} starts: no positive parameter and no "
             "inducing input is trainable; use starts=1."
         )
-
-
-def _check_limits(
-    keeper: CheckpointWriter, found: RunState, limits: list[tuple[str, int, str]]
-) -> None:
-    """Refuse a limit below the iterations already made, or one that comes too late for a part that
-    is over.
-    """
-    for number, (leg, (name, limit, what)) in enumerate(zip(found.legs, limits, strict=False), 1):
-        if number < len(found.legs) and not leg.ended and leg.iterations != limit:
-            raise keeper.ended_at_limit(name, leg.iterations, limit)
-        if leg.iterations > limit:
-            raise keeper.past_limit(leg.iterations, limit, what)
 
 
 def _not_finite(objective: InMemory, starts: int) -> NotFinite:

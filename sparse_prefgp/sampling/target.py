@@ -191,23 +191,15 @@ def _limits_of(factors: Factors) -> tuple[FloatArray, FloatArray]:
     return np.full_like(upper, -np.inf) if factors.lower is None else factors.lower.numpy(), upper
 
 
-def check_whole(graph: DuelGraph) -> None:
-    """Refuse duels that are not one or several whole ones.
-
-    :raises ValueError: weights that are not whole numbers.
-    """
-    broken = graph.counts[graph.counts != np.floor(graph.counts)]
-    weight = broken.size and f"the weight {broken[0]:g}, no whole number,"
-    together.check(sampling=True, broken_weights=weight)
-
-
 def num_single_slots(graph: DuelGraph, instead: str) -> int:
     """How many v are to be drawn, counts included: one of a duel, and of a row of an answer.
 
     :param instead: what to do where there are too many, after a semicolon.
     :raises ValueError: more than 2,000, or weights that are not whole numbers.
     """
-    check_whole(graph)
+    broken = graph.counts[graph.counts != np.floor(graph.counts)]
+    weight = broken.size and f"the weight {broken[0]:g}, no whole number,"
+    together.check(sampling=True, broken_weights=weight)
     slots = int(graph.counts.sum())
     what = "single duels" if graph.noises is None else "rows of single answers"
     if slots > SAMPLED_UP_TO:

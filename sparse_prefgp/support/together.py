@@ -62,7 +62,6 @@ CALLED = {
     "dates": "a column of dates (time=, --time)",
     "ahead": "scores day by day (ahead=, --ahead)",
     "in_one_pass": "taking duels up in one pass (in_one_pass=, --filter)",
-    "hallucination": "the score 'hallucination'",
     "pairs": "a list of pairs (--pairs)",
     "context": "a context (--at)",
     "set_size": "sets of more than two items (--set-size)",
@@ -159,7 +158,7 @@ TABLE: dict[str, dict[str, str]] = {
         "by_items": LEAVE,
         "by_duels": LEAVE,
         **dict.fromkeys(
-            ("export", "check_against_sampling", "choice", "worth", "hallucination", "gain"),
+            ("export", "check_against_sampling", "choice", "worth", "gain"),
             "that takes duels of a pair for independent given utilities; ask it of a model without",
         ),
     },
@@ -172,7 +171,6 @@ TABLE: dict[str, dict[str, str]] = {
                 "lower_bounds",
                 "sampling",
                 "suggestion",
-                "hallucination",
                 "consistency",
                 "choice",
                 "truncated_normals",
@@ -252,10 +250,6 @@ TABLE: dict[str, dict[str, str]] = {
         "people": "leave it out, or make one with tastes (PreferenceGP(…, taste=kernel), fit "
         "--person)"
     },
-    "hallucination": dict.fromkeys(
-        ("sets", "tastes", "in_time", "pairs", "contexts"),
-        "that looks for one best item by duels; take another score, such as 'bald' or 'eubo'",
-    ),
     "set_size": dict.fromkeys(
         ("other_score", "pairs", "context", "contexts"),
         "that is for pairs alone; leave it out, or give set_size=2 (--set-size)",

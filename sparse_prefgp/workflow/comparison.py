@@ -26,6 +26,7 @@ from sparse_prefgp.analysis.metrics import (
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.disk.kept_file import KeptFile
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
@@ -35,7 +36,13 @@ from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
-from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
+from sparse_prefgp.workflow.finished import (
+    MEANINGS,
+    FinishedFit,
+    FinishedFits,
+    FitKey,
+    fingerprints_of,
+)
 from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
 from sparse_prefgp.workflow.holdout import Training, fit_model
 from sparse_prefgp.workflow.kernel_names import FeatureGroup, feature_groups, single_columns
@@ -306,7 +313,7 @@ def compare(
         their covariates.
     :param settings: how they are compared; by default made of the options.
     :param rng: of folds, thinning and first inducing inputs, in place of the seed of the settings.
-    :param checkpoint: a folder in which finished fits are kept, replaced in one step after each.
+    :param checkpoint: a file of lines of JSON in which finished fits are kept, whole after each.
     :param resume: take those that are there, which must be of the same duels, folds and settings;
         the candidates may be others.
     :param callback: called with a `CompareProgress` before each fit.
@@ -322,7 +329,7 @@ def compare(
         options["seed"] = seed_of(rng)
     settings = settings_from(CompareSettings, settings, options, "a comparison")
     if resume and checkpoint is None:
-        raise ValueError("resume=True needs the folder of a checkpoint; give checkpoint=.")
+        raise ValueError("resume=True needs the file of a checkpoint; give checkpoint=.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
     drawn = np.random.default_rng(settings.seed)
@@ -339,7 +346,7 @@ def compare(
     finished = FinishedFits()
     if checkpoint is not None:
         prints = fingerprints_of(plan, _decisive(settings, plan))
-        finished = FinishedFits(Path(checkpoint), resume, prints)
+        finished = FinishedFits(KeptFile(Path(checkpoint), prints, MEANINGS), resume)
     return _Run(listed, plan, settings, finished, callback).finish()
 
 
@@ -390,7 +397,7 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
 
 def _check_columns(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     kernels = [candidate.kernel_choice for candidate in listed]
-    for fold in plan.folds if any(kernel.names_columns for kernel in kernels) else ():
+    for fold in plan.folds if any(kernel.named_columns for kernel in kernels) else ():
         train = plan.train(fold)
         for kernel in kernels:
             kernel.check_columns(train.transform, train.covariate_names)
@@ -511,12 +518,12 @@ class _Run:
         try:
             self._fit_folds()
         except KeyboardInterrupt as error:
-            kept = self._finished
-            if not kept.interrupted():
+            place = self._finished.kept()
+            if place is None:
                 raise
             raise KeyboardInterrupt(
-                f"Interrupted after {len(kept)} fits; they are kept in {str(kept.folder)!r}, and "
-                "the same call with resume=True resumes from there."
+                f"Interrupted after {len(self._finished)} fits; they are kept in {str(place)!r}, "
+                "and the same call with resume=True resumes from there."
             ) from error
         return self._result()
 

@@ -1,32 +1,33 @@
-"""Fits of a comparison that have finished, kept so that a killed comparison repeats none."""
+"""Fits of a comparison that have finished, kept so that a killed comparison repeats none.
+
+`candidates.jsonl` has fingerprints of duels and settings in its first line, and a line for each
+candidate on each fold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparse_prefgp.data.events import Events
-from sparse_prefgp.disk.checkpoint_folder import (
-    CheckpointFolder,
-    digest_of,
-    of_something_else,
-)
+from sparse_prefgp.disk.kept_file import KeptFile, digest_of
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.workflow.folds import FoldPlan
 
-_MEANINGS = {
+MEANINGS = {
     "duels": "other duels, items or folds (by which to split, how many, which seed)",
     "settings": "another seed, noise variance, number of iterations, least gain or groups of "
     "features, or of inducing inputs that were (not) fixed",
 }
 
 
-@dataclass(frozen=True)
-class FitKey:
+class FitKey(NamedTuple):
     """Which fit: kernel, approximation, m (None without inducing inputs) and fold, from 0."""
 
     kernel: str
@@ -48,51 +49,53 @@ class FinishedFit:
 
 
 class FinishedFits:
-    """The fits of one comparison, on the disk after each of them if there is a folder.
+    """The fits of one comparison, on the disk after each of them if there is a file.
 
     :ivar reused: how many were taken from what was there at the beginning.
     """
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        resume: bool = False,
-        fingerprints: Mapping[str, str] | None = None,
-    ) -> None:
-        """Begin, or resume from what is in the folder.
+    def __init__(self, file: KeptFile | None = None, resume: bool = False) -> None:
+        """Begin, or resume from what is in the file.
 
-        :raises ValueError: that is damaged or of something else; the folder holds other things.
+        :raises ValueError: that is damaged or of something else.
         """
-        self.folder, self.reused = folder, 0
+        self._file, self.reused = file, 0
         self._fits: dict[FitKey, FinishedFit] = {}
-        self._store = None
-        if folder is not None:
-            self._store = CheckpointFolder(
-                folder, fingerprints or {}, _MEANINGS, resume, "comparison"
+        if file is not None and file.path.exists():
+            there = _read(file)
+            self._fits = there if resume else {}
+        elif file is not None and resume:
+            warnings.warn(
+                f"There is no checkpoint {str(file.path)!r} to resume from; the comparison begins "
+                "at the beginning.",
+                stacklevel=4,
             )
-            if resume and self._store.there is not None:
-                self._fits = _unpacked(folder, *self._store.there)
 
     def __len__(self) -> int:
         return len(self._fits)
 
     def find(self, key: FitKey) -> FinishedFit | None:
         """What is known already."""
-        found = self._fits.get(key)
-        self.reused += found is not None
-        return found
+        known = self._fits.get(key)
+        self.reused += known is not None
+        return known
 
     def add(self, key: FitKey, fit: FinishedFit) -> None:
         """One more; a full disk costs the checkpoint and not the comparison."""
         self._fits[key] = fit
-        self._write()
+        self.kept()
 
-    def interrupted(self) -> bool:
-        """Whether all of them are kept now."""
-        return bool(self._fits) and self._write()
-
-    def _write(self) -> bool:
-        return self._store is not None and self._store.write(*_packed(self._fits))
+    def kept(self) -> Path | None:
+        """Where all of them are kept now, None if they are not."""
+        if self._file is None or not self._fits:
+            return None
+        lines: list[dict[str, Any]] = [self._file.fingerprints]
+        for key, fit in self._fits.items():
+            logs = fit.log_probabilities
+            written = replace(fit, log_probabilities=None if logs is None else logs.tolist())
+            lines.append({"candidate": key, **asdict(written)})
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        return self._file.path if self._file.write(text) else None
 
 
 def fingerprints_of(plan: FoldPlan, settings: Sequence[Any]) -> dict[str, str]:
@@ -102,7 +105,7 @@ def fingerprints_of(plan: FoldPlan, settings: Sequence[Any]) -> dict[str, str]:
         train = plan.train(fold)
         parts += [fold.train, fold.test, train.items, *_sides(train.events), train.counts]
         parts += [train.item, *train.events.said()]
-    return {"duels": digest_of(parts), "settings": digest_of([repr(settings).encode()])}
+    return {"duels": digest_of(parts), "settings": digest_of([repr(settings)])}
 
 
 def _sides(events: Events) -> list[Any]:
@@ -110,24 +113,14 @@ def _sides(events: Events) -> list[Any]:
     return [events.sides, events.offsets] if events.has_sets else [*events.pairs.T]
 
 
-def _packed(
-    fits: dict[FitKey, FinishedFit],
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    arrays, rows = {}, []
-    for number, (key, fit) in enumerate(fits.items()):
-        if fit.log_probabilities is not None:
-            arrays[f"fit_{number}"] = fit.log_probabilities
-        rows.append({"key": asdict(key), **asdict(replace(fit, log_probabilities=None))})
-    return arrays, {"fits": rows}
-
-
-def _unpacked(
-    folder: Path, arrays: dict[str, np.ndarray], words: dict[str, Any]
-) -> dict[FitKey, FinishedFit]:
-    if "fits" not in words:
-        raise of_something_else(folder, "a single fit, not of a comparison")
-    found = {}
-    for number, row in enumerate(words["fits"]):
-        key = FitKey(**row.pop("key"))
-        found[key] = FinishedFit(**{**row, "log_probabilities": arrays.get(f"fit_{number}")})
-    return found
+def _read(file: KeptFile) -> dict[FitKey, FinishedFit]:
+    fits = {}
+    try:
+        fingerprints, *lines = map(json.loads, file.path.read_text(encoding="utf-8").splitlines())
+        for line in lines:
+            key, logs = FitKey(*line.pop("candidate")), line.pop("log_probabilities")
+            fits[key] = FinishedFit(None if logs is None else np.array(logs, dtype=float), **line)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise file.damaged from None
+    file.check(fingerprints)
+    return fits

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
-from sparse_prefgp.disk.model_folder import DESCRIPTION, checkpoint_foreign_files, foreign_files
+from sparse_prefgp.disk.model_folder import DESCRIPTION, foreign_files
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.support.plain import as_json_text
@@ -44,7 +44,7 @@ METRICS, MODEL = "metrics.json", "model"
 PEOPLE = "people.csv"
 PICTURES, REPORT = "pictures", "report.html"
 CHECKPOINTS = "checkpoint"
-COMPARE_STAGE, FIT_STAGE, REFIT_STAGE = CHECKPOINT_STAGES = ("compare", "fit", "refit")
+CANDIDATES, FIT_FILE, REFIT_FILE = "candidates.jsonl", "fit.npz", "refit.npz"
 
 
 def check_folder(folder: Path, overwrite: bool = False) -> None:
@@ -85,10 +85,7 @@ def is_checkpoint(folder: Path) -> bool:
     """
     if folder.is_symlink() or not folder.is_dir():
         return False
-    stages = contents(folder)
-    return stages <= set(CHECKPOINT_STAGES) and all(
-        not checkpoint_foreign_files(folder / stage) for stage in stages
-    )
+    return contents(folder) <= {CANDIDATES, FIT_FILE, REFIT_FILE}
 
 
 def check_checkpoint(folder: Path) -> None:

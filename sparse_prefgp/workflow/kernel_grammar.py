@@ -9,15 +9,17 @@
              item-in-time(in time), item-in-time(in time, slices)
     in time  wiener, matern12, matern32, constant, or in time + in time
 
-Nothing here knows of GPflow; `kernel_names.py` makes kernels of trees.
+That is Python's grammar of expressions, whose parser reads it once every word has become a name of
+the same length. Nothing here knows of GPflow; `kernel_names.py` makes kernels of trees.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from dataclasses import dataclass, replace
+from typing import NoReturn, TypeVar
 
 from sparse_prefgp.data.slices import AUTO, SLICES
 from sparse_prefgp.support.registry import KERNEL, own, spelt
@@ -38,18 +40,16 @@ MARKOV_KERNELS = {
     "matern32": "Matern32",
     "constant": "Constant",
 }
-_WITH_BRACKETS = ("iso", "projected", IN_TIME)
-_EXAMPLES = {
-    "iso": "iso(matern52)",
-    "projected": "projected(matern52, 4)",
-    IN_TIME: f"{IN_TIME}(wiener)",
+# What has a kernel in brackets: with how much at most, and an example.
+_AROUND = {
+    "iso": (1, "iso(matern52)"),
+    "projected": (3, "projected(matern52, 4) or projected(matern52, 4, 10)"),
+    IN_TIME: (2, f"{IN_TIME}(wiener) or {IN_TIME}(wiener, month)"),
 }
 # What a projection has where its number of directions is left out.
 DIRECTIONS = 4
-_TOKEN = re.compile(
-    r"\s*(?:(?P<mark>[()+*,])|(?P<quoted>\"[^\"]*\"|'[^']*')|(?P<word>[^\s()+*,\"']+))"
-)
-_DEEPEST = 20
+_T = TypeVar("_T")
+_WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^\s()+*,\"'])+")
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,20 @@ class Moving:
 class Product:
     """Of two factors or more; an item comes first."""
 
-    factors: tuple[Term, ...]
+    parts: tuple[Term, ...]
 
     def __str__(self) -> str:
-        return "*".join(f"({x})" if isinstance(x, Sum) else str(x) for x in self.factors)
+        return "*".join(f"({x})" if isinstance(x, Sum) else str(x) for x in self.parts)
 
 
 @dataclass(frozen=True)
 class Sum:
     """Of two terms or more."""
 
-    terms: tuple[Term, ...]
+    parts: tuple[Term, ...]
 
     def __str__(self) -> str:
-        return "+".join(map(str, self.terms))
+        return "+".join(map(str, self.parts))
 
 
 Term = Plain | ColumnTerm | Moving | Product | Sum
@@ -131,38 +131,37 @@ def parsed(text: str) -> tuple[Term, ...]:
     :raises ValueError: a text that is none of the grammar, with the place; an unknown name, with
         the nearest one; a term twice.
     """
-    reader = _Reader(text)
-    terms = reader.sum()
-    reader.end()
-    for term in terms:
-        _check(term, text)
-        if terms.count(term) > 1:
-            raise ValueError(f"The kernel {text!r} has {term} twice; once is enough.")
-    moving = [term for term in terms if isinstance(term, Moving)]
-    if len(moving) > 1 or (moving and ITEM in terms):
-        other = moving[1] if len(moving) > 1 else ITEM
+    terms = _Reader(text.strip()).whole()
+    moving = sorted((term for term in terms if _of_each_item(term)), key=lambda term: term == ITEM)
+    if len(moving) > 1:
         raise ValueError(
-            f"The kernel {text!r} has {moving[0]} and {other}, of which duels see only the sum; "
-            f"keep one of them, or add them up in brackets, as {IN_TIME}(constant+matern12)."
+            f"The kernel {text!r} has {moving[0]} and {moving[1]}, of which duels see only the "
+            f"sum; keep one of them, or add them up in brackets, as {IN_TIME}(constant+matern12)."
         )
     return terms
 
 
 def columns_of(term: Term) -> tuple[str, ...]:
     """The columns that a term names, each once."""
-    if isinstance(term, Plain):
-        return tuple(dict.fromkeys(term.columns))
     if isinstance(term, ColumnTerm):
         return (term.name,)
-    if isinstance(term, Moving):
-        return ()
-    inner = term.factors if isinstance(term, Product) else term.terms
-    return tuple(dict.fromkeys(name for one in inner for name in columns_of(one)))
+    if isinstance(term, Product | Sum):
+        return tuple(dict.fromkeys(name for part in term.parts for name in columns_of(part)))
+    return term.columns if isinstance(term, Plain) else ()
 
 
-def has_item(term: Term) -> bool:
-    """Whether a term of a sum is an effect of items, or of items in a context."""
-    return term == ITEM or (isinstance(term, Product) and term.factors[0] == ITEM)
+def in_context(term: Term) -> bool:
+    """Whether a term of a sum is an effect of items in a context."""
+    return isinstance(term, Product) and term.parts[0] == ITEM
+
+
+def of_items(term: Term) -> bool:
+    """Whether it is an effect of items, by themselves, in a context or in time."""
+    return _of_each_item(term) or in_context(term)
+
+
+def _of_each_item(term: Term) -> bool:
+    return term == ITEM or isinstance(term, Moving)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -192,247 +191,156 @@ def listed(text: str) -> list[str]:
     return split_outside(text, ",")
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    place: int
-    """Counted from 1."""
-
-
 class _Reader:
-    """Reads a text from left to right."""
+    """Makes terms of the tree that Python's parser makes of a text."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._next, self._depth = text, 0, 0
-        self._tokens: list[_Token] = []
-        place = 0
-        while text[place:].strip():
-            found = _TOKEN.match(text, place)
-            if found is None:
-                start = place + len(text[place:]) - len(text[place:].lstrip())
-                self._refuse(start + 1, "a quote is not closed")
-            kind = str(found.lastgroup)
-            inside = found[kind][1:-1] if kind == "quoted" else found[kind]
-            self._tokens.append(_Token(kind, inside, found.start(kind) + 1))
-            place = found.end()
+        self._text = text
 
-    def sum(self) -> tuple[Term, ...]:
+    def whole(self) -> tuple[Term, ...]:
+        names = _WORD.sub(lambda word: "x" * len(word[0]), re.sub(r"\s", " ", self._text))
+        if not names or names[-1] in "(+*,":
+            self._refuse(len(names), "a kernel is missing")
+        try:
+            return self._once(self._terms(ast.parse(names, mode="eval").body))
+        except SyntaxError as error:
+            start, end = (error.offset or 1) - 1, (error.end_offset or 0) - 1
+            unexpected = f"{self._text[start:end]!r} is not expected; quote names with blanks"
+            known = error.msg.partition(" (detected")[0]
+            self._refuse(start, unexpected if known.startswith("invalid") else known)
+        except (MemoryError, RecursionError):
+            self._refuse(0, "it is too long")
+
+    def _terms(
+        self, node: ast.expr, inside: bool = False, of_item: bool = False
+    ) -> tuple[Term, ...]:
+        """Those of a sum.
+
+        :param inside: it stands in a product.
+        :param of_item: that product is with `item`.
+        """
         terms: list[Term] = []
-        while True:
-            product = self._product()
-            terms += product.terms if isinstance(product, Sum) else (product,)
-            if not self._takes("+"):
-                return tuple(terms)
+        for product in _operands(node, ast.Add):
+            operands = _operands(product, ast.Mult)
+            if len(operands) == 1:
+                terms.append(self._factor(product, inside, of_item))
+                continue
+            others = [one for one in operands if self._source(one).lower() != "item"]
+            items = (ITEM,) * (len(operands) - len(others))
+            factors = [self._terms(one, True, of_item or bool(items)) for one in others]
+            if items and len(factors) == 1:
+                parts = [x.parts if isinstance(x, Product) else (x,) for x in factors[0]]
+            else:
+                parts = [tuple(x[0] if len(x) == 1 else Sum(x) for x in factors)]
+            for part in parts:
+                terms.append(Product(self._once((*items, *part)) if items else part))
+        return tuple(terms)
 
-    def end(self) -> None:
-        token = self._peek()
-        if token is not None:
-            self._refuse(token.place, f"{token.text!r} is not expected")
-
-    def _product(self) -> Term:
-        factors: list[Term] = []
-        while True:
-            factor = self._factor()
-            factors += factor.factors if isinstance(factor, Product) else (factor,)
-            if not self._takes("*"):
-                break
-        if len(factors) == 1:
-            return factors[0]
-        factors.sort(key=lambda factor: factor != ITEM)
-        if len(factors) == 2 and factors[0] == ITEM and isinstance(factors[1], Sum):
-            return Sum(tuple(_times_item(term) for term in factors[1].terms))
-        return Product(tuple(factors))
-
-    def _factor(self) -> Term:
-        token = self._taken("a kernel")
-        if token.kind == "quoted":
-            return ColumnTerm(token.text)
-        if token.text == "(":
-            self._depth += 1
-            if self._depth > _DEEPEST:
-                self._refuse(token.place, f"there are more than {_DEEPEST} brackets in each other")
-            terms = self.sum()
-            self._closes(token)
-            self._depth -= 1
-            return terms[0] if len(terms) == 1 else Sum(terms)
-        if token.kind == "mark":
-            self._refuse(token.place, f"a kernel is missing before {token.text!r}")
-        name, bracket, known = spelt(KERNEL, token.text), self._peek(), own(KERNEL)
-        if bracket is None or bracket.text != "(" or bracket.kind != "mark":
-            if name in _WITH_BRACKETS:
-                example = _EXAMPLES[name]
-                self._refuse(token.place, f"{name} needs a kernel in brackets, as {example}")
-            is_kernel = name in KERNEL_NAMES or name in known
-            return Plain(name) if is_kernel else ColumnTerm(token.text)
-        self._next += 1
+    def _factor(self, node: ast.expr, inside: bool, of_item: bool) -> Term:
+        arguments = node.args if isinstance(node, ast.Call) and not node.keywords else []
+        called = node.func if isinstance(node, ast.Call) and arguments else node
+        word, name = self._word(called), spelt(KERNEL, self._source(called))
+        known = (*KERNEL_NAMES, *own(KERNEL))
+        most = _AROUND[name][0] if name in _AROUND else len(arguments)
+        if name in _AROUND and not 0 < len(arguments) <= most:
+            self._refuse(node.col_offset, f"write {name} as {_AROUND[name][1]}")
+        term: Term
         if name == IN_TIME:
-            return self._in_time(bracket)
-        if name in ("iso", "projected"):
-            inner = self._factor()
-            number = leading = 0
-            if name == "projected":
-                number = self._number("directions", DIRECTIONS)
-                leading = self._number("leading features", 0)
-            self._closes(bracket)
-            plain = isinstance(inner, Plain) and not (inner.iso or inner.directions)
-            if not (isinstance(inner, Plain) and plain and inner.name in STATIONARY_KERNELS):
-                self._refuse(
-                    token.place, f"{name} takes one of {', '.join(STATIONARY_KERNELS)}, not {inner}"
-                )
-            if leading and inner.columns:
-                self._refuse(token.place, "name columns or how many lead, not both")
-            return Plain(inner.name, inner.columns, name == "iso", number, leading)
-        if name in KERNEL_NAMES and name not in OF_COLUMNS:
-            self._refuse(token.place, f"{name} takes no columns; {', '.join(OF_COLUMNS)} do")
-        if name not in KERNEL_NAMES and name not in known:
-            _unknown(token.text, self._text)
-        return Plain(name, self._columns(bracket))
+            term = self._moving(*arguments)
+        elif name in _AROUND:
+            term = self._around(name, *arguments)
+        elif name in known:
+            if arguments and name in KERNEL_NAMES and name not in OF_COLUMNS:
+                what = f"{name} takes no columns; {', '.join(OF_COLUMNS)} do"
+                self._refuse(node.col_offset, what)
+            term = Plain(name, self._once(tuple(map(self._word, arguments))))
+        elif of_item and not arguments:
+            return ColumnTerm(word)
+        else:
+            where = "" if word == self._text else f" in {self._text!r}"
+            raise ValueError(
+                f"The kernel {word!r}{where} is unknown; {nearest(word.lower(), known)}"
+                f"choose from {', '.join(known)}, or a sum such as linear+matern52; columns "
+                "stand in brackets, as linear(price), or in a product with item."
+            )
+        if inside and (isinstance(term, Moving) or term.name not in (*OF_COLUMNS, *own(KERNEL))):
+            effects = ", or item*surface for effects in a context" if term == ITEM else ""
+            raise ValueError(
+                f"The kernel {self._text!r} has {term} inside a product; write it as a term of its "
+                f"own, as in linear+{term}{effects}."
+            )
+        return term
 
-    def _in_time(self, bracket: _Token) -> Moving:
-        found: list[str] = []
-        while True:
-            token = self._taken("a kernel in time")
-            name = token.text.lower()
-            if token.kind != "word" or name not in MARKOV_KERNELS:
-                near = nearest(name, MARKOV_KERNELS).removesuffix(" Otherwise ")
-                self._refuse(
-                    token.place,
-                    f"{IN_TIME} takes {', '.join(MARKOV_KERNELS)} or sums of these, not "
-                    f"{token.text!r}{'; ' + near if near else ''}",
-                )
-            if name in found:
-                self._refuse(token.place, f"{name} is there twice")
-            found.append(name)
-            if not self._takes("+"):
-                break
-        if found == ["constant"] or {"constant", "wiener"} <= {*found}:
-            why = "does not move" if found == ["constant"] else "begins at a level of its own"
-            self._refuse(bracket.place, f"{'+'.join(found)} {why}; write item, or wiener alone")
-        slices = AUTO
-        if self._takes(","):
-            token = self._taken("slices of time")
-            slices = token.text.lower()
-            if slices not in (AUTO, *SLICES):
-                self._refuse(
-                    token.place, f"slices are {', '.join((AUTO, *SLICES))}, not {token.text!r}"
-                )
-        self._closes(bracket)
-        return Moving(tuple(found), slices)
+    def _around(self, name: str, inner: ast.expr, *sizes: ast.expr) -> Plain:
+        kernel = self._factor(inner, False, False)
+        if str(kernel).split("(")[0] not in STATIONARY_KERNELS:
+            self._not_one_of(inner, name, STATIONARY_KERNELS)
+        assert isinstance(kernel, Plain)
+        if name == "iso":
+            return replace(kernel, iso=True)
+        if len(sizes) > 1 and kernel.columns:
+            self._refuse(inner.col_offset, "name columns or how many lead, not both")
+        for size in sizes:
+            if not re.fullmatch("0*[1-9][0-9]*", self._source(size)):
+                self._not_one_of(size, name, ["numbers of at least 1"])
+        directions, leading, *_ = (*(int(self._source(size)) for size in sizes), DIRECTIONS, 0)
+        return replace(kernel, directions=directions, leading=leading if len(sizes) > 1 else 0)
 
-    def _number(self, of: str, default: int) -> int:
-        if not self._takes(","):
-            return default
-        token = self._taken(f"a number of {of}")
-        if not token.text.isdecimal() or int(token.text) < 1:
-            self._refuse(token.place, f"{token.text!r} is no number of {of} of at least 1")
-        return int(token.text)
+    def _moving(self, inner: ast.expr, *slices: ast.expr) -> Moving:
+        kernels = self._once(
+            tuple(self._one_of(one, MARKOV_KERNELS) for one in _operands(inner, ast.Add))
+        )
+        if kernels == ("constant",) or {"constant", "wiener"} <= {*kernels}:
+            why = "does not move" if len(kernels) == 1 else "begins at a level of its own"
+            what = f"{'+'.join(kernels)} {why}; write item, or wiener alone"
+            self._refuse(inner.col_offset, what)
+        return Moving(kernels, *(self._one_of(one, (AUTO, *SLICES)) for one in slices))
 
-    def _columns(self, bracket: _Token) -> tuple[str, ...]:
-        found: list[str] = []
-        while True:
-            token = self._taken("a column")
-            if token.kind == "mark":
-                self._refuse(token.place, f"a column is missing before {token.text!r}")
-            if token.text in found:
-                self._refuse(token.place, f"the column {token.text!r} is there twice")
-            found.append(token.text)
-            if not self._takes(","):
-                self._closes(bracket)
-                return tuple(found)
+    def _one_of(self, node: ast.expr, names: Iterable[str]) -> str:
+        name = self._source(node).lower()
+        if name not in names:
+            self._not_one_of(node, IN_TIME, names)
+        return name
 
-    def _peek(self) -> _Token | None:
-        return self._tokens[self._next] if self._next < len(self._tokens) else None
+    def _not_one_of(self, node: ast.expr, name: str, names: Iterable[str]) -> NoReturn:
+        source = self._source(node)
+        near = nearest(source, names).removesuffix(" Otherwise ")
+        what = f"{name} takes {', '.join(names)}, not {source!r}{near and '; '}{near}"
+        self._refuse(node.col_offset, what)
 
-    def _takes(self, mark: str) -> bool:
-        token = self._peek()
-        if token is None or token.kind != "mark" or token.text != mark:
-            return False
-        self._next += 1
-        return True
+    def _word(self, node: ast.expr) -> str:
+        """A name, without its quotes."""
+        text = self._source(node)
+        if not isinstance(node, ast.Name) or not re.fullmatch(r"\"[^\"]*\"|'[^']*'|[^\"']*", text):
+            self._refuse(node.col_offset, f"{text!r} is not expected; quote names with blanks")
+        return text[1:-1] if text[0] in "\"'" else text
 
-    def _taken(self, wanted: str) -> _Token:
-        token = self._peek()
-        if token is None:
-            self._refuse(len(self._text) + 1, f"{wanted} is missing")
-        self._next += 1
-        return token
+    def _once(self, parts: tuple[_T, ...]) -> tuple[_T, ...]:
+        if len({*parts}) < len(parts):
+            repeated = next(part for k, part in enumerate(parts) if part in parts[:k])
+            raise ValueError(f"The kernel {self._text!r} has {repeated} twice; once is enough.")
+        return parts
 
-    def _closes(self, bracket: _Token) -> None:
-        token = self._peek()
-        if token is None:
-            self._refuse(bracket.place, "a bracket is not closed")
-        if not self._takes(")"):
-            self._refuse(token.place, f"{token.text!r} is not expected; quote names with blanks")
+    def _source(self, node: ast.expr) -> str:
+        return self._text[node.col_offset : node.end_col_offset]
 
     def _refuse(self, place: int, why: str) -> NoReturn:
         raise ValueError(
-            f"The kernel {self._text!r} cannot be read at character {place}: {why}; write, for "
+            f"The kernel {self._text!r} cannot be read at character {place + 1}: {why}; write, for "
             "example, linear+matern52(price, age) or item+item*surface."
         )
 
 
-def _times_item(term: Term) -> Term:
-    rest = term.factors if isinstance(term, Product) else (term,)
-    return Product((ITEM, *rest))
-
-
-def _check(term: Term, text: str, top: bool = True, of_item: bool = False) -> None:
-    """Refuse what is no kernel where it stands.
-
-    :param top: it is a term of the whole sum.
-    :param of_item: it stands in a product with `item`.
-    """
-    if isinstance(term, ColumnTerm):
-        if not of_item:
-            _unknown(term.name, text)
-    elif isinstance(term, Plain):
-        if not top and term.name in ADDITIVE_KERNELS:
-            raise ValueError(
-                f"The kernel {text!r} has {term} inside a product; let it be a term of its own, or "
-                f"name columns, as {term.name.removeprefix(ADDITIVE)}(price)."
-            )
-        if not top and term == PAIR:
-            raise ValueError(
-                f"The kernel {text!r} has pair inside a product; write it as a term, as in se+pair."
-            )
-        if not top and term == ITEM:
-            raise ValueError(
-                f"The kernel {text!r} has item in brackets; write it as a term, or "
-                "item*surface for effects in a context."
-            )
-    elif isinstance(term, Moving):
-        if not top:
-            raise ValueError(
-                f"The kernel {text!r} has {term} inside a product; write it as a term, as in "
-                f"linear+{term}."
-            )
-    elif isinstance(term, Product):
-        with_item = term.factors[0] == ITEM
-        twice = [str(x) for x in term.factors if term.factors.count(x) > 1]
-        if with_item and twice:
-            raise ValueError(
-                f"The kernel {text!r} has {twice[0]} twice in a product; once is enough."
-            )
-        for factor in term.factors[with_item:]:
-            _check(factor, text, top=False, of_item=of_item or with_item)
-    else:
-        for inner in term.terms:
-            _check(inner, text, top=False, of_item=of_item)
-
-
-def _unknown(name: str, text: str) -> NoReturn:
-    where = "" if name == text.strip() else f" in {text!r}"
-    known = (*KERNEL_NAMES, *own(KERNEL))
-    raise ValueError(
-        f"The kernel {name!r}{where} is unknown; {nearest(name.lower(), known)}"
-        f"choose from {', '.join(known)}, or a sum such as linear+matern52; columns stand "
-        "in brackets, as linear(price), or in a product with item."
-    )
+def _operands(node: ast.expr, kind: type[ast.operator]) -> list[ast.expr]:
+    """From left to right, of those operators that stand in no others."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, kind):
+        return [*_operands(node.left, kind), *_operands(node.right, kind)]
+    return [node]
 
 
 def _written(column: str) -> str:
     """A column as it can be read again."""
     plain = column and not re.search(r"[\s()+*,/\"']", column)
-    if plain and spelt(KERNEL, column) not in (*KERNEL_NAMES, *_WITH_BRACKETS, *own(KERNEL)):
+    if plain and spelt(KERNEL, column) not in (*KERNEL_NAMES, *_AROUND, *own(KERNEL)):
         return column
     return f"'{column}'" if '"' in column else f'"{column}"'

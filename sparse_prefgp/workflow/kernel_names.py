@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -26,17 +27,20 @@ from sparse_prefgp.workflow.kernel_grammar import (
     ColumnTerm,
     Moving,
     Plain,
+    Product,
     Sum,
     Term,
     columns_of,
-    has_item,
+    in_context,
     nearest,
+    of_items,
     parsed,
 )
 
 if TYPE_CHECKING:
     from gpflow.kernels import Kernel
-from sparse_prefgp.data.features import FeatureTransform
+
+    from sparse_prefgp.data.features import FeatureTransform
 
 # Limits of what is learned, in units of standardised features: a lengthscale of 1e-4 takes any two
 # values for unrelated, and one of 1e-10 changes the evidence of a million duels by 1e-4 nats.
@@ -118,20 +122,20 @@ class KernelChoice:
 
         :param columns: the features of each raw column; by default single ones.
         :param starts: what the training duels say of where to start; without it `iso(…)` starts at
-            sqrt(D), and `projected(…)` is refused.
-        :raises ValueError: a column that is not among them; a projection
-            without `starts`, or onto more directions than items vary along.
+            sqrt(D), and `projected(…)` with the first features.
+        :raises ValueError: a column that is not among them; a projection onto more directions than
+            items vary along.
         """
         import gpflow
 
-        columns = single_columns(num_features) if columns is None else columns
-        by_name = {group.name: group.columns for group in columns}
-        maker = _Maker(num_features, by_name, starts)
+        single = single_columns(num_features)
+        groups = single if groups is None else groups
+        features = {group.name: group.columns for group in (single if columns is None else columns)}
+        maker = _Maker(num_features, features, starts)
         terms: list[Kernel] = []
         for term in self.terms:
             if isinstance(term, Plain) and term.name.startswith(ADDITIVE):
-                groups = single_columns(num_features) if groups is None else groups
-                terms += [maker.of_group(term.name, group, len(groups)) for group in groups]
+                terms += [_of_group(term.name, group, len(groups)) for group in groups]
             else:
                 terms.append(maker.kernel(term))
         return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
@@ -140,14 +144,12 @@ class KernelChoice:
         self, num_features: int, groups: Sequence[FeatureGroup] | None = None
     ) -> tuple[str, ...]:
         """A name for each term of `build`; those of an additive kernel end in their group."""
-        names: list[str] = []
-        for part in self.parts:
-            if part.startswith(ADDITIVE):
-                chosen = single_columns(num_features) if groups is None else groups
-                names += [f"{part}[{group.name}]" for group in chosen]
-            else:
-                names.append(part)
-        return tuple(names)
+        groups = single_columns(num_features) if groups is None else groups
+        names = [
+            [f"{part}[{group.name}]" for group in groups] if part.startswith(ADDITIVE) else [part]
+            for part in self.parts
+        ]
+        return tuple(chain.from_iterable(names))
 
     def check_columns(
         self,
@@ -160,49 +162,42 @@ class KernelChoice:
         :param covariates: columns of the duel that have a coefficient instead.
         :raises ValueError: such a column, with the nearest one.
         """
-        if transform is None:
-            return
-        known = tuple(group.name for group in feature_groups(transform))
-        for term in self.terms:
-            for name in columns_of(term):
-                if name in known:
-                    continue
-                if name in covariates:
-                    raise ValueError(
-                        f"The kernel {self} names {name!r}, which is a covariate: it has a "
-                        "coefficient and is no feature; leave it out of the kernel, or make it a "
-                        "context (--context) instead of a covariate."
-                    )
-                if name in transform.dropped:
-                    raise ValueError(
-                        f"The kernel {self} names the column {name!r}, which is the same for all "
-                        "training items; leave it out."
-                    )
-                if transform.reduced is not None and name in transform.reduced.names:
-                    raise ValueError(
-                        f"The kernel {self} names {name!r}, which was reduced ({transform.reduced})"
-                        f"; leave the name out, for a kernel of all features, or name directions, "
-                        f"such as {transform.reduced.reduction.names[0]}."
-                    )
-                raise ValueError(_no_column(name, known))
+        known = [] if transform is None else [group.name for group in feature_groups(transform)]
+        for name in self.named_columns if transform is not None else ():
+            assert transform is not None
+            if name in known:
+                continue
+            if name in covariates:
+                raise ValueError(
+                    f"The kernel {self} names {name!r}, which is a covariate: it has a coefficient "
+                    "and is no feature; leave it out of the kernel, or make it a context "
+                    "(--context) instead of a covariate."
+                )
+            if name in transform.dropped:
+                raise ValueError(
+                    f"The kernel {self} names the column {name!r}, which is the same for all "
+                    "training items; leave it out."
+                )
+            if transform.reduced is not None and name in transform.reduced.names:
+                raise ValueError(
+                    f"The kernel {self} names {name!r}, which was reduced ({transform.reduced}); "
+                    "leave the name out, for a kernel of all features, or name directions, such as "
+                    f"{transform.reduced.reduction.names[0]}."
+                )
+            raise ValueError(_no_column(name, known))
 
     @property
     def taste(self) -> KernelChoice:
         """That of a person's own taste, by default: the terms that are neither linear nor effects,
         or the linear ones where there are none, and an effect of each item."""
-        plain = [
-            term
-            for term in self.terms
-            if term != PAIR and not (has_item(term) or isinstance(term, Moving))
-        ]
-        linear = [term for term in plain if isinstance(term, Plain) and term.name == "linear"]
-        own = [term for term in plain if term not in linear] or linear
+        plain = [term for term in self.terms if term != PAIR and not of_items(term)]
+        own = [term for term in plain if not _is_linear(term)] or plain
         return KernelChoice((*map(str, own), str(ITEM)))
 
     @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns that terms name, each once."""
-        return tuple(dict.fromkeys(name for term in self.terms for name in columns_of(term)))
+        return columns_of(Sum(self.terms))
 
     @property
     def is_additive(self) -> bool:
@@ -212,7 +207,7 @@ class KernelChoice:
     @property
     def has_items(self) -> bool:
         """Whether items have effects, of themselves, in a context or in time."""
-        return self.in_time or any(map(has_item, self.terms))
+        return any(map(of_items, self.terms))
 
     @property
     def in_time(self) -> bool:
@@ -223,9 +218,9 @@ class KernelChoice:
     def finite_in_time(self) -> bool:
         """Whether utilities move in time and all other terms have finitely many features, so that
         nothing need be approximated."""
-        others = [term for term in self.terms if not isinstance(term, Moving)]
-        linear = [isinstance(term, Plain) and term.name == "linear" for term in others]
-        return len(others) < len(self.terms) and all(linear)
+        return self.in_time and all(
+            isinstance(term, Moving) or _is_linear(term) for term in self.terms
+        )
 
     @property
     def is_projected(self) -> bool:
@@ -235,9 +230,7 @@ class KernelChoice:
     @property
     def only_items(self) -> bool:
         """Whether there is nothing else, so that inducing inputs have nothing to explain."""
-        return all(
-            has_item(term) or term == PAIR or isinstance(term, Moving) for term in self.terms
-        )
+        return all(of_items(term) or term == PAIR for term in self.terms)
 
     @property
     def plain(self) -> bool:
@@ -245,27 +238,17 @@ class KernelChoice:
         return all(part in KERNEL_NAMES for part in self.parts)
 
     @property
-    def names_columns(self) -> bool:
-        """Whether a term sees certain columns alone."""
-        return any(map(columns_of, self.terms))
-
-    @property
     def cancels_shared(self) -> bool:
         """Whether features that both sides share change nothing."""
         return all(
-            isinstance(term, Moving)
-            or (
-                isinstance(term, Plain)
-                and (term.name in ("linear", "item", "pair") or _of_groups(term))
-            )
+            _is_linear(term) or term in (ITEM, PAIR) or isinstance(term, Moving)
             for term in self.terms
+            if not str(term).startswith(ADDITIVE)
         )
 
     def item_columns(self) -> dict[str, tuple[str, ...]]:
         """By term, the columns in which effects of items in a context differ."""
-        return {
-            str(term): columns_of(term) for term in self.terms if has_item(term) and term != ITEM
-        }
+        return {str(term): columns_of(term) for term in self.terms if in_context(term)}
 
     def num_parameters(
         self,
@@ -274,7 +257,7 @@ class KernelChoice:
         columns: Sequence[FeatureGroup] | None = None,
     ) -> int:
         """How many kernel parameters are learned; arguments as for `build`."""
-        kernel = self.build(num_features, groups, columns, _Anywhere(num_features))
+        kernel = self.build(num_features, groups, columns)
         return sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
 
     def __str__(self) -> str:
@@ -282,43 +265,13 @@ class KernelChoice:
 
 
 @dataclass(frozen=True)
-class _Anywhere:
-    """Starts that are never used: parameters are only counted."""
+class _Maker:
+    """Makes kernels of trees."""
 
     num_features: int
-
-    def distance(self, columns: Sequence[int] | None) -> float:
-        return 1.0
-
-    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
-        return np.ones((self.num_features if columns is None else len(columns), directions))
-
-
-class _Maker:
-    """Makes kernels of trees.
-
-    :param columns: the features of each raw column.
-    """
-
-    def __init__(
-        self,
-        num_features: int,
-        columns: dict[str, tuple[int, ...]],
-        starts: KernelStarts | None = None,
-    ) -> None:
-        self._num_features, self._columns, self._starts = num_features, columns, starts
-
-    def of_group(self, name: str, group: FeatureGroup, count: int) -> Kernel:
-        """One of so many terms of an additive kernel."""
-        import gpflow
-
-        make = getattr(gpflow.kernels, STATIONARY_KERNELS[name.removeprefix(ADDITIVE)])
-        kernel = make(
-            variance=1.0 / count,
-            lengthscales=np.full(len(group.columns), math.sqrt(len(group.columns))),
-            active_dims=list(group.columns),
-        )
-        return _limited(kernel)
+    columns: dict[str, tuple[int, ...]]
+    """The features of each raw column."""
+    starts: KernelStarts | None
 
     def kernel(self, term: Term) -> Kernel:
         import gpflow
@@ -328,35 +281,36 @@ class _Maker:
         if isinstance(term, Plain):
             return self._plain(term)
         if isinstance(term, ColumnTerm):
-            return self._column(term.name)
+            linear = Plain("linear", (term.name,))
+            return self._same_level(term) if self._is_coded(term) else self._plain(linear)
         if isinstance(term, Moving):
             made = [getattr(markov, MARKOV_KERNELS[name])() for name in term.kernels]
             in_time = made[0] if len(made) == 1 else markov.MarkovSum(made)
             return ItemInTime(in_time, slices=term.slices)
         if isinstance(term, Sum):
-            return gpflow.kernels.Sum([self.kernel(one) for one in term.terms])
-        if term.factors[0] == ITEM:
-            return ItemTimes(self._in_context(term.factors[1:]))
-        return self._product([self.kernel(one) for one in term.factors])
+            return gpflow.kernels.Sum([self.kernel(part) for part in term.parts])
+        if not in_context(term):
+            return _product([self.kernel(part) for part in term.parts])
+        # Levels of several columns count jointly.
+        coded = [part for part in term.parts if self._is_coded(part)]
+        kernels = [self._same_level(*coded)] if coded else []
+        kernels += [self.kernel(part) for part in term.parts[1:] if part not in coded]
+        return ItemTimes(_product(kernels))
 
     def _plain(self, term: Plain) -> Kernel:
         import gpflow
 
-        from sparse_prefgp.covariances import ItemEffect, PairEffect
+        from sparse_prefgp.covariances import ItemEffect, PairEffect, Projected
 
-        if term == ITEM:
-            return _limited(ItemEffect())
-        if term == PAIR:
-            return _limited(PairEffect())
-        seen = self._features(term.columns) if term.columns else None
-        if term.leading:
-            if term.leading > self._num_features:
-                raise ValueError(
-                    f"The kernel {term} sees the first {term.leading} features, but there are "
-                    f"{self._num_features}; lower the number, or leave it out for all."
-                )
-            seen = list(range(term.leading))
-        size = self._num_features if seen is None else len(seen)
+        if term in (ITEM, PAIR):
+            return _limited(ItemEffect() if term == ITEM else PairEffect())
+        if term.leading > self.num_features:
+            raise ValueError(
+                f"The kernel {term} sees the first {term.leading} features, but there are "
+                f"{self.num_features}; lower the number, or leave it out for all."
+            )
+        seen = self._features(term) or list(range(term.leading)) or None
+        size = self.num_features if seen is None else len(seen)
         if term.name == "linear":
             each = np.full(size, 1.0 / size) if size <= OWN_VARIANCES else 1.0 / size
             return _limited(gpflow.kernels.Linear(variance=each, active_dims=seen))
@@ -364,62 +318,54 @@ class _Maker:
             return _registered(own(KERNEL)[term.name], size, seen)
         make = getattr(gpflow.kernels, STATIONARY_KERNELS[term.name])
         if term.directions:
-            return self._projected(term, make, seen)
-        scales: Any = np.full(size, math.sqrt(size))
-        if term.iso:
-            scales = math.sqrt(size) if self._starts is None else self._starts.distance(seen)
+            w = np.eye(size, term.directions)
+            if self.starts is not None:
+                w = self.starts.projection(term.directions, seen)
+            return Projected(_limited(make()), w, active_dims=seen)
+        distance = math.sqrt(size)
+        if term.iso and self.starts is not None:
+            distance = self.starts.distance(seen)
+        scales = distance if term.iso else np.full(size, distance)
         return _limited(make(lengthscales=scales, active_dims=seen))
 
-    def _projected(self, term: Plain, make: Any, seen: Sequence[int] | None) -> Kernel:
-        from sparse_prefgp.covariances import Projected
+    def _is_coded(self, term: Term) -> bool:
+        """Whether it is a column of categories, which has a feature for each level."""
+        return isinstance(term, ColumnTerm) and len(self.columns.get(term.name, ())) > 1
 
-        if self._starts is None:
-            raise ValueError(
-                f"The kernel {term} starts from what the training duels say, which a name alone "
-                "does not know; make it of initial_projection, as Projected(kernel, W)."
-            )
-        w = self._starts.projection(term.directions, seen)
-        return Projected(_limited(make()), w, active_dims=seen)
-
-    def _in_context(self, factors: Sequence[Term]) -> Kernel:
-        """What the effects of each item are over contexts; levels of several columns jointly."""
-        columns = [factor.name for factor in factors if isinstance(factor, ColumnTerm)]
-        coded = [name for name in columns if len(self._features((name,))) > 1]
-        made = [self._same_level(coded)] if coded else []
-        made += [
-            self.kernel(factor)
-            for factor in factors
-            if not (isinstance(factor, ColumnTerm) and factor.name in coded)
-        ]
-        return made[0] if len(made) == 1 else self._product(made)
-
-    def _column(self, name: str) -> Kernel:
-        """Of categories, which have a feature for each level, or of numbers."""
-        coded = len(self._features((name,))) > 1
-        return self._same_level([name]) if coded else self._plain(Plain("linear", (name,)))
-
-    def _same_level(self, names: Sequence[str]) -> Kernel:
+    def _same_level(self, *terms: Term) -> Kernel:
         from sparse_prefgp.covariances import SameLevel
 
-        return _limited(SameLevel(active_dims=self._features(names)))
+        return _limited(SameLevel(active_dims=self._features(Product(terms))))
 
-    def _product(self, kernels: list[Kernel]) -> Kernel:
-        import gpflow
+    def _features(self, term: Term) -> list[int]:
+        for name in columns_of(term):
+            if name not in self.columns:
+                raise ValueError(_no_column(name, tuple(self.columns)))
+        return [i for name in columns_of(term) for i in self.columns[name]]
 
-        linear = [type(kernel) is gpflow.kernels.Linear for kernel in kernels]
-        keeps = linear if any(linear) else [k == 0 for k in range(len(kernels))]
-        for kernel, keep in zip(kernels, keeps, strict=True):
-            if not keep and hasattr(kernel, "variance"):
-                gpflow.set_trainable(kernel.variance, False)
-        return gpflow.kernels.Product(kernels)
 
-    def _features(self, names: Sequence[str]) -> list[int]:
-        found: list[int] = []
-        for name in names:
-            if name not in self._columns:
-                raise ValueError(_no_column(name, tuple(self._columns)))
-            found += self._columns[name]
-        return found
+def _product(kernels: list[Kernel]) -> Kernel:
+    """Of one variance."""
+    import gpflow
+
+    if len(kernels) == 1:
+        return kernels[0]
+    linear = [type(kernel) is gpflow.kernels.Linear for kernel in kernels]
+    keeps = linear if any(linear) else [k == 0 for k in range(len(kernels))]
+    for kernel, keep in zip(kernels, keeps, strict=True):
+        if not keep and hasattr(kernel, "variance"):
+            gpflow.set_trainable(kernel.variance, False)
+    return gpflow.kernels.Product(kernels)
+
+
+def _of_group(name: str, group: FeatureGroup, count: int) -> Kernel:
+    """One of so many terms of an additive kernel."""
+    import gpflow
+
+    make = getattr(gpflow.kernels, STATIONARY_KERNELS[name.removeprefix(ADDITIVE)])
+    scales = np.full(len(group.columns), math.sqrt(len(group.columns)))
+    active = list(group.columns)
+    return _limited(make(variance=1.0 / count, lengthscales=scales, active_dims=active))
 
 
 @dataclass(frozen=True)
@@ -457,8 +403,8 @@ def feature_groups(
         start += len(levels)
     directions = transform.feature_names[start:]
     blocks |= {name: (start + j,) for j, name in enumerate(directions)}
-    merged: list[FeatureGroup] = []
-    taken: set[str] = set()
+    names_taken: list[str] = []
+    groups: list[FeatureGroup] = []
     for names in given or ():
         for name in names:
             if name not in blocks and name not in transform.dropped:
@@ -466,21 +412,19 @@ def feature_groups(
                     f"The group {','.join(names)!r} names {name!r}, which is not a feature; choose "
                     f"from {', '.join(blocks)}."
                 )
-            if name in taken:
+            if name in names_taken:
                 raise ValueError(
                     f"The feature {name!r} is in two groups; every feature belongs to one."
                 )
-            taken.add(name)
+            names_taken.append(name)
         here = [name for name in blocks if name in names]
-        if here:
-            columns = tuple(i for name in here for i in blocks[name])
-            merged.append(FeatureGroup(",".join(here), columns))
-    rest = [FeatureGroup(name, block) for name, block in blocks.items() if name not in taken]
-    return tuple(sorted([*merged, *rest], key=lambda group: group.columns))
+        groups.append(FeatureGroup(",".join(here), tuple(i for name in here for i in blocks[name])))
+    groups += [FeatureGroup(*block) for block in blocks.items() if block[0] not in names_taken]
+    return tuple(sorted((group for group in groups if group.columns), key=lambda x: x.columns))
 
 
-def _of_groups(term: Plain) -> bool:
-    return term.name.startswith(ADDITIVE)
+def _is_linear(term: Term) -> bool:
+    return isinstance(term, Plain) and term.name == "linear"
 
 
 def _no_column(name: str, known: Sequence[str]) -> str:

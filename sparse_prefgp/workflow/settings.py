@@ -263,7 +263,7 @@ class FitSettings:
         if table.has_features:
             return self
         if _named(self.kernel) is not None:
-            if self.kernel_choice.only_items and not self.kernel_choice.names_columns:
+            if self.kernel_choice.only_items and not self.kernel_choice.named_columns:
                 return self
             raise ValueError(
                 f"The kernel {self.kernel_choice} looks at features, but the items have none; "

@@ -30,8 +30,8 @@ from sparse_prefgp.workflow.fit_metrics import (
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.fit_telling import answer_sections, fit_report
 from sparse_prefgp.workflow.folder import (
-    FIT_STAGE,
-    REFIT_STAGE,
+    FIT_FILE,
+    REFIT_FILE,
     check_folder,
     write_fit,
     write_model,
@@ -63,6 +63,7 @@ from sparse_prefgp.workflow.reporting import (
 )
 from sparse_prefgp.workflow.settings import (
     DEFAULT_SPLIT,
+    SUBSET,
     FitSettings,
     settings_from,
 )
@@ -350,7 +351,10 @@ class _OneFit:
             figures["automatic_inducing"] = inputs.to_dict()
             self.reporter.done(PLACING, inputs)
         with self.reporter.started(FITTING, holdout) as watch:
-            checkpoint = self.checkpoints.stage(FIT_STAGE)
+            # Of a subset nothing is kept.
+            settings = holdout.settings
+            part = settings.stream and settings.gradients_kind == SUBSET
+            checkpoint = None if part else self.checkpoints.stage(FIT_FILE)
             model, report = fit_model(holdout, watch or FitCallbacks(), checkpoint, inputs, rng)
         self._keep("fit", holdout, model, report, figures)
         return model, report
@@ -360,7 +364,7 @@ class _OneFit:
     ) -> tuple[PreferenceGP, OptimisationReport]:
         """The same of all duels."""
         with self.reporter.started(REFITTING, holdout) as watch:
-            checkpoint = self.checkpoints.stage(REFIT_STAGE)
+            checkpoint = self.checkpoints.stage(REFIT_FILE)
             again, report = refit_model(holdout, model, watch or FitCallbacks(), checkpoint)
         self._keep("refit_fit", holdout, again, report, figures)
         return again, report

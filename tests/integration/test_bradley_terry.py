@@ -325,8 +325,6 @@ def test_what_makes_no_sense_in_python(folder: Path) -> None:
     with pytest.raises(ValueError, match=apart("comparison", "items_without_features")):
         spg.compare(["linear"], duels)
     model = spg.PreferenceGP(duels)
-    with pytest.raises(ValueError, match="no features to bound"):
-        spg.hallucination_believer(model, bounds=np.empty((0, 2)), rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="no features to show"):
         from sparse_prefgp import plotting
 

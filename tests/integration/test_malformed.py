@@ -1046,10 +1046,7 @@ CASES: dict[str, Case] = {
         write("new.csv", "winner,loser,judge\ni0,i1,ann\n"),
     ),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
-    "suggest magic": Case(
-        SUGGEST + " --score hallucination --pairs {}/pairs.csv",
-        (sentence("hallucination", "pairs"),),
-    ),
+    "suggest magic": Case(SUGGEST + " --score magic", ("--score", "'magic'")),
     "suggest too many": Case(SUGGEST + " --batch 67", ("batch is 67", "only 66 pairs")),
     "suggest sets larger than all": Case(SUGGEST + " --set-size 99", ("set_size is 99", "differ")),
     "suggest sets of the likely best": Case(

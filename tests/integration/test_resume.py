@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +13,16 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.disk import folders
-from sparse_prefgp.disk.model_folder import CHECKPOINT, CHECKPOINT_FORMAT
 from sparse_prefgp.learning.lbfgs import LbfgsState
 from sparse_prefgp.workflow import comparison as compare_module
 from sparse_prefgp.workflow.comparison import FoldFit
-from sparse_prefgp.workflow.folder import CHECKPOINTS, check_folder, is_checkpoint
+from sparse_prefgp.workflow.folder import (
+    CANDIDATES,
+    CHECKPOINTS,
+    FIT_FILE,
+    check_folder,
+    is_checkpoint,
+)
 from sparse_prefgp.workflow.model_names import Candidate
 
 pytest.importorskip("typer")
@@ -153,7 +157,7 @@ def test_a_refit_goes_on_though_the_fit_was_too_short_for_a_checkpoint(
     undo = interrupt(monkeypatch, "refit", 3)
     assert fit(tables, out, *few).exit_code == 130
     undo()
-    assert (out / CHECKPOINTS / "fit" / CHECKPOINT).exists()
+    assert (out / CHECKPOINTS / FIT_FILE).exists()
     done = fit(tables, out, *few, "--resume")
     assert done.exit_code == 0, done.output
     told = json.loads((out / "metrics.json").read_text())
@@ -182,7 +186,7 @@ def test_an_interrupted_choice_goes_on(
     assert result.exit_code == 130, result.output
     assert "the fit so far is kept in" in result.stderr and len(calls) == 5
     kept = contents(out)
-    assert set(kept) == {name for name in kept if name.startswith(f"{CHECKPOINTS}/compare/")}
+    assert set(kept) == {f"{CHECKPOINTS}/{CANDIDATES}"}
     for more, message in (
         ((), "resume it with --resume"),
         (("--resume", "--seed", 5), "of other duels, items or folds"),
@@ -211,11 +215,11 @@ def test_killed_choice_goes_on(tables: Path, tmp_path: Path) -> None:
     """kill -9 as soon as a fit of the comparison is kept."""
     out, whole = tmp_path / "out", tmp_path / "whole"
     more = ("--approximation", "auto", "--kernel", "se", "--max-iterations", "3", "--quiet")
-    place = out / CHECKPOINTS / "compare" / CHECKPOINT
+    place = out / CHECKPOINTS / CANDIDATES
     words = command(tables, out, *more)
     kill_after(1, words)
     assert not (out / "metrics.json").exists()
-    kept = len(json.loads(place.read_text())["fits"])
+    kept = len(place.read_text().splitlines()) - 1
     run_whole([*words, "--resume"])
     assert fit(tables, whole, *more).exit_code == 0
     told, other = (json.loads((f / "metrics.json").read_text()) for f in (out, whole))
@@ -288,20 +292,14 @@ def test_killed_fit_in_time_is_resumed(tmp_path: Path) -> None:
 
 
 def test_what_a_kill_while_writing_leaves_does_not_stop_a_resume(tmp_path: Path) -> None:
-    """A checkpoint, and next to it the folder in which the next one was being written."""
+    """A checkpoint, and next to it what the next one was being written into."""
     out = tmp_path / "out"
-    stage = out / CHECKPOINTS / "fit"
-    stage.mkdir(parents=True)
-    arrays = b"numbers"
-    digest = hashlib.sha256(arrays).hexdigest()
-    (stage / f"arrays-{digest[:12]}.npz").write_bytes(arrays)
-    description = {"format": CHECKPOINT_FORMAT, "arrays_sha256": digest}
-    (stage / CHECKPOINT).write_text(json.dumps(description))
-    left = out / CHECKPOINTS / f".fit.abc{folders._UNFINISHED}"
+    left = out / CHECKPOINTS / f".{FIT_FILE}.abc{folders._UNFINISHED}"
     (left / "new").mkdir(parents=True)
+    (out / CHECKPOINTS / FIT_FILE).write_bytes(b"numbers")
     assert is_checkpoint(out / CHECKPOINTS)
     check_folder(out)  # not refused
-    (stage / "thesis.txt").write_text("mine")
+    (out / CHECKPOINTS / "thesis.txt").write_text("mine")
     assert not is_checkpoint(out / CHECKPOINTS)
     with pytest.raises(ValueError, match="is no part of a fit"):
         check_folder(out)

@@ -313,17 +313,11 @@ def told(out: Path) -> dict[str, Any]:
 
 # Only the kernel moves, and that to its optimum.
 LONG = ("--fixed-inducing", "--max-iterations", 40, "--least-gain", 0)
-SUBSET = ("--gradients", "subset:400", "--polish", 20)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("more", "kept", "of"),
-    [
-        (LONG, 2, "parameters or inducing inputs at the start"),
-        pytest.param((*LONG, *SUBSET), 2, "gradients, another", marks=pytest.mark.slow),
-    ],
-    ids=["chunks", "subset"],
+    ("more", "kept", "of"), [(LONG, 2, "values of parameters that stay as they are")]
 )
 def test_interrupted_and_resumed(
     data: Path,

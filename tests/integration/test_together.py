@@ -131,12 +131,9 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
         X[None, :3]
     ),
     ("pair_effects", "export"): lambda: spg.export_saved_model(_pairs_apart(), "nowhere"),
-    ("pair_effects", "hallucination"): lambda: _asked(_pairs_apart(), score="hallucination"),
     ("margin_only", "sampling"): lambda: _model(
         spg.Duels(X, *PAIR, ties=[True, False, False]), margin=0.3, tie_model="margin-only"
     ).exact_problem(),
-    ("hallucination", "sets"): lambda: _asked(_model(_sets()), score="hallucination"),
-    ("hallucination", "contexts"): lambda: _asked(in_contexts(), score="hallucination"),
     ("set_size", "context"): lambda: _asked(_model(), set_size=3, at="surface=clay"),
     ("set_size", "contexts"): lambda: _asked(in_contexts(), set_size=3),
     ("context", "pairs"): lambda: _asked(in_contexts(), pairs=PAIRS_TO_ASK, at="surface=clay"),

@@ -148,18 +148,6 @@ def thompson_pair(one: Array, other: Array) -> tuple[int, int, float]:
     )
 
 
-def given_v(
-    prior: Array, to_duels: Array, duels: Array, noise: Array, v: Array
-) -> tuple[Array, Array]:
-    """Mean and covariance of f given v = z + noise: prior (N, N) of f, to_duels (N, t) covariance
-    with z, duels (t, t) covariance of z, noise (t,)."""
-    gain = np.linalg.solve(duels + np.diag(noise), to_duels.T).T
-    return gain @ v, prior - gain @ to_duels.T
-
-
-# ---- sets --------------------------------------------------------------------------------------
-
-
 def choice_chances(utilities: Array, noise_variance: float) -> Array:
     """(n, k) that each of k known utilities, plus noise, is the largest: the integral of the noise
     of each alternative times what the others have below it, on a fine grid."""

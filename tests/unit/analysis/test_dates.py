@@ -120,10 +120,6 @@ def test_suggestions_are_of_items_that_are_about(model: spg.PreferenceGP) -> Non
         (lambda m: predict(m, OLD, at="surface=clay"), "is no date of utilities"),
         (lambda m: spg.explain(m, "t0", "t1", at="surface=clay"), apart("context", "no_contexts")),
         (lambda m: spg.explain(m, "t0", "t1", at="date=soon"), "'soon' .* no date"),
-        (
-            lambda m: spg.suggest(m, score="hallucination", rng=np.random.default_rng(0)),
-            apart("hallucination", "in_time"),
-        ),
     ],
 )
 def test_what_is_refused(model: spg.PreferenceGP, ask: Any, words: str) -> None:

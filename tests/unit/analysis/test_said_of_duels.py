@@ -13,7 +13,6 @@ import pytest
 from scipy.special import ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.hallucination import believed
 from tests.reference.slow_boards import averages
 from tests.reference.slow_rows_posterior import matern52, posterior
 from tests.tolerances import IDENTITY
@@ -194,27 +193,6 @@ def test_an_explanation_and_what_is_suggested(normal: Normal) -> None:
     for _, one in told.iterrows():
         won, _ = normal.outcome(one["first"], one["second"], one["surface"])
         assert one["probability"] == pytest.approx(won, abs=IDENTITY)
-
-
-def test_a_believed_draw(normal: Normal) -> None:
-    """v is told of the duel with its covariate and judge, and believed of the items at none."""
-    model = normal.model
-    problem = model.exact_problem()
-    prior = spg.Exact().prior(problem)
-    v = np.random.default_rng(6).normal(size=TOTAL)
-    site = model.graph.of_duels(np.arange(model.graph.num_sites))
-    found = believed(problem, prior, v, site)
-    precision = 1.0 / (2.0 * NOISE * np.array([JUDGES[name][0] for name in TABLE["judge"]]))
-    mean, covariance = posterior(normal.prior, normal.design, precision * v, precision)
-    inputs = model.item_inputs()
-    rows = model.duels.item_rows
-    assert rows is not None
-    order = [
-        row(str(name), str(place)) for name, (place,) in zip(rows.names, rows.values, strict=True)
-    ]
-    values, variances = (x.numpy() for x in found.joint(inputs))
-    np.testing.assert_allclose(values, mean[order], atol=IDENTITY)
-    np.testing.assert_allclose(variances, covariance[np.ix_(order, order)], atol=IDENTITY)
 
 
 def test_later_duels_join(normal: Normal) -> None:

@@ -22,7 +22,7 @@ from sparse_prefgp.analysis.candidates import likely_best, listed_pairs, pool, r
 from sparse_prefgp.analysis.items import own_items
 from tests.cases import ALL, random_duels
 from tests.reference import slow_suggestion as slow
-from tests.together import refused, sentence
+from tests.together import refused
 from tests.tolerances import IDENTITY
 
 ASKED = ("bald", "variance", "eubo")
@@ -317,16 +317,11 @@ def test_what_did_not_converge_is_said() -> None:
         ({"score": "magic"}, "score is 'magic'; choose from bald"),
         ({"batch": 0}, "batch is 0"),
         ({"batch": 37}, "batch is 37, but there are only 36 pairs"),
-        ({"batch": 37, "score": "hallucination"}, "only 36 pairs"),
         ({"max_pairs": 0}, "max_pairs is 0"),
         ({"rng": 3}, "np.random.default_rng"),
         ({"pairs": pd.DataFrame({"first": [0]})}, "second"),
         ({"pairs": pd.DataFrame({"first": [2], "second": [2]})}, "with itself"),
         ({"pairs": pd.DataFrame({"first": [0], "second": [99]})}, "99"),
-        (
-            {"pairs": pd.DataFrame({"first": [0], "second": [1]}), "score": "hallucination"},
-            sentence("hallucination", "pairs"),
-        ),
         ({"candidates": np.zeros((3, 5))}, "5 columns"),
     ],
 )
@@ -339,8 +334,6 @@ def test_logit_factors_are_refused() -> None:
     model = made(engine=spg.Laplace(link="logit"))
     with refused("logistic", "suggestion"):
         spg.suggest(model, rng=rng())
-    with refused("logistic", "hallucination"):
-        spg.hallucination_believer(model, pool=model.duels.items, rng=rng())
     for call in (
         lambda: spg.sample_posterior(model, 10, rng()),
         lambda: model.check_against_sampling(rng=rng()),

@@ -14,7 +14,7 @@ pytest.importorskip("pandas")
 
 import pandas as pd
 
-from sparse_prefgp.datasets import arguments, choices, tables, tennis, texts
+from sparse_prefgp.datasets import arguments, choices, tables, tennis
 from tests.reference import slow_tennis
 from tests.tolerances import ROUNDING
 
@@ -206,9 +206,6 @@ def test_tennis_files_of_the_tour_come_first(tmp_path):
         pd.DataFrame([row]).to_csv(tmp_path / name, index=False)
     files = {path.name: path for path in tmp_path.iterdir()}
     assert list(tennis.tidy(files)["duels.csv.gz"]["level"]) == ["A", "C"]
-    (tmp_path / "atp_matches_1991.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match=r"atp_matches_1991\.csv is not as expected"):
-        tennis.tidy(files)
 
 
 ARGUMENT = "<{0}><id>{1}</id><text>{2}</text></{0}>"
@@ -247,8 +244,8 @@ GOLD = {
 }
 
 
-def test_the_arguments_of_the_corpus():
-    found = arguments.convert(VOTES, GOLD)
+def test_the_arguments_of_the_corpus(tmp_path):
+    found = arguments.tidy(archive(tmp_path / "corpus.zip"))
     items = found["items.csv.gz"]
     # Debates by name, arguments by number.
     assert list(items["source_id"]) == ["arg1", "7", "arg3", "arg20", "arg100"]
@@ -274,12 +271,13 @@ def test_the_arguments_of_the_corpus():
     assert np.isfinite(items.drop(columns="source_id").to_numpy(dtype=float)).all()
 
 
-@pytest.mark.parametrize("number", range(32))
-def test_control_characters_in_a_text_are_blanks(number):
-    for written in (f"&#{number};", f"&#x{number:x};", f"&#x{number:X};"):
-        ((first, _, _),) = arguments._pairs(xml(pair(("arg1", f"a{written}b"), B)), "a")
-        kept = chr(number) if chr(number) in "\t\n\r" else " "
-        assert first == ("arg1", f"a{kept}b")
+def test_control_characters_in_a_text_are_blanks(tmp_path):
+    for number in range(32):
+        for written in (f"&#{number};", f"&#x{number:x};", f"&#x{number:X};"):
+            votes = {"a": xml(pair(("arg1", f"a{written}b"), B, ("w", "a1")))}
+            texts = arguments.tidy(archive(tmp_path / "corpus.zip", {}, votes))["texts.csv.gz"]
+            kept = chr(number) if chr(number) in "\t\n\r" else " "
+            assert texts["text"][0] == f"a{kept}b"
 
 
 def archive(path, gold=GOLD, votes=VOTES):
@@ -293,38 +291,8 @@ def archive(path, gold=GOLD, votes=VOTES):
     return {"corpus.zip": path}
 
 
-def test_the_archive_of_the_corpus(tmp_path):
-    found = arguments.tidy(archive(tmp_path / "corpus.zip"))
-    direct = arguments.convert(VOTES, GOLD)
-    for name, table in direct.items():
-        pd.testing.assert_frame_equal(found[name], table)
-
-
-@pytest.mark.parametrize(
-    ("votes", "gold", "words"),
-    [
-        ({"a": b"<list><broken>"}, {}, "votes of debate 'a' cannot be read"),
-        ({"a": xml(pair(A, B, ("w", "a3")))}, {}, "the vote 'a3'"),
-        ({"a": xml(pair(("", "x"), B))}, {}, "lacks id or text of arg1"),
-        (VOTES, {"g": b"arg100_arg20\tbest\tx\ty\n"}, "Line 1 of the gold pairs of 'g'"),
-        (VOTES, {"g": b"#id\nnobody_arg20\ta1\tx\ty\n"}, "Line 2 of the gold pairs"),
-        ({}, {}, "has no file in a folder"),
-    ],
-)
-def test_a_damaged_corpus(tmp_path, votes, gold, words):
-    with pytest.raises(ValueError, match=words):
-        arguments.tidy(archive(tmp_path / "corpus.zip", gold, votes))
-
-
-def test_no_archive(tmp_path):
-    path = tmp_path / "corpus.zip"
-    path.write_text("nothing")
-    with pytest.raises(ValueError, match="is not an archive"):
-        arguments.tidy({"corpus.zip": path})
-
-
 def test_the_surface_of_a_text():
-    found = texts.text_features(["I can't see. WOW, really?", "see www.x.org (now)!"])
+    found = arguments.text_features(["I can't see. WOW, really?", "see www.x.org (now)!"])
     first, second = found.to_dict("records")
     assert first["log_words"] == round(np.log(6), 5)
     assert first["log_sentences"] == round(np.log(3), 5)
@@ -343,7 +311,7 @@ def test_the_surface_of_a_text():
 def test_directions_part_texts_by_their_words():
     about = ["cat dog pet food", "pet dog cat bowl", "dog cat pet walk"] * 3
     other = ["stock bond cash tax", "cash bond stock fund", "bond stock cash loan"] * 3
-    found = texts.text_features(about + other)
+    found = arguments.text_features(about + other)
     lsa = found[[name for name in found.columns if name.startswith("lsa_")]].to_numpy()
     assert (np.sign(lsa[:9, 0]) == np.sign(lsa[0, 0])).all()
     assert (np.sign(lsa[9:, 0]) == -np.sign(lsa[0, 0])).all()
@@ -383,19 +351,11 @@ def test_car_choices(tmp_path):
         [3, 0, 1, 3, 0.9],
         [3, 1, 1, 3, 0.9],
     ]
-    path.write_text("\n".join([lines[0], lines[1]]))
-    with pytest.raises(ValueError, match="0 chosen cars in question 1"):
-        choices.tidy_cars({"cars_us.csv": path})
-    path.write_text("id,obsnum\n1,2\n")
-    with pytest.raises(ValueError, match="no column 'hev'"):
-        choices.tidy_cars({"cars_us.csv": path})
 
 
-@pytest.mark.parametrize(
-    ("ends", "answers"), [(("1", "2"), ("choice1", "choice2")), (("_A", "_B"), ("A", "B"))]
-)
-def test_train_choices(tmp_path, ends, answers):
-    names = [f"{name}{end}" for end in ends for name in ("price", "time", "change", "comfort")]
+def test_train_choices(tmp_path):
+    answers = ("choice1", "choice2")
+    names = [f"{name}{end}" for end in "12" for name in ("price", "time", "change", "comfort")]
     rows = [(1, answers[0], 2400, 150, 0, 1, 4000, 150, 0, 1)]
     rows += [(1, answers[1], 4000, 115, 0, 0, 2400, 150, 0, 1)]
     rows += [(7, answers[0], 2975, 108, 0, 0, 4000, 115, 0, 0)]
@@ -411,10 +371,6 @@ def test_train_choices(tmp_path, ends, answers):
         [3, 40.0, 150, 0, 1],
     ]
     assert found["duels.csv"].to_numpy().tolist() == [[0, 3, 0], [0, 1, 0], [2, 1, 1]]
-    with gzip.open(path, "wt") as file:
-        table.assign(choice="neither").to_csv(file, index=False)
-    with pytest.raises(ValueError, match="has the choice 'neither'"):
-        choices.tidy_trains({path.name: path})
 
 
 ARFF = """% words, as in the public files
@@ -428,16 +384,18 @@ I,0.2255,7
 """
 
 
-def test_arff(tmp_path):
+@pytest.mark.parametrize("mark", [",", " ", ", "])
+def test_arff(tmp_path, mark):
     path = tmp_path / "abalone.arff"
-    path.write_text(ARFF)
+    head, rows = ARFF.split("@data")
+    path.write_text(head + "@data" + rows.replace(",", mark))
     frame = tables.tidy_arff("abalone.csv", {path.name: path})["abalone.csv"]
     assert list(frame.columns) == ["sex_m", "sex_f", "sex_i", "whole_weight", "target"]
     assert frame.to_numpy().tolist() == [[1, 0, 0, 0.514, 15], [0, 0, 1, 0.2255, 7]]
     for broken in ("nothing of the kind", ARFF.replace("M,0.514,15", "X,0.514,15"), "<html>"):
         path.write_text(broken)
-        with pytest.raises(ValueError, match=r"abalone\.arff cannot be read as ARFF"):
-            tables.read_arff(path)
+        with pytest.raises(ValueError):
+            tables.tidy_arff("abalone.csv", {path.name: path})
 
 
 def test_statlib(tmp_path):
@@ -451,7 +409,7 @@ def test_statlib(tmp_path):
     assert frame.columns[0] == "crim" and frame.columns[-1] == "target" and len(frame) == 2
     np.testing.assert_allclose(frame.to_numpy(), homes.round(5), rtol=ROUNDING)
     path.write_text("\n".join(lines[:-1]))
-    with pytest.raises(ValueError, match="has 25 numbers"):
+    with pytest.raises(ValueError, match="reshape"):
         tables.tidy_boston({path.name: path})
 
 
@@ -477,9 +435,6 @@ def test_sarcos(tmp_path):
     found = tables.tidy_sarcos({path.name: path})["sarcos_test.npz"]
     np.testing.assert_array_equal(found["x"], array[:, :21])
     np.testing.assert_array_equal(found["y"], array[:, 21:])
-    savemat(path, {"other": array[:, :5]})
-    with pytest.raises(ValueError, match="has 0 arrays of 28 columns"):
-        tables.tidy_sarcos({path.name: path})
 
 
 def test_snelson(tmp_path):
@@ -494,6 +449,3 @@ def test_snelson(tmp_path):
     found = tables.tidy_snelson({path.name: path})
     assert found["train.csv"].to_numpy().tolist() == [[1, 3], [2, 4]]
     assert list(found["test_inputs.csv"]["x"]) == [5, 6, 7]
-    path.write_bytes(b"no archive")
-    with pytest.raises(ValueError, match="not an archive with the file 'train_inputs'"):
-        tables.tidy_snelson({path.name: path})

@@ -252,26 +252,22 @@ def test_inference_that_fails_from_cold_sites_goes_on_from_the_optimisers() -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("starts", [1, 2])
 def test_a_limit_that_a_checkpoint_has_passed_is_refused(starts: int, tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
-    settings = {"starts": starts, "seed": 3}
-    spg.optimise(build(), 4, checkpoint=spg.Checkpoint(folder, every=2), **settings)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    resume = spg.Checkpoint(folder, resume=True)
-    message = {
-        1: "has made 4 iterations already, past the limit of 2; give a limit of at least 4",
-        2: "Start 1 of .* ended at its limit of 4 iterations.* a limit of 2 comes too late: give 4",
-    }[starts]
+    place = tmp_path / "kept"
+    settings = {"starts": starts}
+    spg.optimise(build(), 4, checkpoint=spg.Checkpoint(place, every=2), **settings)
+    before = place.read_bytes()
+    message = "has made 4 iterations, past the limit of 2; give a limit of at least 4"
     with pytest.raises(ValueError, match=message) as caught:
-        spg.optimise(build(), 2, checkpoint=resume, **settings)
-    assert "\n" not in str(caught.value) and "rm -r" in str(caught.value)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        spg.optimise(build(), 2, checkpoint=spg.Checkpoint(place, resume=True), **settings)
+    assert "\n" not in str(caught.value) and "rm " in str(caught.value)
+    assert place.read_bytes() == before
 
 
 @pytest.mark.slow
 def test_more_iterations_for_several_starts_are_right_or_refused(tmp_path: Path) -> None:
-    """Of a start that has ended only the result is kept, so it cannot go on; the last one can."""
+    """What has ended stays as it is; the last one counts on."""
     folder = tmp_path / "kept"
-    settings = {"starts": 2, "seed": 3}
+    settings = {"starts": 2}
 
     def stop(progress: Progress) -> None:
         if progress.start == 2 and progress.iteration == 2:

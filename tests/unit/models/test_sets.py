@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.data.events import (
     BEST_WORST,
@@ -431,7 +430,6 @@ def test_what_sets_cannot_go_with() -> None:
         mixed(spg.Exact(over="items")).log_evidence()
     model = mixed(spg.VFE())
     for ask in (
-        lambda: hallucinations(model, 1, np.random.default_rng(0)),
         lambda: model.duels.winners,
         lambda: spg.evaluate(model, model.duels),
         lambda: linear_probit(model.duels),

@@ -6,7 +6,6 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.sampling.target import exact_target
-from tests.together import refused
 from tests.tolerances import MONTE_CARLO_STANDARD_ERRORS, PARTS, SOLVER
 
 ITEMS = np.random.default_rng(4).normal(size=(5, 2))
@@ -49,9 +48,3 @@ def test_one_duel_is_known_exactly():
     # Of somebody else the duel says less.
     assert own.mean[0] > 2.0 * own.mean[1] > 0.0
     assert check.own.pairs == 1 and check.new.pairs == 3
-
-
-def test_the_believer_refuses_tastes():
-    model = model_of(spg.Duels(ITEMS, [0, 1], [1, 2], people=["Ann", "Bob"]))
-    with refused("hallucination", "tastes"):
-        spg.suggest(model, score="hallucination", rng=np.random.default_rng(0))

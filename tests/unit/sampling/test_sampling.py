@@ -18,7 +18,7 @@ from scipy.stats import norm
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.factors.truncated_draws import standard_draws, truncated_normals
+from sparse_prefgp.factors.truncated_draws import standard_draws
 from sparse_prefgp.sampling import draws as draws_module
 from sparse_prefgp.sampling import target as target_module
 from sparse_prefgp.sampling.diagnostics import (
@@ -117,19 +117,15 @@ def test_no_tail_is_too_far_and_no_draw_outside() -> None:
         x = standard_draws(low, np.full(3, b), uniform)
         assert np.all(np.isfinite(x))
         assert np.all(x <= b) and (a is None or np.all(x >= a))
-    # Noise of 0.001 a side, and a mean far on the wrong side.
-    rng = np.random.default_rng(0)
-    v = truncated_normals(np.full(100, 30.0), math.sqrt(0.002), None, np.zeros(100), rng)
-    assert np.all(np.isfinite(v)) and np.all(v <= 0.0) and np.all(v > -1e-3)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-math.inf, 0.0), (-0.1, 0.4), (2.0, math.inf)])
 def test_draws_have_the_moments(low: float, high: float) -> None:
     rng = np.random.default_rng(1)
     mean, variance, count = 0.7, 0.3, 20_000
-    v = truncated_normals(
-        np.full(count, mean), math.sqrt(variance), np.full(count, low), np.full(count, high), rng
-    )
+    sd = math.sqrt(variance)
+    a, b = (np.full(count, (limit - mean) / sd) for limit in (low, high))
+    v = mean + sd * standard_draws(a, b, 1.0 - rng.random(count))
     truth = truncated_normal(mean, variance, low, high)
     within(v.mean(), float(truth.mean), v.std() / math.sqrt(count))
     spread = (v - v.mean()) ** 2

@@ -50,5 +50,5 @@ def test_another_fit_has_another_fingerprint() -> None:
     for levels in (LEVELS, LEVELS, np.where(LEVELS == 2, 1, LEVELS)):
         data = duels(grades=levels, levels=["--", "-", "=", "+", "++"])
         model = spg.PreferenceGP(data, gpflow.kernels.Linear(), margin=0.3)
-        found.append(identify(model, {}).fingerprints["duels"])
+        found.append(identify(model, {})[0]["duels"])
     assert found[0] == found[1] != found[2]
