@@ -233,15 +233,6 @@ def met(
     return found.select(np.sort(first)), replace(table, frame=frame)
 
 
-def _wanted(rows: ItemRows, sides: tuple[str, str]) -> list[str]:
-    """The columns that tell the context of both sides."""
-    return [
-        column
-        for name in rows.columns
-        for column in ([name] if name in rows.shared else [f"{side}_{name}" for side in sides])
-    ]
-
-
 def _contexts_of(
     duels: KnownDuels, table: Table, sides: tuple[str, str]
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:

@@ -163,38 +163,6 @@ def initial_inputs(
     return _source(method, duels, rows, kernel, count, rng)(count)
 
 
-def duel_inputs(
-    duels: Duels,
-    count: int,
-    kernel: gpflow.kernels.Kernel,
-    rng: np.random.Generator,
-    candidates: int | None = None,
-) -> FloatArray:
-    """Each time the item whose joining most lowers what is unexplained of the duels, sum c k~.
-
-    With R the residual covariance of the items and W = A'CA the weighted Laplacian of the duels,
-    sum c k~ = tr(W R), and item x lowers it by (R W R)_xx / R_xx. Joining x takes e e' from R,
-    e = R_x / sqrt(R_xx), and all scores follow from one product with W e: O(n s) a step for s
-    candidates, whose columns of R, (n, s), are kept. Ties are broken at random; once everything is
-    explained, random items follow.
-
-    :param candidates: s, drawn at random from the distinct items; by default all, or as many as
-        keep n s at 2 10^7 (but at least 2 m).
-    :return: (m, D), in the order chosen.
-    :raises ValueError: count < 1 or more than the distinct items or the candidates.
-    """
-    rows, _ = duels.distinct_rows()
-    check_inducing_count(count, len(rows))
-    if candidates is not None and candidates < count:
-        raise ValueError(
-            f"{candidates} candidates are fewer than the {count} inducing inputs to be chosen "
-            "from them; raise candidates."
-        )
-    graph = DuelGraph.from_duels(duels)
-    size = _num_candidates(len(rows), count) if candidates is None else candidates
-    return rows[list(islice(_by_duels(graph, _on_features(kernel, duels), rng, size), count))]
-
-
 def residual_shares(
     duels: Duels, kernel: gpflow.kernels.Kernel, inputs: np.ndarray
 ) -> tuple[FloatArray, float]:
@@ -362,7 +330,10 @@ def _by_duels(
 ) -> Iterator[int]:
     """All rows: of `size` random ones each the one that explains most of the duels, then the rest.
 
-    The letters are those of `duel_inputs`.
+    Unexplained is sum c k~ = tr(W R), with R the residual covariance of the items and W = A'CA the
+    weighted Laplacian of the duels, and item x lowers it by (R W R)_xx / R_xx. Joining x takes e e'
+    from R, e = R_x / sqrt(R_xx), and all scores follow from one product with W e: O(n s) a step for
+    s candidates, whose columns of R, (n, s), are kept. Ties are broken at random.
     """
     order = rng.permutation(graph.num_rows)
     pool = order[:size]

@@ -4,7 +4,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import dblquad, quad
+from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm
 
 Array = NDArray[np.float64]
@@ -20,20 +20,6 @@ def choice_of_independent(mean: Array, variance: Array, chosen: int) -> float:
 
     low, high = mean[chosen] - 12.0 * sd[chosen], mean[chosen] + 12.0 * sd[chosen]
     return float(quad(inside, low, high, epsabs=0.0, epsrel=1e-12, limit=500)[0])
-
-
-def ranking_of_four_independent(mean: Array, variance: Array) -> float:
-    """P(y_0 > y_1 > y_2 > y_3), over the two in the middle."""
-    sd = np.sqrt(variance)
-
-    def inside(second: float, first: float) -> float:
-        above = norm.sf(first, mean[0], sd[0]) * norm.pdf(first, mean[1], sd[1])
-        below = norm.pdf(second, mean[2], sd[2]) * norm.cdf(second, mean[3], sd[3])
-        return float(above * below)
-
-    low, high = (mean[1] + side * 10.0 * sd[1] for side in (-1.0, 1.0))
-    under = mean[2] - 10.0 * sd[2]
-    return float(dblquad(inside, low, high, under, lambda y: y, epsabs=1e-13, epsrel=1e-11)[0])
 
 
 def ranking(mean: Array, observed: Array, order: tuple[int, ...]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import Any
 
 import mpmath
@@ -16,7 +15,6 @@ from sparse_prefgp.factors.choices import (
     answer_log_probability,
     choice_log_probabilities,
     independent_choice_log_probabilities,
-    independent_ranking_log_probability,
     ranking_log_probability,
 )
 from sparse_prefgp.factors.orthants import log_orthants, log_orthants_by_ep, sobol_points
@@ -111,32 +109,11 @@ def test_choice_of_what_is_hardly_ever_chosen() -> None:
     np.testing.assert_allclose(found, expected, rtol=IDENTITY)
 
 
-@pytest.mark.slow
-def test_ranking_of_four_independent_utilities_is_an_integral() -> None:
-    found = independent_ranking_log_probability(
-        MEANS[:1], VARIANCES[:1], NOISE, everywhere(MEANS[:1])
-    )
-    expected = slow_set_probabilities.ranking_of_four_independent(MEANS[0], VARIANCES[0] + NOISE)
-    np.testing.assert_allclose(np.exp(found), expected, rtol=IDENTITY)
-
-
-def test_rankings_add_up_to_choices() -> None:
-    choices = independent_choice_log_probabilities(MEANS, VARIANCES, NOISE, everywhere(MEANS))
-    orders = np.array(list(permutations(range(4))))
-    for i in range(len(MEANS)):
-        mean, variance = MEANS[i][orders], VARIANCES[i][orders]
-        ranked = independent_ranking_log_probability(mean, variance, NOISE, everywhere(mean))
-        first = np.bincount(orders[:, 0], np.exp(ranked))
-        np.testing.assert_allclose(first, np.exp(choices[i]), rtol=IDENTITY)
-
-
 @pytest.mark.parametrize("size", [2, 3, 6, 10, 40])
 def test_equal_utilities(size: int) -> None:
     zero = np.zeros((1, size))
     choices = independent_choice_log_probabilities(zero, zero, 0.3, everywhere(zero))
     np.testing.assert_allclose(choices, np.full((1, size), -np.log(size)), rtol=IDENTITY)
-    ranking = independent_ranking_log_probability(zero, zero, 0.3, everywhere(zero))
-    np.testing.assert_allclose(ranking, -gammaln(size + 1.0), rtol=IDENTITY)
 
 
 # Section "How good EP is" of the design: EP minus the truth, to the digits printed there.
@@ -224,12 +201,6 @@ def test_what_is_masked_out_does_not_count() -> None:
         expected = independent_choice_log_probabilities(*free)[0]
         np.testing.assert_allclose(found[:size], expected, rtol=IDENTITY, atol=ROUNDING)
         assert np.all(found[size:] == -np.inf)
-        np.testing.assert_allclose(
-            independent_ranking_log_probability(mean, variance, noise, mask)[i],
-            independent_ranking_log_probability(*free)[0],
-            rtol=IDENTITY,
-            atol=ROUNDING,
-        )
 
 
 def test_two_equal_items_at_hardly_any_noise() -> None:
