@@ -851,7 +851,7 @@ CASES: dict[str, Case] = {
         fitted_to_texts,
     ),
     "no number of directions": Case(
-        FIT + " --kernel projected(matern52,many)", ("'many'", "number of directions")
+        FIT + " --kernel projected(matern52,many)", ("'many'", "numbers of at least 1")
     ),
     "kernel in time without dates": Case(
         FIT + " --kernel item-in-time(wiener)",
