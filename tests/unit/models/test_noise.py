@@ -311,7 +311,7 @@ def test_a_checkpoint_of_the_other_prior_is_of_another_run() -> None:
         prior=tfp.distributions.Normal(np.float64(0.0), np.float64(1.0)),
         prior_on="unconstrained",
     )
-    prints = [identify(x, {}).fingerprints["model"] for x in (model, old, made())]
+    prints = [identify(x, {})[0]["model"] for x in (model, old, made())]
     assert prints[0] != prints[1] and prints[0] == prints[2]
 
 
