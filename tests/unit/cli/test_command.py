@@ -194,6 +194,14 @@ def said_of(command: Any, **given: Any) -> str:
     return line
 
 
+def fine(one: Any, about: Any) -> Any:
+    """A value of an option that makes sense."""
+    typed = str(about.kind or one.type)
+    if isinstance(one.default, bool):
+        return True
+    return 0.5 if "float" in typed else 7 if "int" in typed else "x"
+
+
 @pytest.mark.parametrize(
     ("command", "name"), EVERY, ids=lambda value: str(getattr(value, "name", value))
 )
@@ -215,13 +223,13 @@ def test_every_option_refuses_what_makes_no_sense(command: Any, name: str) -> No
         wrong = ["", " ", *(["a,,b"] if about.parse is names else [])]
     for value in wrong:
         assert said_of(command, **{name: value}).startswith(f"Error: {flag} ")
-    good = True if is_flag else 0.5 if "float" in typed else 7 if "int" in typed else "x"
+    good = fine(one, about)
     needed = [other for other in several(about.needs) if other in options]
     if needed and all(options[other][0].default is not MISSING for other in needed):
         assert said_of(command, **{name: good}).startswith(f"Error: {flag} was given without ")
     for other in several(about.excludes):
         if other in options:
-            others = {other: True if isinstance(options[other][0].default, bool) else "x"}
+            others = {other: fine(*options[other])}
             assert " were both given" in said_of(command, **{name: good}, **others)
 
 
