@@ -140,14 +140,13 @@ class PairForecasts(Result):
         frame = self.frame if most is None else self.frame.head(most)
         grades = self.frame.attrs.get("grades", ())
         first, second = ("first", "second") if "first" in frame else ("winner", "loser")
-        # With grades the levels say how often the second wins.
-        loss = [] if grades else [Column(LOSS, "loss", chance)]
+        # Grades say how often there is a tie, and how often the second wins.
+        others = [Column(TIE, "tie", chance), Column(LOSS, "loss", chance)]
         columns = [
             Column(first, first, str, left=True),
             Column(second, second, str, left=True),
             Column(PROBABILITY, "first wins" if first == "first" else PROBABILITY, chance),
-            Column(TIE, "tie", chance),
-            *loss,
+            *([] if grades else others),
             *(
                 Column(name, name.removeprefix(GRADE), chance, spare=3 * (name != f"{GRADE}tie"))
                 for name in grades
