@@ -48,6 +48,7 @@ IN_PARTS = {("P", "parts"): [scaling.Point(60, 20, 4, parts=2)]}
         pytest.param(lambda: gpu.measure([(60, 4)], 100.0), id="gpu", marks=slow),
     ],
 )
+@pytest.mark.covering(every=2)
 def test_it_runs_at_tiny_size(
     measured: Callable[[], shared.Measured], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

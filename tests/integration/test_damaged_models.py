@@ -48,6 +48,7 @@ def check(kind: str, damaged: list[Damaged], place: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["weights", "streamed_ties"])
+@pytest.mark.covering(every=2)
 def test_some_damage(kind: str, tmp_path: Path) -> None:
     every = [*damages(SAVED / kind / "model")]
     some = np.random.default_rng(1).choice(len(every), FEW, replace=False)

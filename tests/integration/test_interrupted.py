@@ -89,7 +89,7 @@ def test_every_command_is_here() -> None:
 
 @pytest.mark.parametrize("number", [5, 40, 400])
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=24)
 def test_wherever_it_comes(command: str, number: int, tmp_path: Path) -> None:
     words = [command, *COMMANDS[command].format(tmp_path / "new").split()]
     with interrupted_at(number) as calls:

@@ -1296,7 +1296,7 @@ def test_there_are_at_least_fifty() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=36)
 def test_one_sentence_and_nothing_touched(
     name: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

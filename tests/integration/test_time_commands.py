@@ -77,6 +77,7 @@ def predictions(model: spg.PreferenceGP, at: str) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("slices", ["day", "quarter"])
+@pytest.mark.covering(every=2)
 def test_two_tables_one_after_the_other_are_as_both_at_once(folder: Path, slices: str) -> None:
     """Tables that share no slice."""
     names = [f"{name}-{slices}" for name in ("one", "two", "whole")]

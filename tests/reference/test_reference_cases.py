@@ -85,7 +85,7 @@ def test_orthant(index: int) -> None:
 
 
 @pytest.mark.parametrize(("index", "row"), CASE_ROWS)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=20)
 def test_duels(index: int, row: str) -> None:
     case = DUEL_CASES[index]
     expected = case["results"][row]

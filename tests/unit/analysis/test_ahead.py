@@ -24,6 +24,7 @@ def duels(some: slice, ties: bool) -> spg.Duels:
 
 
 @pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.covering(every=2)
 def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
     model = spg.PreferenceGP(
         duels(slice(0, 30), ties),

@@ -49,6 +49,7 @@ def model_of(duels: spg.Duels, approximation: Any = None, **more: Any) -> spg.Pr
 
 
 @pytest.mark.parametrize("index", range(5))
+@pytest.mark.covering(every=5)
 def test_sampling_gives_the_published_truth(index: int) -> None:
     case = DUEL_CASES[index]
     found = importance_sampling(case_model(case, spg.Exact()), SAMPLES)
@@ -254,6 +255,7 @@ def test_report_on_a_sparse_model() -> None:
 
 
 @pytest.mark.parametrize("samples", [0, SAMPLES])
+@pytest.mark.covering(every=2)
 def test_fitc_above_the_exact_evidence_is_warned_of(samples: int) -> None:
     report = evidence_report(case_model(DUEL_CASES[1], spg.FITC()), samples=samples)
     assert report.exact is not None

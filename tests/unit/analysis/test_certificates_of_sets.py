@@ -64,6 +64,7 @@ def test_ep_error_of_the_cases(name: str) -> None:
 
 
 @pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC(), spg.PITC(["a", "a", "b", "c"])])
+@pytest.mark.covering(every=3)
 def test_report(approximation: spg.Approximation) -> None:
     """Copies, a prior mean, and every kind of figure: all bounds below the truth."""
     case = CASES["prior_mean_and_counts"]
@@ -96,6 +97,7 @@ def test_report(approximation: spg.Approximation) -> None:
 
 
 @pytest.mark.parametrize("z", [None, [[0.2, 0.4], [0.7, 0.6]]])
+@pytest.mark.covering(every=2)
 def test_report_without_a_lower_bound(z: list[list[float]] | None) -> None:
     case = CASES["best_and_worst_shared_noise"]
     model = model_of(

@@ -212,7 +212,7 @@ def test_above_a_size_each_pair_is_drawn_by_itself(transitive, monkeypatch):
 @pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE(), spg.FITC(), spg.PriorPower(0.5)])
 @pytest.mark.parametrize("effect", [False, True])
 @pytest.mark.parametrize("most", [2, 2000])
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=16)
 def test_each_vote_is_redrawn_with_its_predicted_probability(
     transitive, monkeypatch, approximation, effect, most
 ):

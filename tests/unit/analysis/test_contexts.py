@@ -227,6 +227,7 @@ def test_evaluation_and_update_read_the_same_tables(model: spg.PreferenceGP) -> 
 
 
 @pytest.mark.parametrize("score", ["bald", "eubo", "thompson"])
+@pytest.mark.covering(every=3)
 def test_suggested_duels_can_occur(model: spg.PreferenceGP, score: str) -> None:
     found = spg.asking.suggest(
         model, batch=6, score=score, max_pairs=60, rng=np.random.default_rng(1)

@@ -64,6 +64,7 @@ def named_model() -> spg.PreferenceGP:
 
 
 @pytest.mark.parametrize("which", ["model", "named_model"])
+@pytest.mark.covering(every=2)
 def test_sets_next_to_others(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Alone and beside others, in a frame and in files, whose columns of words are numbers alone in
     some of them."""

@@ -183,7 +183,7 @@ def test_symmetric_features_get_equal_shares():
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*cancels:UserWarning")
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_what_is_additive(duels, kernel, additive):
     model = spg.PreferenceGP(duels, kernel())
     found = explain(model, 1, 2)

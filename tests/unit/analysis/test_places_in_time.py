@@ -195,6 +195,7 @@ def test_new_items_and_places_have_the_prior(model: spg.PreferenceGP, dense: Den
 
 
 @pytest.mark.parametrize("place", ["", "surface=grass"])
+@pytest.mark.covering(every=2)
 def test_a_ranking_is_of_items_that_are_about_in_their_contexts(
     model: spg.PreferenceGP, dense: Dense, place: str
 ) -> None:

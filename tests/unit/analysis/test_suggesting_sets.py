@@ -95,6 +95,7 @@ def test_choices_at_known_utilities(size: int) -> None:
 
 
 @pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.covering(every=2)
 def test_information_is_that_of_integrals(model: spg.PreferenceGP, averaged: bool) -> None:
     ratios = ONE_NOISE
     if averaged:

@@ -65,7 +65,7 @@ def both(model: spg.PreferenceGP, items: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("score", ASKED)
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_a_batch_is_what_loops_over_dense_matrices_choose(name: str, score: str) -> None:
     model = made(name, mean_function=gpflow.functions.Linear(np.array([[0.4], [-0.2]])))
     found = spg.suggest(model, batch=5, score=score, rng=rng())
@@ -82,7 +82,7 @@ def test_a_batch_is_what_loops_over_dense_matrices_choose(name: str, score: str)
 
 @pytest.mark.parametrize("name", list(ALL))
 @pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=20)
 def test_covariances_with_a_pair(name: str, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not kept:
         monkeypatch.setattr(asked_module, "_KEPT_NUMBERS", 0)
@@ -123,6 +123,7 @@ def test_what_items_have_of_their_own_counts_as_theirs(extra: gpflow.kernels.Ker
 
 
 @pytest.mark.parametrize("score", ["variance", "eubo"])
+@pytest.mark.covering(every=2)
 def test_scores_fall_along_a_batch(score: str) -> None:
     model = made("VFE")
     found = spg.suggest(model, rng(3).normal(size=(20, 2)), batch=15, score=score, rng=rng())
@@ -131,6 +132,7 @@ def test_scores_fall_along_a_batch(score: str) -> None:
 
 
 @pytest.mark.parametrize("score", ASKED)
+@pytest.mark.covering(every=3)
 def test_a_batch_is_diverse(model: spg.PreferenceGP, score: str) -> None:
     """Two twins of the most wanted pair, a hair apart: after one, the others are asked and done."""
     base = rng(4).normal(size=(6, 2)) * 1.5

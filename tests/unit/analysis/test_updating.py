@@ -87,6 +87,7 @@ def same_posterior(one: spg.PreferenceGP, two: spg.PreferenceGP) -> None:
 
 
 @pytest.mark.parametrize("name", APPROXIMATIONS)
+@pytest.mark.covering(every=3)
 def test_the_posterior_is_that_of_a_fresh_model(name: str) -> None:
     old = build(APPROXIMATIONS[name])
     new, report = update(old, MORE, NEW_ITEMS)
@@ -363,6 +364,7 @@ def of_people(approximation: Any, table: pd.DataFrame, **more: Any) -> spg.Prefe
 
 
 @pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=["exact", "vfe"])
+@pytest.mark.covering(every=2)
 def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
     old = of_people(approximation, DUELS.assign(who=[WHO[k % 2] for k in range(len(DUELS))]))
     more = MORE.assign(who=["bo", "ann", "cy", "ann", "cy", "bo"])

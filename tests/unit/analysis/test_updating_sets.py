@@ -91,6 +91,7 @@ def by_what_was_said(model: spg.PreferenceGP, nu: Any, tau: Any) -> dict[Any, se
 
 
 @pytest.mark.parametrize("kind", ["rankings", "choices"])
+@pytest.mark.covering(every=2)
 def test_each_site_goes_on_from_its_own_answer(kind: str) -> None:
     """Rows of items are others where new ones come between them."""
     frame, more = (

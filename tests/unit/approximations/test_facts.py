@@ -49,7 +49,7 @@ def contradictory() -> tuple[spg.Duels, float]:
 
 
 @pytest.mark.parametrize("name", SPARSE)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_only_a_bound_stays_below_the_exact_evidence(
     contradictory: tuple[spg.Duels, float], name: str
 ) -> None:
@@ -100,6 +100,7 @@ def test_a_sum_over_duels_is_that_of_its_parts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", APPROXIMATIONS)
+@pytest.mark.covering(every=6)
 def test_who_sees_the_residual(name: str) -> None:
     """The prior variance of a duel that inference sees, with its noise, and what Z explains."""
     approximation = APPROXIMATIONS[name]

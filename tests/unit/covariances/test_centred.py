@@ -75,7 +75,7 @@ def told(model: spg.PreferenceGP, centre: float) -> list[Any]:
     ]
 
 
-@pytest.mark.covering("Exact items-False", "VFE items-False", "VFE duels-True", "PITC-True")
+@pytest.mark.covering("Exact items-False", "VFE items-False")
 @pytest.mark.parametrize("taste", [False, True])
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_features_far_from_the_origin(approximation: str, taste: bool) -> None:
@@ -118,6 +118,7 @@ def test_what_is_exported_is_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("approximation", ["Exact items", "Exact duels", "VFE items"])
+@pytest.mark.covering(every=3)
 def test_single_utilities_are_about_the_origin(approximation: str) -> None:
     """As without a centre, where inducing inputs are as many as features."""
     model, before = (model_at(3.0, APPROXIMATIONS[approximation], "linear") for _ in range(2))

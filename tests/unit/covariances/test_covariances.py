@@ -296,9 +296,7 @@ def test_white_noise_counts_twice_between_rows_and_not_within_one() -> None:
     assert variance[~equal] == pytest.approx(0.8, rel=ROUNDING)
 
 
-@pytest.mark.covering(
-    "White-items", "ArcCosine-2-duels", "Polynomial-items", "Product-duels", "Nested-items"
-)
+@pytest.mark.covering("White-items", "ArcCosine-2-duels", "Polynomial-items")
 @pytest.mark.parametrize("over", ["items", "duels"])
 @pytest.mark.parametrize("name", ["White", "ArcCosine-2", "Polynomial", "Product", "Nested"])
 def test_any_kernel_goes_into_a_model(name: str, over: Any) -> None:

@@ -153,6 +153,7 @@ class Manhattan(k.Matern12):
 
 
 @pytest.mark.parametrize("name", list(COMPOSED))
+@pytest.mark.covering(every=5)
 def test_what_gpflow_computes_in_the_shapes_of_gpflow(name: str) -> None:
     kernel, columns = COMPOSED[name](), 1 if name == "change points" else 3
     shapes = [[(5, columns)], [(5, columns), (4, columns)], [(2, 3, columns)]]

@@ -178,6 +178,7 @@ def test_marginals_are_those_of_the_dense_covariance(kernel: str, size: str, eff
 @every_kernel
 @every_size
 @either
+@pytest.mark.covering(every=8)
 def test_the_surrogate_has_the_gradient_of_the_dense_covariance(
     kernel: str, size: str, effects: bool
 ) -> None:

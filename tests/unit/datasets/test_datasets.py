@@ -46,7 +46,7 @@ def run(*arguments):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", datasets.names())
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_every_set_has_the_shape_it_is_known_to_have(local, name):
     known = datasets.describe(name)
     if not (local / name).is_dir():

@@ -152,7 +152,7 @@ def assert_same(first: spg.PreferenceGP, second: spg.PreferenceGP) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_every_kernel_comes_back_to_the_bit(name: str, duels: spg.Duels, tmp_path: Path) -> None:
     model = spg.PreferenceGP(duels, KERNELS[name]())
     spg.save(model, tmp_path / "model")
@@ -197,7 +197,7 @@ ENDS: dict[str, tuple[tfp.bijectors.Bijector, list[float]]] = {
 }
 
 
-@pytest.mark.covering("both ends", "exponential")
+@pytest.mark.covering("both ends")
 @pytest.mark.parametrize("name", ENDS)
 def test_parameters_at_the_end_of_their_range(name: str, duels: spg.Duels, tmp_path: Path) -> None:
     transform, unconstrained = ENDS[name]
@@ -578,6 +578,7 @@ def test_private_and_current_folders_stay_what_they_are(
 
 
 @pytest.mark.parametrize("name", ["arrays-mine.npz", "arrays-0123456789ab.npz", "x.unfinished"])
+@pytest.mark.covering(every=3)
 def test_files_that_only_look_like_ours_are_kept(
     name: str, duels: spg.Duels, saved: Path, tmp_path: Path
 ) -> None:
@@ -653,6 +654,7 @@ def test_mean_functions(name: str, duels: spg.Duels, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", [True, False])
+@pytest.mark.covering(every=2)
 def test_a_model_of_before_goes_on_with_the_effects_that_it_knew(
     duels: spg.Duels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:

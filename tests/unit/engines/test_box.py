@@ -49,6 +49,7 @@ def test_orthant_reference(index: int, engine: str) -> None:
 
 
 @pytest.mark.parametrize(("seed", "engine"), [(0, "parallel"), (1, "parallel"), (1, "sequential")])
+@pytest.mark.covering(every=3)
 def test_mixed_box_against_slow_code(seed: int, engine: str) -> None:
     mean, covariance, lower, upper = random_box(seed)
     slow = slow_ep(mean, covariance, lower, upper)
@@ -95,6 +96,7 @@ def test_independent_coordinates_are_exact(engine: str) -> None:
     ("engine", "seed", "two_sided"),
     [("parallel", 0, False), ("parallel", 1, True), ("sequential", 2, False)],
 )
+@pytest.mark.covering(every=3)
 def test_low_rank_agrees_with_dense(engine: str, seed: int, two_sided: bool) -> None:
     rng = np.random.default_rng(seed)
     structured = spg.LowRankPlusDiagonal(rng.normal(size=(8, 3)), rng.uniform(0.1, 1.0, 8))

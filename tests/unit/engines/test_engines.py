@@ -215,7 +215,7 @@ def test_problems_on_which_whole_steps_cycle_are_settled(problem: tuple, most: i
     np.testing.assert_allclose(point.found.variance, damped.variance, rtol=0, atol=FIXED_POINT)
 
 
-@pytest.mark.covering("ParallelEP-0.8", "SequentialEP-0.8")
+@pytest.mark.covering("ParallelEP-0.8")
 @pytest.mark.parametrize("damping", [0.3, 0.8])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_damping_does_not_move_the_fixed_point(engine: type, damping: float) -> None:
@@ -258,7 +258,7 @@ def test_large_counts_converge() -> None:
     assert p == pytest.approx(100_000 / 199_900, abs=1 / np.sqrt(199_900))
 
 
-@pytest.mark.covering("Exact-duels", "VFE-items")
+@pytest.mark.covering("Exact-duels")
 @pytest.mark.parametrize("over", ["items", "duels"])
 @pytest.mark.parametrize("row", ["Exact", "VFE"])
 def test_sequential_and_parallel_agree_with_counts(row: str, over: str) -> None:

@@ -31,7 +31,7 @@ def engine() -> spg.Variational:
     return spg.Variational(tolerance=SOLVER)
 
 
-@pytest.mark.covering("exact-wins", "vfe-wins")
+@pytest.mark.covering("exact-wins")
 @pytest.mark.parametrize("limits", ["wins", "both"])
 @pytest.mark.parametrize("row", ["exact", "vfe", "fitc", "tight_vfe"])
 def test_the_fixed_point_is_the_largest_bound(row: str, limits: str) -> None:
@@ -125,6 +125,7 @@ def test_gpflows_svgp_at_its_optimum_is_the_fixed_point(noise: float) -> None:
 
 
 @pytest.mark.parametrize("row", ["exact", "vfe"])
+@pytest.mark.covering(every=2)
 def test_the_value_is_the_bound_at_q_and_below_the_evidence(row: str) -> None:
     """As `lower_bounds` computes it from the same q, by its own quadrature in NumPy."""
     model = case_model(DUEL_CASES[1], ROWS[row](), engine())

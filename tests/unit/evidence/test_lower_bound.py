@@ -54,7 +54,7 @@ def test_figures_of_the_reference_cases() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_against_dense_matrices(name: str) -> None:
     """With repeated and opposite duels, and a mean function."""
     given = random_duels(3, items=6, duels=14)

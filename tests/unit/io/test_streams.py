@@ -140,6 +140,7 @@ def test_inline_features_are_standardised_over_both_sides(inline, tmp_path, monk
 
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("as_tuple", [False, True])
+@pytest.mark.covering(every=4)
 def test_a_dataset_gives_the_same_duels(frame, inline, items, batched, as_tuple) -> None:
     columns = (frame.winner.to_numpy(), frame.loser.to_numpy())
     wide = (inline[["winner_a", "winner_b"]].to_numpy(), inline[["loser_a", "loser_b"]].to_numpy())

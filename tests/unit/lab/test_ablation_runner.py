@@ -76,6 +76,7 @@ def test_a_study_leaves_records_and_a_table(done: list[str], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
+@pytest.mark.covering(every=2)
 def test_a_study_that_was_stopped_goes_on(
     error: Any, done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

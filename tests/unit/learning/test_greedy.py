@@ -55,6 +55,7 @@ def build(
     ids=["matern52", "sum"],
 )
 @pytest.mark.parametrize("size", [(30, 120), (60, 40)], ids=["shared", "few duels"])
+@pytest.mark.covering(every=4)
 def test_gains_at_held_sites(kernel: gpflow.kernels.Kernel, size: tuple[int, int]) -> None:
     duels = learnable(1, *size)
     graph = DuelGraph.from_duels(duels)
@@ -87,7 +88,7 @@ def with_ties_and_groups(duels: spg.Duels) -> spg.Duels:
     return spg.Duels(duels.items, duels.winners, duels.losers, ties=ties, groups=groups)
 
 
-@pytest.mark.covering("groups", "effects")
+@pytest.mark.covering("groups")
 @pytest.mark.parametrize("what", ["effects", "mean", "white", "active_dims", "groups"])
 def test_gains_follow_the_models_own_value(what: str) -> None:
     duels = with_ties_and_groups(learnable(2)) if what == "groups" else learnable(2)

@@ -11,11 +11,11 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.learning import initial
 from sparse_prefgp.learning.initial import (
     METHODS,
     AutoInputs,
     auto_inputs,
-    duel_inputs,
     initial_inputs,
     residual_shares,
 )
@@ -71,7 +71,7 @@ def test_variance_takes_the_least_explained(name: str) -> None:
 def test_duels_takes_the_one_that_explains_most(name: str) -> None:
     kernel = KERNELS[name]()
     covariance = kernel(ROWS).numpy()
-    chosen = positions(duel_inputs(DUELS, 12, kernel, rng()))
+    chosen = positions(initial_inputs("duels", DUELS, kernel, 12, rng()))
     a = incidence(GRAPH)
     scale = unexplained(covariance, [], a, GRAPH.counts)
     for m in range(12):
@@ -79,15 +79,15 @@ def test_duels_takes_the_one_that_explains_most(name: str) -> None:
         assert left[chosen[m]] - left.min() <= IDENTITY * scale
 
 
-def test_duels_from_a_candidate_set() -> None:
+def test_duels_from_a_candidate_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(initial, "_NUMBERS", 10 * len(ROWS))  # ten candidates
     kernel = KERNELS["matern52"]()
     covariance, a = kernel(ROWS).numpy(), incidence(GRAPH)
     pool = np.random.default_rng(5).permutation(len(GRAPH.rows))[
         :10
     ]  # what the function draws first
-    chosen = positions(duel_inputs(DUELS, 10, kernel, rng(5), candidates=10))
-    assert sorted(chosen) == sorted(pool)
-    for m in range(9):
+    chosen = positions(initial_inputs("duels", DUELS, kernel, 5, rng(5)))
+    for m in range(5):
         left = left_by_each(covariance, chosen[:m], a, GRAPH.counts)[pool]
         assert left[list(pool).index(chosen[m])] == pytest.approx(left.min(), rel=IDENTITY)
 
@@ -97,7 +97,7 @@ def test_scores_that_lost_their_digits_are_computed_afresh() -> None:
     # can follow: without computing them afresh the choice is wrong from the eleventh item on.
     kernel = gpflow.kernels.SquaredExponential(lengthscales=8.0)
     covariance, a = kernel(ROWS).numpy(), incidence(GRAPH)
-    chosen = positions(duel_inputs(DUELS, 15, kernel, rng()))
+    chosen = positions(initial_inputs("duels", DUELS, kernel, 15, rng()))
     for m in range(15):
         left = left_by_each(covariance, chosen[:m], a, GRAPH.counts)
         assert chosen[m] == int(np.argmin(left))
@@ -304,7 +304,6 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
             lambda k: initial_inputs("duels", DUELS, k, "all", rng()),
             "count is 'all'; choose from auto",
         ),
-        (lambda k: duel_inputs(DUELS, 5, k, rng(), candidates=4), "4 candidates are fewer"),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0), "share is 0.0"),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "share is nan"),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0), "maximum is 0"),

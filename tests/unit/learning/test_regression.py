@@ -97,6 +97,7 @@ LIKE_GPFLOW = (spg.Exact(), spg.VFE(), spg.FITC())
 
 
 @pytest.mark.parametrize("approximation", LIKE_GPFLOW, ids=lambda a: a.name)
+@pytest.mark.covering(every=3)
 def test_evidence_and_gradient_are_gpflows(approximation: Approximation) -> None:
     ours, theirs = build(approximation), gpflow_model(approximation)
     reference = float(theirs.maximum_log_likelihood_objective())
@@ -111,6 +112,7 @@ def test_evidence_and_gradient_are_gpflows(approximation: Approximation) -> None
 
 @pytest.mark.parametrize("approximation", LIKE_GPFLOW, ids=lambda a: a.name)
 @pytest.mark.parametrize("full_cov", [False, True])
+@pytest.mark.covering(every=3)
 def test_predictions_are_gpflows(approximation: Approximation, full_cov: bool) -> None:
     ours, theirs = build(approximation), gpflow_model(approximation)
     new = np.random.default_rng(1).uniform(0.0, 6.0, (5, 2))
@@ -159,6 +161,7 @@ def by_hand(approximation: Approximation) -> float:
 
 
 @pytest.mark.parametrize("approximation", SPARSE, ids=repr)
+@pytest.mark.covering(every=4)
 def test_evidence_by_hand(approximation: Approximation) -> None:
     model = build(approximation)
     assert model.log_evidence() == pytest.approx(by_hand(approximation), rel=IDENTITY)

@@ -64,6 +64,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.covering(every=5)
 def test_reference_case(form: str) -> None:
     made = model(**FORMS[form]())
     assert made.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-9)
@@ -176,7 +177,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.covering("exact", "rank")
+@pytest.mark.covering("exact")
 @pytest.mark.parametrize("name", MODELS)
 def test_leans_are_columns_of_one_variance(name: str) -> None:
     options = {"engine": spg.ParallelEP(tolerance=1e-10), **MODELS[name]}
@@ -275,6 +276,7 @@ def test_with_effects_of_items_ties_and_counts() -> None:
 
 
 @pytest.mark.parametrize("effects", [False, True])
+@pytest.mark.covering(every=2)
 def test_what_knows_items_alone_takes_nothing_as_said(effects: bool) -> None:
     """Rankings, suggestions and reasons go by inputs of items."""
     whole = kernel() + spg.ItemEffect(0.3) if effects else kernel()

@@ -100,6 +100,7 @@ def check(made: Any, wanted: tuple[float, Any, Any], tolerance: float = 1e-9) ->
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.covering(every=5)
 def test_as_a_dense_covariance(form: str) -> None:
     check(model(**FORMS[form]), slow(LABELS))
 
@@ -144,6 +145,7 @@ def streamed(parts: int, **labels: Any) -> spg.StreamedGP:
 
 
 @pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.covering(every=2)
 def test_in_chunks_and_in_parts(parts: int, tmp_path: Path) -> None:
     made = streamed(parts)
     check(made, slow(LABELS), 1e-8)

@@ -200,7 +200,7 @@ CHANGES: dict[str, Callable[[spg.PreferenceGP], None]] = {
 }
 
 
-@pytest.mark.covering("noise", "Z")
+@pytest.mark.covering("noise")
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_changed_parameter_makes_everything_stale(what: str) -> None:
     mean_function = gpflow.functions.Linear(A=np.zeros((2, 1)))
@@ -276,6 +276,7 @@ def test_all_items_equal(name: str, over: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.covering(every=5)
 def test_gradient_is_finite_when_all_items_are_equal(name: str) -> None:
     duels = spg.Duels(np.ones((3, 2)), [0, 1], [1, 2])
     approximation = ALL[name]()
@@ -306,7 +307,7 @@ def test_one_duel_predicts_its_winner() -> None:
     assert 0.5 < float(model.predict_duel([[1.0]], [[0.0]])[0]) < 1.0
 
 
-@pytest.mark.covering("Exact-0.0001", "VFE-0.0001", "FITC-10.0")
+@pytest.mark.covering("Exact-0.0001", "VFE-0.0001")
 @pytest.mark.parametrize("noise", [1e-4, 10.0])
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
 def test_swapping_winners_and_losers_flips_the_mean(name: str, noise: float) -> None:
@@ -429,14 +430,7 @@ def sized_duels() -> spg.Duels:
     return spg.Duels(rng.normal(size=(n, SIZES["D"])), chosen[:, 0], chosen[:, 1])
 
 
-@pytest.mark.covering(
-    "Exact-items",
-    "VFE-duels",
-    "TightVFE-rank-items",
-    "TightVFE-logdet-duels",
-    "FITC-items",
-    "HeteroscedasticVFE-duels",
-)
+@pytest.mark.covering("Exact-items", "VFE-duels", "TightVFE-rank-items")
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", ALL)
 def test_nothing_is_duels_by_duels_or_items_by_duels(

@@ -320,6 +320,7 @@ def test_a_checkpoint_of_the_other_prior_is_of_another_run() -> None:
 
 @pytest.mark.parametrize("margin", [0.0, 0.3, 3.0])
 @pytest.mark.parametrize("log_sd", [0.3, 1.0, 2.0])
+@pytest.mark.covering(every=5)
 def test_information_from_an_unknown_judge_is_its_integral(margin: float, log_sd: float) -> None:
     noise, ratios = 0.6, ratios_of_unknown(0.0, log_sd)
     cases = [(m, v) for v in (1e-4, 0.05, 1.0, 50.0) for m in (0.0, 0.7, -4.0)]

@@ -101,6 +101,7 @@ def test_the_case(approximation: spg.Approximation, more: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=repr)
+@pytest.mark.covering(every=2)
 def test_predictions_of_the_case(approximation: spg.Approximation) -> None:
     """Of pairs that met, in both directions, and of one that never did."""
     more = {"inducing_variable": X} if approximation.needs_inducing else {}
@@ -150,7 +151,7 @@ def test_gradient_of_the_case(approximation: spg.Approximation) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_rows_of_inducing_inputs(row: str) -> None:
     """Against dense matrices: Q and R~ of all nine duels, g in the noise."""
     model = model_of(ROWS[row])
@@ -329,6 +330,7 @@ def test_without_variance_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize("item", [0.7, 0.0], ids=["item+pair", "pair"])
+@pytest.mark.covering(every=2)
 def test_without_features_it_is_the_covariance_of_all_duels(item: float) -> None:
     """Some said twice, both ways, and a pair of which only one side ever won."""
     won, lost = np.array([[0, 1], [1, 0], [0, 1], [1, 2], [1, 2], [2, 0], [3, 2], [0, 3]]).T
@@ -419,6 +421,7 @@ def test_the_report_of_the_case() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"lean_by": "judge:home"}], ids=["covariate", "leans"])
+@pytest.mark.covering(every=2)
 def test_pairs_next_to_covariates_go_over_items(more: dict[str, Any]) -> None:
     """Sites of a pair whose covariates differ share its effect: no matrix of rows by rows."""
     rng = np.random.default_rng(6)

@@ -98,6 +98,7 @@ def test_reference_cases(case, exact):
     check_predictions(exact.meet(duels), inputs, wanted, rtol=IDENTITY, atol=IDENTITY)
 
 
+@pytest.mark.covering(every=4)
 def test_gradients_of_reference_cases(case, exact):
     wanted = case["exact"]["gradient_of_log_evidence_in_log_parameters"]
     parameters = []
@@ -168,6 +169,7 @@ def margin_of(duels):
 
 
 @pytest.mark.parametrize("kind", ["duels", "rankings"])
+@pytest.mark.covering(every=2)
 def test_one_person_is_a_sum_of_kernels(kind):
     duels = duels_of(kind, 1)
     more = {"margin": margin_of(duels), "engine": spg.ParallelEP(tolerance=SOLVER)}
@@ -219,7 +221,7 @@ def test_sequential_engine_and_one_block_agree():
         assert abs(parallel.log_evidence() - other.log_evidence()) < PARTS
 
 
-@pytest.mark.covering("approximation0", "approximation2")
+@pytest.mark.covering("approximation0")
 @pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE(), spg.FITC()])
 def test_over_duels_and_over_rows(monkeypatch, approximation):
     """Both forms of the algebra, with two duels of a person between the same items."""
@@ -351,6 +353,7 @@ def test_what_makes_no_sense_of_people(monkeypatch):
 
 
 @pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC()], ids=repr)
+@pytest.mark.covering(every=2)
 def test_rows_without_noise_of_their_own(approximation):
     """Best and worst of four at one look, whose rows share all their noise."""
     rng = np.random.default_rng(4)

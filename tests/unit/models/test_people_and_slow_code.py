@@ -80,7 +80,7 @@ def close(view, wanted, where):
     np.testing.assert_allclose(covariance[0], wanted.covariance[where, where], **within)
 
 
-@pytest.mark.covering("exact-True-False", "vfe-True-True", "pitc-True-False")
+@pytest.mark.covering("exact-True-False", "vfe-True-True")
 @pytest.mark.parametrize(
     ("row", "featured", "over_rows"),
     [

@@ -57,6 +57,7 @@ def test_shapes_and_types(model: spg.PreferenceGP) -> None:
     assert model.predict_f(NEW.tolist())[0].shape == (6, 1)
 
 
+@pytest.mark.covering(every=3)
 def test_marginal_is_the_diagonal_of_the_joint(model: spg.PreferenceGP) -> None:
     mean, variance = model.predict_f(NEW)
     joint_mean, covariance = model.predict_f(NEW, full_cov=True)
@@ -65,6 +66,7 @@ def test_marginal_is_the_diagonal_of_the_joint(model: spg.PreferenceGP) -> None:
     assert np.linalg.eigvalsh(covariance[0]).min() > -IDENTITY
 
 
+@pytest.mark.covering(every=3)
 def test_duel_probability_from_the_joint(model: spg.PreferenceGP) -> None:
     mean, covariance = model.predict_f(np.concatenate([NEW, OTHER]), full_cov=True)
     mean, covariance = mean.numpy()[:, 0], covariance.numpy()[0]
@@ -97,7 +99,7 @@ def test_training_winner_is_favoured(model: spg.PreferenceGP) -> None:
     assert np.average(p, weights=duels.counts) > 0.55
 
 
-@pytest.mark.covering("exact-items", "vfe-items")
+@pytest.mark.covering("exact-items")
 def test_chunks_equal_one_by_one(model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(5).normal(size=(11, 2))
     partners = rows[::-1].copy()

@@ -66,7 +66,7 @@ def same(mine: spg.StreamedGP, whole: spg.PreferenceGP) -> None:
         np.testing.assert_allclose(one, other, atol=IDENTITY)
 
 
-@pytest.mark.covering("VFE-3", "PITC-1")
+@pytest.mark.covering("VFE-3")
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("name", [*SUMMED, "PITC"])
 def test_evidence_gradient_and_posterior_are_those_of_memory(name: str, parts: int) -> None:
@@ -173,6 +173,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("approximation", [spg.VFE(), BLOCKS], ids=lambda a: a.name)
+@pytest.mark.covering(every=2)
 def test_in_memory_at_the_same_sites(approximation: spg.Approximation) -> None:
     """Sides without an order have one there, and copies are told apart in another way."""
     model = streamed(approximation)

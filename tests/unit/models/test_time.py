@@ -137,6 +137,7 @@ every_kernel = pytest.mark.parametrize("name", KERNELS)
 
 
 @every_kernel
+@pytest.mark.covering(every=3)
 def test_the_evidence_is_that_of_dense_matrices(name: str) -> None:
     model = model_of(name)
     assert model.infer().converged
@@ -262,7 +263,7 @@ STILL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", STILL)
-@pytest.mark.covering("ties", "judges and weights", "leans")
+@pytest.mark.covering("ties", "judges and weights")
 def test_what_never_moves_is_an_effect_of_the_item(kind: str) -> None:
     said, more = STILL[kind]
     found = []
@@ -336,6 +337,7 @@ def _slopes(model: spg.PreferenceGP) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("slices", ["quarter", [7400.0, 8000.0]], ids=["name", "days"])
+@pytest.mark.covering(every=2)
 def test_a_saved_model_answers_the_same(slices: Any, tmp_path: Path) -> None:
     model = made(linear() + spg.ItemInTime(KERNELS["constant and matern32"][0](), slices=slices))
     spg.save(model, tmp_path / "model")

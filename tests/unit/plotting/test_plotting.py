@@ -180,6 +180,7 @@ def test_utilities_in_order_with_intervals():
 
 
 @pytest.mark.parametrize("number", [2, 20, 38])
+@pytest.mark.covering(every=3)
 def test_a_picture_of_many_items_is_higher(number):
     frame = {
         "rank": np.arange(1, number + 1),
@@ -505,6 +506,7 @@ def test_items_are_found_by_id_or_row(raw_model, models):
 
 
 @pytest.mark.parametrize("judges", [0, 3, 30])
+@pytest.mark.covering(every=3)
 def test_coefficients_are_drawn_as_they_are(judges):
     rng = np.random.default_rng(2)
     items, sides = rng.normal(size=(5, 1)), rng.integers(0, 4, 90)

@@ -42,7 +42,7 @@ def of(model: Any, draws: int = 2000, seed: int = 0, **more: Any) -> PosteriorDr
 
 
 @pytest.mark.parametrize("name", OF_SETS)
-@pytest.mark.covering(every=4)
+@pytest.mark.covering(every=12)
 def test_evidence_and_means_of_the_cases(name: str) -> None:
     case = CASES[name]
     model, truth = model_of(case), case["truth"]
@@ -109,6 +109,7 @@ def test_against_what_is_left_of_many_draws() -> None:
 
 
 @pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=repr)
+@pytest.mark.covering(every=2)
 def test_covariates_of_alternatives(approximation: spg.Approximation) -> None:
     """Against the integral over the box, and the bounds below it."""
     answers = [("choice", [3, 0, 1, 2], 0), ("ranking", [0, 3, 4], 0), ("choice", [2, 1, 4], 0)]

@@ -157,6 +157,7 @@ def test_diagnostics_are_those_of_explicit_loops(phi: float) -> None:
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
+@pytest.mark.covering(every=3)
 def test_effective_sample_size_of_an_autoregression(phi: float) -> None:
     """(1 - phi) / (1 + phi) of the draws, within the spread over independent quantities."""
     x = autoregression(phi, 4, 2000, 40)
@@ -195,6 +196,7 @@ def test_chains_that_disagree_are_found() -> None:
 
 
 @pytest.mark.parametrize("index", range(len(ORTHANT_CASES)))
+@pytest.mark.covering(every=6)
 def test_weights_average_to_the_orthant_probability(index: int) -> None:
     case = ORTHANT_CASES[index]
     covariance = np.array(case["cov"], dtype=float)
@@ -271,6 +273,7 @@ class OneDimension:
     ("wins", "losses", "noise", "mean"),
     [(1, 0, 0.5, False), (5, 2, 0.5, True), (1, 0, 0.001, True), (3, 2, 0.01, False)],
 )
+@pytest.mark.covering(every=4)
 def test_two_items_against_quadrature(wins: int, losses: int, noise: float, mean: bool) -> None:
     model, prior_mean, prior_variance = two_items(wins, losses, noise, mean)
     truth = OneDimension(wins, losses, noise, prior_mean, prior_variance)

@@ -496,6 +496,7 @@ def test_without_resume_it_begins_again(
         ({"fixed_inducing": True}, "inducing inputs that were"),
     ],
 )
+@pytest.mark.covering(every=4)
 def test_kept_fits_of_something_else_are_refused(
     table: DuelTable,
     fits: dict[str, Any],

@@ -76,6 +76,7 @@ def shown(kernel: Any) -> str:
 
 
 @pytest.mark.parametrize("text", FROZEN)
+@pytest.mark.covering(every=9)
 def test_expressions_mean_what_they_always_meant(text: str) -> None:
     """Parts, kernel, facts, columns and tastes of eighty expressions, kept in a file."""
     choice, known = KernelChoice.parse(text), FROZEN[text]
@@ -166,6 +167,7 @@ MEANT: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
 
 
 @pytest.mark.parametrize("text", MEANT)
+@pytest.mark.covering(every=4)
 def test_kernels_are_those_made_by_hand(text: str) -> None:
     choice = KernelChoice.parse(text)
     kernel = choice.build(5, columns=COLUMNS)

@@ -87,6 +87,7 @@ def test_features_that_move_nothing_are_not_drawn(tmp_path):
 
 
 @pytest.mark.parametrize("leaning", [False, True])
+@pytest.mark.covering(every=2)
 def test_coefficients_of_covariates(tmp_path, leaning):
     rng = np.random.default_rng(3)
     first = rng.choice([-1.0, 1.0], (40, 1))

@@ -90,6 +90,7 @@ def test_inducing_inputs_that_are_all_items_stay(
 
 
 @pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.covering(every=2)
 def test_inducing_inputs_lie_among_learned_directions(
     frames: tuple[pd.DataFrame, pd.DataFrame], directions: int
 ) -> None:
