@@ -27,6 +27,7 @@ from sparse_prefgp.lab.ablation.execution import new_record
 from sparse_prefgp.lab.ablation.fitting import Reference
 from sparse_prefgp.lab.ablation.runs import RunSettings
 from sparse_prefgp.support import workers
+from sparse_prefgp.support.own_modules import OwnModules
 from tests.conftest import ROOT
 from tests.tolerances import ROUNDING
 from tests.unit.lab.test_ablation_configuration import GOOD, changed
@@ -127,16 +128,35 @@ def test_folders_that_belong_to_something_else(done: list[str], tmp_path: Path) 
         run_study(study, tmp_path / "photo")
 
 
-def test_changed_files_are_another_study(done: list[str], tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text("item_id,a\n1,2\n2,3\n3,5\n")
-    duels = tmp_path / "duels.csv"
-    duels.write_text("winner,loser\n1,2\n2,3\n1,3\n3,2\n")
-    names = {"items": str(tmp_path / "items.csv"), "duels": str(duels)}
-    study = study_from(changed(data={"files": names}))
-    run_study(study, tmp_path / "out")
-    duels.write_text("winner,loser\n1,2\n2,3\n1,3\n2,3\n")
-    with pytest.raises(ValueError, match="with another 'files'"):
-        run_study(study, tmp_path / "out")
+SOURCES = {
+    "items.csv": "item_id,a\n1,2\n2,3\n3,5\n",
+    "duels.csv": "winner,loser\n1,2\n2,3\n1,3\n3,2\n",
+    "own_module.py": "",
+    "own_package/__init__.py": "",
+    "own_package/part.py": "",
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_changed_files_are_refused(
+    name: str, done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_package").mkdir()
+    for path, text in SOURCES.items():
+        (tmp_path / path).write_text(text)
+    names = {part: str(tmp_path / f"{part}.csv") for part in ("items", "duels")}
+    study, out = study_from(changed(data={"files": names})), tmp_path / "out"
+    own = OwnModules(("own_module", "own_package", "own_package.part"), (str(tmp_path),))
+    try:
+        run_study(study, out, own=own)
+        assert run_study(study, out, own=own).new == 0
+        (tmp_path / name).write_text(SOURCES[name] + "\n")
+        with pytest.raises(ValueError, match=rf"The file '.*{name}' has other contents"):
+            run_study(study, out, own=own)
+    finally:
+        for module in own.names:
+            del sys.modules[module]
 
 
 # The command.
