@@ -86,7 +86,7 @@ def run_study(
     :raises ValueError: a folder that belongs to something else, or to which another call is
         writing; duels that cannot be parted; a scheduler without workers.
     :raises ConnectionError: a data set that cannot be fetched, a scheduler that does not answer.
-    :raises MemoryError: a process was killed, as the system does where memory does not suffice.
+    :raises ChildProcessError: a process was killed.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
     folder, started, own = Path(out), time.perf_counter(), own or OwnModules()
@@ -274,13 +274,13 @@ def _over(executor: Executor, own: OwnModules) -> Spread:
         for future in as_completed(futures):
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
-                raise MemoryError(
-                    "A process that did runs was killed, as the system does where memory does not "
-                    "suffice; what is done is kept, and the same call resumes from there, with "
-                    "fewer workers or smaller runs."
+                raise ChildProcessError(
+                    "A process that did runs was killed; what is done is kept, and the same call "
+                    "resumes from there. If the system killed it for want of memory, take fewer "
+                    "workers or smaller runs."
                 ) from error
             if type(error).__name__ == "KilledWorker":
-                error = MemoryError(
+                error = ChildProcessError(
                     "Workers died while they were at it; they may need more memory."
                 )
             yield futures[future], future.result() if error is None else error
