@@ -27,10 +27,13 @@ class OwnModules(NamedTuple):
             try:
                 module = import_module(name)
             except Exception as error:
-                places = " and ".join(map(repr, self.folders))
-                nowhere = isinstance(error, ModuleNotFoundError) and error.name == name
+                places = " and ".join(map(repr, dict.fromkeys(self.folders)))
+                nowhere = name.startswith(".") or (
+                    isinstance(error, ModuleNotFoundError)
+                    and f"{name}.".startswith(f"{error.name}.")
+                )
                 why = (
-                    f"is neither installed nor in {places}; correct the name"
+                    f"is neither installed nor in {places}; correct the name (no folder, no .py)"
                     if nowhere
                     else f"cannot be imported ({type(error).__name__}: {error}); correct it"
                 )

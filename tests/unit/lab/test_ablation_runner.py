@@ -9,6 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +189,32 @@ def test_the_command(config: Path, done: list[str], tmp_path: Path) -> None:
     assert result.exit_code == 2 and "the first: There is no subset today." in result.stderr
 
 
+class KilledWorker(Exception):
+    """By the name of Dask's."""
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (BrokenProcessPool(), "was killed; what is done is kept, and the same call resumes"),
+        (KilledWorker(), "Workers died while they were at it; they may need more memory."),
+    ],
+)
+def test_a_killed_worker_is_not_said_to_be_short_of_memory(
+    error: Exception, words: str, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(Executor):
+        def submit(self, *call: Any) -> Future[Any]:  # type: ignore[override]
+            future: Future[Any] = Future()
+            future.set_exception(error)
+            return future
+
+    monkeypatch.setattr(runner, "processes", lambda workers: nullcontext(Killed()))
+    result = call(config, "--out", tmp_path / "out", "--workers", "2")
+    assert result.exit_code == 2 and words in result.stderr
+    assert "did not suffice" not in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "values", "words"),
     [
@@ -194,6 +223,10 @@ def test_the_command(config: Path, done: list[str], tmp_path: Path) -> None:
         (["--dask", "tcp://127.0.0.1:1"], {}, "There is no Dask scheduler at 'tcp://127.0.0.1:1'"),
         (["--dask", "spaces://x:1"], {}, "is not an address of a Dask scheduler"),
         (["--import", "nowhere"], {}, "The module 'nowhere' is neither installed nor in"),
+        *(
+            (["--import", name], {}, f"'{name}' is neither installed nor in 'HERE'; correct the")
+            for name in ("../fine.py", "./fine", "fine.py", "/fine.py", "sub/fine.py", "sub.fine")
+        ),
         (["--import", "broken"], {}, "'broken' cannot be imported (ZeroDivisionError"),
         ([], {"split__by": "items", "data__made__items": 2}, "has no duels"),
         ([], {"data": {"set": "bostn"}}, "'boston'"),
@@ -212,10 +245,16 @@ def test_mistakes_of_the_command(
     monkeypatch.setattr(workers, "SECONDS_TO_ANSWER", 1)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "fine.py").write_text("")
+    monkeypatch.chdir(tmp_path)
     config.write_text(yaml.safe_dump(changed(**values)))
     result = call(config, "--out", tmp_path / "out", *arguments)
+    sys.modules.pop("fine", None)
     assert result.exit_code == 2, result.output
-    assert words in result.stderr and len(result.stderr.strip().splitlines()) == 1
+    assert (
+        words.replace("HERE", str(tmp_path)) in result.stderr
+        and len(result.stderr.strip().splitlines()) == 1
+    )
     # Nothing was claimed: the same folder serves another study.
     assert not (tmp_path / "out").exists()
 
