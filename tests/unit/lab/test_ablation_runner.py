@@ -184,9 +184,29 @@ def test_the_command(config: Path, done: list[str], tmp_path: Path) -> None:
     told = json.loads(call(config, "--out", tmp_path / "out", "--json").stdout)
     assert (told["runs"], told["new"]) == (44, 0)
     assert [len(runs) for runs in told["failed"].values()] == [4]
-    config.write_text(yaml.safe_dump(changed(approximations=["subset:30"], baselines=False)))
-    result = call(config, "--out", tmp_path / "failed")
-    assert result.exit_code == 2 and "the first: There is no subset today." in result.stderr
+
+
+@pytest.mark.parametrize("loudness", [(), ("--quiet",), ("--json",)])
+@pytest.mark.parametrize("baselines", [True, False])
+def test_failed_runs_are_told_however_quiet(
+    baselines: bool, loudness: tuple[str, ...], config: Path, done: list[str], tmp_path: Path
+) -> None:
+    values = changed(approximations=["subset:30"], baselines=baselines)
+    config.write_text(yaml.safe_dump(values))
+    result, why = call(config, "--out", tmp_path / "out", *loudness), "There is no subset today."
+    assert result.exit_code == (0 if baselines else 2), result.output
+    if loudness or not baselines:
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("Note: 4 runs failed" if baselines else "Error: All 4 runs failed")
+        assert line.endswith(f"-s0, the first: {why}")
+    else:
+        assert why in result.stdout
+    if baselines:
+        words = ["report", str(tmp_path / "out"), "--metric", "nlp_nats", *loudness]
+        result = CliRunner().invoke(app, words)
+        told = result.stderr if loudness else result.stdout
+        assert result.exit_code == 0 and why in " ".join(told.split()), result.output
+        assert "Note: 4 runs failed" in told
 
 
 class KilledWorker(Exception):
