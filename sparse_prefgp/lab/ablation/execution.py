@@ -9,7 +9,7 @@ import subprocess
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -102,7 +102,7 @@ def failure(error: BaseException) -> Record:
     }
 
 
-def failed_runs(records: Iterable[Record]) -> str:
+def failed_runs(records: Iterable[Mapping[str, Any]]) -> str:
     """How many of some runs failed, and why the first did; empty where none did."""
     failed = [record for record in records if record["status"] == FAILED]
     if not failed:
