@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,6 +71,8 @@ def ablate(console: Output, options: AblateOptions) -> None:
 
 
 def _tell(console: Output, title: str, result: StudyResult) -> None:
+    from sparse_prefgp.lab.ablation.execution import failed_runs
+
     rows = [
         ("runs", result.runs),
         ("done now", f"{result.new:,} in {clock(result.seconds)}"),
@@ -87,11 +90,12 @@ def _tell(console: Output, title: str, result: StudyResult) -> None:
         console.tell("Records of failed runs stay; --retry-failed does them again.")
     told = {name: getattr(result, name) for name in ("runs", "new", "seconds")}
     console.manners.emit({"folder": str(result.folder), **told, "failed": reasons})
+    text = failed_runs(result.failed)
     if len(result.failed) == result.runs:  # 1 where the program is to blame
-        reason, runs = next(iter(reasons.items()))
-        text = f"Error: All {result.runs:,} runs failed; {runs[0]}, the first: {reason}"
-        typer.echo(escaped(" ".join(text.split())), err=True)
+        typer.echo(escaped(f"Error: All {' '.join(text.split())}"), err=True)
         raise typer.Exit(FAULT if any(one.get("fault") for one in result.failed) else MISTAKE)
+    if text and console.manners.silent:
+        warnings.warn(text, stacklevel=1)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class ReportOptions:
 @command(threads=False)
 def report(console: Output, options: ReportOptions) -> None:
     """Write report.html, figures and LaTeX tables about studies that ablate ran."""
+    from sparse_prefgp.lab.ablation.execution import failed_runs
     from sparse_prefgp.lab.report import study_report
 
     with console.status("Reading the results …") as status:
@@ -42,6 +44,8 @@ def report(console: Output, options: ReportOptions) -> None:
             progress=lambda name: status.update(f"Drawing {name} …"),
         )
     console.tell(written.summary)
+    if failed := failed_runs(written.results.records):
+        warnings.warn(failed, stacklevel=1)
     for note in written.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
     page = written.folder / "report.html"

@@ -260,8 +260,8 @@ class _Reader:
             where = "" if word == self._text else f" in {self._text!r}"
             raise ValueError(
                 f"The kernel {word!r}{where} is unknown; {nearest(word.lower(), known)}"
-                f"choose from {', '.join(known)}, or a sum such as linear+matern52; columns "
-                "stand in brackets, as linear(price), or in a product with item."
+                f"choose from {', '.join(known)}, a sum such as linear+matern52, or --import its "
+                "module; columns stand in brackets, as linear(price), or in a product with item."
             )
         if inside and (isinstance(term, Moving) or term.name not in (*OF_COLUMNS, *own(KERNEL))):
             effects = ", or item*surface for effects in a context" if term == ITEM else ""

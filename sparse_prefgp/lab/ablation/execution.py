@@ -9,7 +9,7 @@ import subprocess
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.mistakes import is_mistake
 from sparse_prefgp.support.versions import versions
+from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.holdout import Holdout
 
@@ -99,6 +100,15 @@ def failure(error: BaseException) -> Record:
         "fault": fault,
         "traceback": "".join(traceback.format_exception(error)),
     }
+
+
+def failed_runs(records: Iterable[Mapping[str, Any]]) -> str:
+    """How many of some runs failed, and why the first did; empty where none did."""
+    failed = [record for record in records if record["status"] == FAILED]
+    if not failed:
+        return ""
+    first = failed[0]
+    return f"{counted(len(failed), 'run')} failed; {first['run']}, the first: {first['reason']}"
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from threadpoolctl import threadpool_limits
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.fetching import sha256
 from sparse_prefgp.disk.folders import check_place, contents, held, write_file
 from sparse_prefgp.lab.ablation.duels import parted, sources
 from sparse_prefgp.lab.ablation.execution import DONE, FAILED, Record, execute, failure, new_record
@@ -78,20 +79,22 @@ def run_study(
     :param workers: processes to spread the runs over, one thread each; None for this one alone. A
         script that asks for some does so under `if __name__ == "__main__"`.
     :param dask: the address of a running scheduler, such as `tcp://10.0.0.1:8786`.
-    :param own: modules that register what the study names; they are imported where runs are done.
+    :param own: modules that register what the study names; they are imported here and
+        where runs are done, and a folder that has runs of others is refused.
     :param retry_failed: do those again that failed.
     :param callback: called before the first run and after each.
     :raises ValueError: a folder that belongs to something else, or to which another call is
         writing; duels that cannot be parted; a scheduler without workers.
     :raises ConnectionError: a data set that cannot be fetched, a scheduler that does not answer.
-    :raises MemoryError: a process was killed, as the system does where memory does not suffice.
+    :raises ChildProcessError: a process was killed.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
-    folder, started = Path(out), time.perf_counter()
+    folder, started, own = Path(out), time.perf_counter(), own or OwnModules()
     with held(folder, "study"):
         parted.cache_clear()
         settings = study.model_dump(mode="json")
-        about = {"program": PROGRAM, "study": settings, "sources": sources(study.data)}
+        modules = {name: sha256(path) for name, path in own.load().items()}
+        about = {"program": PROGRAM, "study": settings, "sources": sources(study.data) | modules}
         is_new = _check_folder(folder, about)
         runs, records = expand(study), read_records(folder)
         done = [one["run"] for one in records.values() if one["status"] == DONE or not retry_failed]
@@ -111,7 +114,7 @@ def run_study(
             if todo:
                 # What no seed can do is refused before anything is written.
                 parted(study.data, study.split, todo[0].max_train, todo[0].seed)
-                with _spreading(workers, dask, own or OwnModules()) as spread:
+                with _spreading(workers, dask, own) as spread:
                     if is_new:
                         write_file(folder / STUDY, json.dumps(about, indent=1) + "\n")
                     tell()
@@ -184,7 +187,13 @@ def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
             )
         return True
     here, there = (_compared(one) for one in (about, read_about(folder)))
-    others = [name for name in here if here[name] != there.get(name)]
+    others = [name for name in here | there if here.get(name) != there.get(name)]
+    if others and others[0] not in about["study"]:
+        file = (about["study"]["data"]["files"] or {}).get(others[0], others[0])
+        raise ValueError(
+            f"The file {file!r} has other contents than when the study in {str(folder)!r} began; "
+            "give another folder, or the file as it was."
+        )
     if others:
         raise ValueError(
             f"The output folder {str(folder)!r} belongs to another study, {there['name']!r} with "
@@ -196,7 +205,7 @@ def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
 
 def _compared(about: dict[str, Any]) -> dict[str, Any]:
     """What decides the runs: not the title, the order of what is listed, or where files are."""
-    study = {**about["study"], "files": about["sources"]}
+    study = about["study"] | about["sources"]
     del study["title"]
     if study["data"]["files"] is not None:
         study["data"] = {**study["data"], "files": study["data"]["files"]["ignore"]}
@@ -254,7 +263,6 @@ def _spreading(workers: int | None, dask: str | None, own: OwnModules) -> Iterat
         with processes(workers) as pool:
             yield _over(pool, own)
     else:
-        own.load()
         yield lambda function, study, calls: ((call, function(study, *call)) for call in calls)
 
 
@@ -266,13 +274,13 @@ def _over(executor: Executor, own: OwnModules) -> Spread:
         for future in as_completed(futures):
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
-                raise MemoryError(
-                    "A process that did runs was killed, as the system does where memory does not "
-                    "suffice; what is done is kept, and the same call resumes from there, with "
-                    "fewer workers or smaller runs."
+                raise ChildProcessError(
+                    "A process that did runs was killed; what is done is kept, and the same call "
+                    "resumes from there. If the system killed it for want of memory, take fewer "
+                    "workers or smaller runs."
                 ) from error
             if type(error).__name__ == "KilledWorker":
-                error = MemoryError(
+                error = ChildProcessError(
                     "Workers died while they were at it; they may need more memory."
                 )
             yield futures[future], future.result() if error is None else error

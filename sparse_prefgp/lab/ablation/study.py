@@ -261,7 +261,8 @@ def read_study(path: str | Path) -> Study:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        what = "does not exist" if isinstance(error, OSError) else "is not text"
+        missing = isinstance(error, FileNotFoundError)
+        what = "does not exist" if missing else "cannot be read as text"
         raise ValueError(f"{where} {what}; give the path of a YAML file.") from None
     values = read_yaml(text, where, "Reading a study", "studies")
     return study_from(values, where, path.parent)
@@ -288,7 +289,7 @@ def study_from(values: Any, where: str = "The study", folder: str | Path = ".") 
     at = {name: str(Path(folder, getattr(files, name)).resolve()) for name in ("items", "duels")}
     for path in at.values():
         if not Path(path).is_file():
-            raise ValueError(f"{where} names {path!r}, which does not exist; correct the path.")
+            raise ValueError(f"{where} names {path!r}, which is not a file; correct the path.")
     data = study.data.model_copy(update={"files": files.model_copy(update=at)})
     return study.model_copy(update={"data": data})
 
@@ -312,6 +313,9 @@ def _sentence(error: ValidationError) -> str:
         known = [*(_PARTS[outer[-1]] if outer else Study).model_fields]
         near = spelt_like(str(key), known, cutoff=0.5)
         remedy = f"did you mean {near!r}?" if near else f"choose from {', '.join(known)}"
+        part, _, inner = str(key).partition(".")
+        if inner and part in known:
+            remedy = f"write {part}: {{{inner}: …}}"
         return f"has an unknown key {key!r}{within}; {remedy}"
     if first["type"] == "missing":
         return f"has no {key!r}{within}; add it"

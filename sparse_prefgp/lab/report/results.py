@@ -154,9 +154,9 @@ def read_results(folders: Iterable[str | Path]) -> Results:
     records: list[dict[str, Any]] = []
     for place in places:
         if not (place / STUDY).is_file():
-            what = f"holds no {STUDY}" if place.is_dir() else "does not exist"
+            what = f"holds no {STUDY}" if place.exists() else "does not exist"
             raise ValueError(
-                f"The folder {str(place)!r} {what}; give one that sparse-prefgp ablate wrote to."
+                f"{str(place)!r} {what}; give a folder that sparse-prefgp ablate wrote to."
             )
         studies.append(read_about(place)["study"])
         records += read_records(place).values()

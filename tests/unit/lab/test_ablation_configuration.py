@@ -15,6 +15,7 @@ pytest.importorskip("pydantic")
 
 from sparse_prefgp.lab.ablation import expand, read_study, study_from
 from sparse_prefgp.lab.ablation.runs import RunSettings, reference_of
+from sparse_prefgp.lab.ablation.study import _PARTS
 from tests.conftest import ROOT
 
 GOOD: dict[str, Any] = {
@@ -106,7 +107,7 @@ def test_learning_curves() -> None:
         (changed(approximations=["pitc:a b", "pitc:a_b"]), ["'pitca_b' twice"]),
         (changed(approximations=["vfee"]), ["vfee", "vfe"]),
         (changed(engines=["epp"]), ["epp"]),
-        (changed(kernels=["rbf"]), ["rbf"]),
+        (changed(kernels=["rbf"]), ["rbf", "or --import its module"]),
         (changed(kernels=["item"]), ["kernel item", "linear+item"]),
         (changed(inducing_inputs=["k-means"]), ["'k-means' for 'inducing_inputs.0'", "kmeans"]),
         (changed(inducing=None), ["no inducing", "vfe needs", "[16, 32]"]),
@@ -127,7 +128,7 @@ def test_learning_curves() -> None:
         (changed(split__by="time:date"), ["split by 'time:date'", "no such column"]),
         (changed(name="Böse Namen"), ["'Böse Namen' for 'name'"]),
         (changed(engines=["laplace-logit"], noise_variance=1.0), ["ignored", "laplace-logit"]),
-        (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["does not exist"]),
+        (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["is not a file"]),
         ([1, 2], ["holds no keys"]),
     ],
 )
@@ -144,6 +145,7 @@ def test_mistakes(values: Any, words: list[str]) -> None:
     ("text", "words"),
     [
         (None, "does not exist"),
+        ("folder", "cannot be read as text"),
         ("a: [1, 2\n", "not valid YAML in line 2"),
         ("seeds: [1]\nname: x\nseeds: [2]\n", "line 3: the key 'seeds' is there twice"),
         ("", "holds no keys"),
@@ -151,11 +153,25 @@ def test_mistakes(values: Any, words: list[str]) -> None:
 )
 def test_files_that_are_none(text: str | None, words: str, tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
-    if text is not None:
+    if text == "folder":
+        path.mkdir()
+    elif text is not None:
         path.write_text(text)
     with pytest.raises(ValueError, match=words) as caught:
         read_study(path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "inner"), [(a, b) for a in _PARTS for b in _PARTS[a].model_fields]
+)
+def test_dotted_keys_are_to_be_nested(part: str, inner: str) -> None:
+    key = f"{part}.{inner}"
+    values = changed(**({key: 1} if part in GOOD else {f"data__{key}": 1}))
+    with pytest.raises(ValueError) as caught:
+        study_from(values)
+    text = str(caught.value)
+    assert f"unknown key {key!r}" in text and text.endswith(f"; write {part}: {{{inner}: …}}.")
 
 
 def test_files_beside_the_configuration(tmp_path: Path) -> None:

@@ -251,8 +251,9 @@ def test_mistakes_are_one_sentence_and_touch_nothing(small, tmp_path) -> None:
     (tmp_path / "photo" / "photo.txt").write_text("mine")
     (tmp_path / "empty").mkdir()
     for words, message in (
-        ([tmp_path / "nowhere"], "does not exist; give one that sparse-prefgp ablate wrote to"),
-        ([tmp_path / "empty"], "holds no study.json; give one"),
+        ([tmp_path / "nowhere"], "does not exist; give a folder that sparse-prefgp ablate wrote"),
+        ([tmp_path / "empty"], "holds no study.json; give a folder"),
+        ([tmp_path / "photo" / "photo.txt"], "photo.txt' holds no study.json; give a folder"),
         ([small, small, "--out", tmp_path / "new"], "is there twice in"),
         ([small, small], "2 studies were given and no place"),
         ([small, "--metric", "nlp_nat"], "no metric 'nlp_nat'; did you mean 'nlp_nats'"),

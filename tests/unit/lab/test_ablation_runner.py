@@ -9,6 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from sparse_prefgp.lab.ablation.execution import new_record
 from sparse_prefgp.lab.ablation.fitting import Reference
 from sparse_prefgp.lab.ablation.runs import RunSettings
 from sparse_prefgp.support import workers
+from sparse_prefgp.support.own_modules import OwnModules
 from tests.conftest import ROOT
 from tests.tolerances import ROUNDING
 from tests.unit.lab.test_ablation_configuration import GOOD, changed
@@ -128,16 +132,35 @@ def test_folders_that_belong_to_something_else(done: list[str], tmp_path: Path) 
         run_study(study, tmp_path / "photo")
 
 
-def test_changed_files_are_another_study(done: list[str], tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text("item_id,a\n1,2\n2,3\n3,5\n")
-    duels = tmp_path / "duels.csv"
-    duels.write_text("winner,loser\n1,2\n2,3\n1,3\n3,2\n")
-    names = {"items": str(tmp_path / "items.csv"), "duels": str(duels)}
-    study = study_from(changed(data={"files": names}))
-    run_study(study, tmp_path / "out")
-    duels.write_text("winner,loser\n1,2\n2,3\n1,3\n2,3\n")
-    with pytest.raises(ValueError, match="with another 'files'"):
-        run_study(study, tmp_path / "out")
+SOURCES = {
+    "items.csv": "item_id,a\n1,2\n2,3\n3,5\n",
+    "duels.csv": "winner,loser\n1,2\n2,3\n1,3\n3,2\n",
+    "own_module.py": "",
+    "own_package/__init__.py": "",
+    "own_package/part.py": "",
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_changed_files_are_refused(
+    name: str, done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_package").mkdir()
+    for path, text in SOURCES.items():
+        (tmp_path / path).write_text(text)
+    names = {part: str(tmp_path / f"{part}.csv") for part in ("items", "duels")}
+    study, out = study_from(changed(data={"files": names})), tmp_path / "out"
+    own = OwnModules(("own_module", "own_package", "own_package.part"), (str(tmp_path),))
+    try:
+        run_study(study, out, own=own)
+        assert run_study(study, out, own=own).new == 0
+        (tmp_path / name).write_text(SOURCES[name] + "\n")
+        with pytest.raises(ValueError, match=rf"The file '.*{name}' has other contents"):
+            run_study(study, out, own=own)
+    finally:
+        for module in own.names:
+            del sys.modules[module]
 
 
 # The command.
@@ -162,9 +185,55 @@ def test_the_command(config: Path, done: list[str], tmp_path: Path) -> None:
     told = json.loads(call(config, "--out", tmp_path / "out", "--json").stdout)
     assert (told["runs"], told["new"]) == (44, 0)
     assert [len(runs) for runs in told["failed"].values()] == [4]
-    config.write_text(yaml.safe_dump(changed(approximations=["subset:30"], baselines=False)))
-    result = call(config, "--out", tmp_path / "failed")
-    assert result.exit_code == 2 and "the first: There is no subset today." in result.stderr
+
+
+@pytest.mark.parametrize("loudness", [(), ("--quiet",), ("--json",)])
+@pytest.mark.parametrize("baselines", [True, False])
+def test_failed_runs_are_told_however_quiet(
+    baselines: bool, loudness: tuple[str, ...], config: Path, done: list[str], tmp_path: Path
+) -> None:
+    values = changed(approximations=["subset:30"], baselines=baselines)
+    config.write_text(yaml.safe_dump(values))
+    result, why = call(config, "--out", tmp_path / "out", *loudness), "There is no subset today."
+    assert result.exit_code == (0 if baselines else 2), result.output
+    if loudness or not baselines:
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("Note: 4 runs failed" if baselines else "Error: All 4 runs failed")
+        assert line.endswith(f"-s0, the first: {why}")
+    else:
+        assert why in result.stdout
+    if baselines:
+        words = ["report", str(tmp_path / "out"), "--metric", "nlp_nats", *loudness]
+        result = CliRunner().invoke(app, words)
+        told = result.stderr if loudness else result.stdout
+        assert result.exit_code == 0 and why in " ".join(told.split()), result.output
+        assert "Note: 4 runs failed" in told
+
+
+class KilledWorker(Exception):
+    """By the name of Dask's."""
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (BrokenProcessPool(), "was killed; what is done is kept, and the same call resumes"),
+        (KilledWorker(), "Workers died while they were at it; they may need more memory."),
+    ],
+)
+def test_a_killed_worker_is_not_said_to_be_short_of_memory(
+    error: Exception, words: str, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(Executor):
+        def submit(self, *call: Any) -> Future[Any]:  # type: ignore[override]
+            future: Future[Any] = Future()
+            future.set_exception(error)
+            return future
+
+    monkeypatch.setattr(runner, "processes", lambda workers: nullcontext(Killed()))
+    result = call(config, "--out", tmp_path / "out", "--workers", "2")
+    assert result.exit_code == 2 and words in result.stderr
+    assert "did not suffice" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -175,6 +244,10 @@ def test_the_command(config: Path, done: list[str], tmp_path: Path) -> None:
         (["--dask", "tcp://127.0.0.1:1"], {}, "There is no Dask scheduler at 'tcp://127.0.0.1:1'"),
         (["--dask", "spaces://x:1"], {}, "is not an address of a Dask scheduler"),
         (["--import", "nowhere"], {}, "The module 'nowhere' is neither installed nor in"),
+        *(
+            (["--import", name], {}, f"'{name}' is neither installed nor in 'HERE'; correct the")
+            for name in ("../fine.py", "./fine", "fine.py", "/fine.py", "sub/fine.py", "sub.fine")
+        ),
         (["--import", "broken"], {}, "'broken' cannot be imported (ZeroDivisionError"),
         ([], {"split__by": "items", "data__made__items": 2}, "has no duels"),
         ([], {"data": {"set": "bostn"}}, "'boston'"),
@@ -193,10 +266,16 @@ def test_mistakes_of_the_command(
     monkeypatch.setattr(workers, "SECONDS_TO_ANSWER", 1)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "fine.py").write_text("")
+    monkeypatch.chdir(tmp_path)
     config.write_text(yaml.safe_dump(changed(**values)))
     result = call(config, "--out", tmp_path / "out", *arguments)
+    sys.modules.pop("fine", None)
     assert result.exit_code == 2, result.output
-    assert words in result.stderr and len(result.stderr.strip().splitlines()) == 1
+    assert (
+        words.replace("HERE", str(tmp_path)) in result.stderr
+        and len(result.stderr.strip().splitlines()) == 1
+    )
     # Nothing was claimed: the same folder serves another study.
     assert not (tmp_path / "out").exists()
 
