@@ -146,6 +146,7 @@ def test_tables(results) -> None:
     assert row["8"].mean == points.loc["boston", "VFE", 8]["mean"]
     summary = summary_table(results, [NLP, FIT])
     assert len(summary.columns) == 4 and summary.columns[2].heading == "nlp, nats\u00a0↓"
+    assert summary_table(results, [NLP], more=True).title != summary.title
     rows = {row["method"]: row for row in summary.blocks[0][1]}
     assert not rows["coin"]["nlp_nats"].best and rows["DTC"]["nlp_nats"].alone
     assert [row["m"] for row in rows.values()].count("128") == 3
