@@ -33,6 +33,8 @@ def report(console: Output, options: ReportOptions) -> None:
     """Write report.html, figures and LaTeX tables about studies that ablate ran."""
     from sparse_prefgp.lab.report import study_report
 
+    if options.compare is not None and options.compare[1].startswith("-"):
+        raise ValueError(f"--compare has {options.compare[0]!r} alone; give two methods.")
     with console.status("Reading the results …") as status:
         written = study_report(
             options.folders,
