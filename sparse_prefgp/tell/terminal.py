@@ -33,7 +33,7 @@ class _OnTerminal:
         from rich.text import Text
 
         unbounded = options.update(max_width=_UNBOUNDED)
-        spare = sorted((c for c in self.table.shown[::-1] if c.spare), key=lambda c: c.spare)
+        spare = sorted((c for c in self.table.shown if c.spare), key=lambda c: c.spare)
         gone: list[Column] = []
         while True:
             narrow = self._drawn(gone, _LEAST_WIDTH)

@@ -56,7 +56,7 @@ def summary_table(results: Results, measures: Sequence[Measure], *, more: bool =
     cells = [cell for rows in parts.values() for row in rows for cell in row.values()]
     alone = any(isinstance(cell, Cell) and cell.alone for cell in cells)
     columns = [Column("method", "method", left=True), Column("m", "m")]
-    for measure, spare in zip(measures, (0, 2, 1, 1), strict=False):
+    for measure, spare in zip(measures, (0, 3, 2, 1), strict=False):
         heading = f"{measure.short or measure.axis}{ARROWS.get(measure.better, '')}"
         columns.append(Column(measure.name, heading, spare=spare))
     short = {one.short.split(",")[0]: one.label for one in measures if one.short}

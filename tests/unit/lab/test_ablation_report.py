@@ -147,6 +147,8 @@ def test_tables(results) -> None:
     summary = summary_table(results, [NLP, FIT])
     assert len(summary.columns) == 4 and summary.columns[2].heading == "nlp, nats\u00a0↓"
     assert summary_table(results, [NLP], more=True).title != summary.title
+    first = [NLP, MEASURES["accuracy"], MEASURES["evidence_gap"], FIT]
+    assert [column.spare for column in summary_table(results, first).columns[2:]] == [0, 3, 2, 1]
     rows = {row["method"]: row for row in summary.blocks[0][1]}
     assert not rows["coin"]["nlp_nats"].best and rows["DTC"]["nlp_nats"].alone
     assert [row["m"] for row in rows.values()].count("128") == 3
