@@ -68,12 +68,12 @@ COLUMNS = (
     Column("rank", "rank", ","),
     Column("item_id", "item", str, left=True),
     Column("utility", "utility", "z.3f"),
-    Column("interval", "interval", interval, spare=7),
-    Column("p_best", "best", chance, spare=6),
-    Column("p_top_k", "top {top}", chance, spare=5),
-    Column("comparisons", "{unit}s", ",", spare=4),
-    Column("copies", "copies", ",", spare=3),
-    Column("outside_range", "outside", flag, spare=2),
+    Column("interval", "interval", interval, spare=8),
+    Column("p_best", "best", chance, spare=7),
+    Column("p_top_k", "top {top}", chance, spare=6),
+    Column("comparisons", "{unit}s", ",", spare=5),
+    Column("copies", "copies", ",", spare=4),
+    Column("outside_range", "outside", flag, spare=3),
 )
 # Utilities that differ by less do by rounding, in standard deviations of the noise of a side.
 ROUNDING = 1e-9

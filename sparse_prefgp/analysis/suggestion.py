@@ -130,7 +130,7 @@ class Suggestions(Result):
             Column("probability", "probability", chance),
             Column("tie_probability", "tie", chance),
             Column("difference", "difference", "z.3f"),
-            Column("sd", "sd", ".3f", spare=2),
+            Column("sd", "sd", ".3f", spare=3),
             *outside,
             *(Column(name, name, str, left=True) for name in context),
         ]

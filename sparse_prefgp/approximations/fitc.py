@@ -53,9 +53,9 @@ class PriorPower(InducingApproximation):
     """p in (0, 1]."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         hint = ", or use VFE(), the limit 0"
         check_number("The power of PriorPower", self.power, above=0.0, most=1.0, hint=hint)
+        super().__post_init__()
 
     @property
     def penalises_residual(self) -> bool:

@@ -77,7 +77,7 @@ from sparse_prefgp.data.graph import DuelGraph, Noises, differences, squared_dis
 from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.factors.sites import Factors
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import plain_scalars
+from sparse_prefgp.support.checks import check_number, plain_scalars
 from sparse_prefgp.support.linalg import (
     MAX_CONDITION,
     cholesky_with_jitter,
@@ -143,6 +143,8 @@ class InducingApproximation(SummedApproximation):
     def __post_init__(self) -> None:
         plain_scalars(self)
         check_over(self.over)
+        label = f"The residual_share of {self.name}"
+        check_number(label, self.residual_share, least=0.0, most=1.0)
 
     @property
     def summed_over_duels(self) -> bool:

@@ -43,11 +43,14 @@ def fit(
     # Imported here to keep `--help` quick.
     from sparse_prefgp.cli.checkpoints import Checkpoints
     from sparse_prefgp.cli.fit_printer import Printer
-    from sparse_prefgp.workflow.folder import CHECKPOINTS
+    from sparse_prefgp.workflow.folder import CHECKPOINTS, check_folder
     from sparse_prefgp.workflow.workflow import run_fit, settings_of
 
     settings = settings_of(sources, None, options)
     every, resume, overwrite = folder.checkpoint_every, folder.resume, folder.overwrite
+    checkpoints = Checkpoints(folder.out / CHECKPOINTS, "fit", every, resume, overwrite)
+    if not checkpoints.there:  # before a note says that
+        check_folder(folder.out, overwrite)
     output = run_fit(
         sources,
         settings,
@@ -55,7 +58,7 @@ def fit(
         overwrite=overwrite,
         html=folder.report,
         reporter=Printer(console, folder.out, show_columns=True),
-        checkpoints=Checkpoints(folder.out / CHECKPOINTS, "fit", every, resume, overwrite),
+        checkpoints=checkpoints,
     )
     output.close()
     console.manners.emit(output.figures)

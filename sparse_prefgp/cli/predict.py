@@ -148,11 +148,11 @@ class PairForecasts(Result):
             Column(PROBABILITY, "first wins" if first == "first" else PROBABILITY, chance),
             *([] if grades else others),
             *(
-                Column(name, name.removeprefix(GRADE), chance, spare=3 * (name != f"{GRADE}tie"))
+                Column(name, name.removeprefix(GRADE), chance, spare=4 * (name != f"{GRADE}tie"))
                 for name in grades
             ),
             Column("difference", "difference", "z.3f"),
-            Column("interval", "interval", interval, spare=2),
+            Column("interval", "interval", interval, spare=3),
         ]
         if frame["outside_range"].any():
             columns.append(Column("outside_range", "outside", flag, spare=1))

@@ -35,6 +35,8 @@ def report(console: Output, options: ReportOptions) -> None:
     from sparse_prefgp.lab.ablation.execution import failed_runs
     from sparse_prefgp.lab.report import study_report
 
+    if options.compare is not None and options.compare[1].startswith("-"):
+        raise ValueError(f"--compare has {options.compare[0]!r} alone; give two methods.")
     with console.status("Reading the results …") as status:
         written = study_report(
             options.folders,

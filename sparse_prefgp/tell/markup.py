@@ -74,38 +74,54 @@ def _markdown_number(cell: Cell) -> str:
     return f"**{text}**" if cell.best else text
 
 
+# Of a table with its rules: what fits a page with the caption.
+_LINES_OF_PAGE = 30
 # Around a table: as small as the line is wide, if it is wider.
 _FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def as_latex(table: Table, comment: str = "", *, fitted: bool = False) -> str:
-    """A `table` environment to \\input; it needs the package booktabs.
+    """A `table` environment to \\input, or several where it is long; it needs booktabs.
 
     :param comment: lines for its head.
     :param fitted: whether one that is wider than a line becomes smaller; it needs graphicx too.
     """
-    width = len(table.shown)
     caption = ". ".join(latex_text(text) for text in (table.title, table.caption) if text)
     lines = [f"% {line}" for line in comment.splitlines()]
-    lines += [
-        r"\begin{table}",
-        r"\centering",
-        *([f"\\caption{{{caption}}}"] if caption else []),
-        f"\\label{{tab:{table.name.replace('_', '-')}}}",
-        *([_FITTED] if fitted else []),
-        f"\\begin{{tabular}}{{{''.join('l' if c.left else 'r' for c in table.shown)}}}",
-        r"\toprule",
-    ]
-    if table.headings:
-        lines.append(_latex_row(map(latex_text, table.headings)))
-    for i, (heading, rows) in enumerate(table.blocks):
-        lines += [r"\midrule"] if i or table.headings else []
-        if heading:
-            lines.append(f"\\multicolumn{{{width}}}{{l}}{{\\emph{{{latex_text(heading)}}}}} \\\\")
-        for cells in table.cells(rows):
-            lines.append(_latex_row(_texts(table, cells, latex_text, _latex_number)))
-    lines += [r"\bottomrule", r"\end{tabular}" + ("}" if fitted else ""), r"\end{table}"]
+    head = [f"\\caption{{{caption}}}"] if caption else []
+    head.append(f"\\label{{tab:{table.name.replace('_', '-')}}}")
+    for page in _latex_pages(table):
+        lines += [
+            r"\begin{table}",
+            r"\centering",
+            *head,
+            *([_FITTED] if fitted else []),
+            f"\\begin{{tabular}}{{{''.join('l' if c.left else 'r' for c in table.shown)}}}",
+            r"\toprule",
+            *([_latex_row(map(latex_text, table.headings))] if table.headings else []),
+            *page,
+            r"\bottomrule",
+            r"\end{tabular}" + ("}" if fitted else ""),
+            r"\end{table}",
+        ]
+        again = f"\\caption{{{latex_text(table.title)} (continued)}}"
+        head = [r"\addtocounter{table}{-1}", again] if caption else []
     return "\n".join(lines) + "\n"
+
+
+def _latex_pages(table: Table) -> list[list[str]]:
+    """Lines of each page; a part is broken only where it is longer than one."""
+    pages: list[list[str]] = [[]]
+    for heading, rows in table.blocks:
+        above = f"\\multicolumn{{{len(table.shown)}}}{{l}}{{\\emph{{{latex_text(heading)}}}}} \\\\"
+        lines = [_latex_row(_texts(table, c, latex_text, _latex_number)) for c in table.cells(rows)]
+        while lines:
+            if pages[-1] and len(pages[-1]) + len(lines) > _LINES_OF_PAGE:
+                pages.append([])
+            rule = [r"\midrule"] if pages[-1] or table.headings else []
+            pages[-1] += [*rule, *([above] if heading else []), *lines[:_LINES_OF_PAGE]]
+            lines = lines[_LINES_OF_PAGE:]
+    return pages
 
 
 def _latex_row(texts: Iterable[str]) -> str:

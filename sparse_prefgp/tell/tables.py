@@ -86,7 +86,8 @@ class Column(NamedTuple):
     left: bool = False
     """Words, aligned there; numbers are aligned on the right."""
     spare: int = 0
-    """Above 0 it goes where the width does not suffice, 1 first, and then on telephones too."""
+    """Above 0 it goes where the width does not suffice, 1 first; 1 and 2
+    are not shown on telephones."""
 
     def cell(self, row: Row, best: float | None = None) -> Cell:
         """That of a row; empty where the row has nothing of the kind, a dash where it is not known.

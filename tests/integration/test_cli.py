@@ -313,7 +313,9 @@ def test_a_finished_fit_is_replaced_only_if_asked_to(
     assert fit(tables, out, "--kernel", "se").exit_code == 0
     before = contents(tmp_path)
     for more in ((), ("--resume",), ("--report", "--seed", 1)):
-        refused(fit(tables, out, *more), "holds a finished fit", "--overwrite")
+        result = fit(tables, out, *more)
+        refused(result, "holds a finished fit", "--overwrite")
+        assert "begins" not in result.output
         assert contents(tmp_path) == before
     refused(call("demo", "--duels", 200, "--out", out), "holds a finished fit", "--overwrite")
     refused(fit(tables, out, "--overwrite", "--features", "depth"), "'depth'")

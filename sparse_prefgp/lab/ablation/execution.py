@@ -27,6 +27,7 @@ from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.mistakes import is_mistake
+from sparse_prefgp.support.registry import APPROXIMATION, own
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow.failures import failures, reason_of
@@ -66,6 +67,8 @@ def execute(study: Study, run: RunSettings, reference: fitting.Reference | None 
             record |= {"status": DONE, "metrics": values}
         except Exception as error:  # a row of the table, never the end of the study
             record |= failure(error)
+            if run.approximation in own(APPROXIMATION):
+                record["reason"] += f" ({run.approximation} is an approximation of your own.)"
     return record | {"seconds": clock.seconds}
 
 
@@ -92,7 +95,7 @@ def failure(error: BaseException) -> Record:
     """What a record says of an error; `fault` where the program is to blame, not data, settings or
     the machine."""
     text = " ".join(reason_of(error).split()) if isinstance(error, Exception) else ""
-    usual = isinstance(error, (ValueError, ArithmeticError, MemoryError, OSError, RuntimeError))
+    usual = is_mistake(error) or isinstance(error, MemoryError | OSError)
     is_machine = isinstance(error, (*failures(), OSError))
     fault = not (is_mistake(error) if isinstance(error, ValueError) else is_machine)
     return {

@@ -34,8 +34,11 @@ def first_measures(measures: Sequence[Measure]) -> list[Measure]:
     return [MEASURES[name] for name in known if name is not None] or list(measures[:4])
 
 
-def summary_table(results: Results, measures: Sequence[Measure], name: str = "summary") -> Table:
-    """Some measures of every method, at the largest m that methods share."""
+def summary_table(results: Results, measures: Sequence[Measure], *, more: bool = False) -> Table:
+    """Some measures of every method, at the largest m that methods share.
+
+    :param more: whether it follows another.
+    """
     points = {measure: points_of(results, measure) for measure in measures}
     parts: dict[str, list[dict[str, Any]]] = {}
     for data in results.data:
@@ -53,14 +56,14 @@ def summary_table(results: Results, measures: Sequence[Measure], name: str = "su
     cells = [cell for rows in parts.values() for row in rows for cell in row.values()]
     alone = any(isinstance(cell, Cell) and cell.alone for cell in cells)
     columns = [Column("method", "method", left=True), Column("m", "m")]
-    for measure, spare in zip(measures, (0, 1, 1, 2), strict=False):
+    for measure, spare in zip(measures, (0, 3, 2, 1), strict=False):
         heading = f"{measure.short or measure.axis}{ARROWS.get(measure.better, '')}"
         columns.append(Column(measure.name, heading, spare=spare))
     short = {one.short.split(",")[0]: one.label for one in measures if one.short}
     words = "".join(f"; {word} is {label}" for word, label in short.items() if word != label)
     return Table(
-        name,
-        "At the largest m that all methods with inducing inputs have",
+        "summary_more" if more else "summary",
+        f"{'More at' if more else 'At'} the largest m that all methods with inducing inputs have",
         columns,
         caption=f"{MEANING}; {BOLD}, a coin apart{words}{_star(alone)}.",
         parts=list(parts.items()),

@@ -122,7 +122,7 @@ def study_report(
     summary = tables.summary_table(results, tables.first_measures(measures))
     report = StudyReport(target, results, summary, notes, compared)
     second = tables.summary_table(
-        results, [one for one in measures if one.name in tables.SECOND], "summary_more"
+        results, [one for one in measures if one.name in tables.SECOND], more=True
     )
     more, last = [second], []
     if pair is not None:

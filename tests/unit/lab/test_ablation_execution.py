@@ -28,6 +28,7 @@ from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings, reference
 from sparse_prefgp.lab.ablation.study import SplitSettings, SyntheticData
 from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.lab.measures import AGAINST_EXACT, MEASURES
+from sparse_prefgp.support import registry
 from tests.tolerances import FIXED_POINT, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
 from tests.unit.lab.test_ablation_configuration import changed
 
@@ -168,6 +169,18 @@ def test_inference_that_breaks_down_is_the_reason(study: Study) -> None:
     bad = study.model_copy(update={"at": {"se": {"variance": 1.7e308, "lengthscales": 1.0}}})
     record = execute(bad, one(bad, approximation="vfe", engine="ep", inducing=20))
     assert record["status"] == "failed" and "not finite" in record["reason"]
+
+
+def test_an_approximation_of_ones_own_that_fails(study: Study, monkeypatch: Any) -> None:
+    class Broken(spg.InducingApproximation):
+        def correction(self, residual: Any) -> Any:
+            raise KeyError("boom")
+
+    monkeypatch.setitem(registry._CLASSES[registry.APPROXIMATION], "Broken", Broken)
+    run = one(study, approximation="vfe", engine="ep", inducing=6)
+    record = execute(study, run._replace(approximation="broken"))
+    own = "(broken is an approximation of your own.)"
+    assert record["reason"] == f"KeyError: 'boom' {own}"
 
 
 @pytest.mark.slow

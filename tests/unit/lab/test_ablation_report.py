@@ -146,6 +146,9 @@ def test_tables(results) -> None:
     assert row["8"].mean == points.loc["boston", "VFE", 8]["mean"]
     summary = summary_table(results, [NLP, FIT])
     assert len(summary.columns) == 4 and summary.columns[2].heading == "nlp, nats\u00a0↓"
+    assert summary_table(results, [NLP], more=True).title != summary.title
+    first = [NLP, MEASURES["accuracy"], MEASURES["evidence_gap"], FIT]
+    assert [column.spare for column in summary_table(results, first).columns[2:]] == [0, 3, 2, 1]
     rows = {row["method"]: row for row in summary.blocks[0][1]}
     assert not rows["coin"]["nlp_nats"].best and rows["DTC"]["nlp_nats"].alone
     assert [row["m"] for row in rows.values()].count("128") == 3
@@ -259,6 +262,7 @@ def test_mistakes_are_one_sentence_and_touch_nothing(small, tmp_path) -> None:
         ([small, "--metric", "nlp_nat"], "no metric 'nlp_nat'; did you mean 'nlp_nats'"),
         ([small, "--compare", "VFE", "FITCC"], "'FITCC' is unknown; did you mean 'FITC'"),
         ([small, "--compare", "VFE", "vfe"], "compared with itself"),
+        ([small, "--compare", "VFE", "--quiet"], "--compare has 'VFE' alone; give two"),
         ([small, "--out", tmp_path / "photo"], "holds 'photo.txt', which no report"),
         ([small, "--out", small], "holds a study; give another"),
     ):

@@ -99,6 +99,16 @@ def test_latex_is_escaped_and_complete() -> None:
     assert "$-$0.50" in tell.as_latex(TABLE) and "\\textbf{$-$0.50}" in tell.as_latex(TABLE)
 
 
+def test_latex_that_is_longer_than_a_page_is_in_pieces() -> None:
+    parts = [(f"part {i}", ROWS[:1]) for i in range(27)] + [("long", ROWS[:1] * 40)]
+    text = as_latex(replace(TABLE, rows=(), parts=parts), fitted=True)
+    pages = text.split("\\begin{table}")[1:]
+    assert len(pages) == 5 and all(page.count("\n") < 48 for page in pages)
+    assert text.count("first &") == 67 and text.count("\\emph{long}") == 2
+    assert text.count("\\label{tab:a-b}") == 1
+    assert text.count("\\addtocounter{table}{-1}\n\\caption{A title (continued)}") == 4
+
+
 def test_markdown_has_equal_columns() -> None:
     lines = tell.as_markdown(made(tell.Cell(1.0, 0.5), tell.Cell(text="x"))).splitlines()
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines[2:]} == {4}

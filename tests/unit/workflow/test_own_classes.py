@@ -122,6 +122,15 @@ def test_a_correction_of_duels_says_nothing_of_sets() -> None:
         model.log_evidence()
 
 
+@pytest.mark.parametrize("share", [7.0, -3.0, np.nan])
+def test_a_share_is_from_0_to_1(share: float) -> None:
+    class Odd(spg.InducingApproximation):
+        residual_share = share
+
+    with pytest.raises(ValueError, match=f"residual_share of Odd is {share}; give a number"):
+        Odd()
+
+
 @pytest.mark.parametrize(
     ("name", "why"), [("nowhere_at_all", "is neither"), ("broken", "cannot be")]
 )
