@@ -76,10 +76,7 @@ class ScoredSets(NamedTuple):
         found = {}
         if CHOICES in known:
             chosen = self.events.take(known[CHOICES].rows)
-            sizes = np.diff(chosen.offsets)
-            place = np.arange(sizes.max(initial=1))
-            there = place < sizes[:, None]
-            at = chosen.offsets[:-1, None] + np.where(there, place, 0)
+            at, there = chosen.padded()
             utility = rival.utilities(self.features, chosen)[at]
             found[CHOICES] = special.log_softmax(np.where(there, utility, -np.inf), 1)
         if RANKINGS in known:

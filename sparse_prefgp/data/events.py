@@ -392,6 +392,13 @@ class Events:
         """How often anything was said, counts included."""
         return int(self.counts.sum())
 
+    def padded(self) -> tuple[IntArray, BoolArray]:
+        """Where the sides of each event are, (e, k), padded with its first, and which there are."""
+        sizes = np.diff(self.offsets)
+        place = np.arange(int(sizes.max(initial=1)))
+        there = place < sizes[:, None]
+        return self.offsets[:-1, None] + np.where(there, place, 0), there
+
     def compared(self, num_rows: int) -> IntArray:
         """The events that each of n rows takes part in, counts included, (n,)."""
         number = np.repeat(self.counts, np.diff(self.offsets)).astype(np.float64)

@@ -223,11 +223,11 @@ class ChoicePredictions:
         :param inputs: (n, D) rows as the kernel takes them.
         """
         self._check_noise()
-        at_rows, there = padded(events)
+        at, there = events.padded()
         people = None
         if self.people and self._view is None and events.person is not None:
             people = self._person_numbers(events.person.labels, len(events))
-        return self._known_of(*self._rows_of(inputs, events, at_rows), there, people)
+        return self._known_of(*self._rows_of(inputs, events, at), there, people)
 
     def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]:
         """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
@@ -295,20 +295,16 @@ class ChoicePredictions:
         return np.column_stack([self._before_covariates(rows), covariates, numbers])
 
     def _rows_of(
-        self, inputs: FloatArray, events: Events, places: IntArray
+        self, inputs: FloatArray, events: Events, at: IntArray
     ) -> tuple[FloatArray, IntArray]:
-        """Rows as the kernel takes them, and where each side stands in them."""
+        """Rows as the kernel takes them, and where in them each side, of `padded`, stands."""
         if not self.row_layout.covariates or events.covariates is None:
-            return np.asarray(self._inputs(inputs)), places
+            return np.asarray(self._inputs(inputs)), events.sides[at]
         event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
         names = list(events.covariate_names)
         columns = [names.index(name) for name in self.duels.covariate_names]
         said = events.covariates[:, columns]
         rows = self._with_columns(inputs[events.sides], said, labels_of(self, events), event)
-        # Padding stands in as the first side.
-        k = places.shape[1]
-        sizes = np.diff(events.offsets)
-        at = events.offsets[:-1, None] + np.where(np.arange(k) < sizes[:, None], np.arange(k), 0)
         return np.asarray(self._inputs(rows)), at
 
     def _known_of(
@@ -409,11 +405,3 @@ def _in_parts(of: Callable[[Events, Any], FloatArray], events: Events, groups: A
             for one, more in zip(found, widths, strict=True)
         ]
     return np.concatenate(found)
-
-
-def padded(events: Events) -> tuple[IntArray, BoolArray]:
-    """The rows of the sides of each event, (e, k), padded with its first, and which there are."""
-    sizes = np.diff(events.offsets)
-    place = np.arange(int(sizes.max(initial=1)))
-    there = place < sizes[:, None]
-    return events.sides[events.offsets[:-1, None] + np.where(there, place, 0)], there

@@ -168,7 +168,7 @@ def helps(kind: type) -> dict[str, str]:
 @cache
 def _docstrings(module: str) -> dict[str, dict[str, str]]:
     """Those below the fields of the classes of a module."""
-    nodes = ast.walk(ast.parse(inspect.getsource(sys.modules[module])))
+    nodes = ast.parse(inspect.getsource(sys.modules[module])).body
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     found: dict[str, dict[str, str]] = {}
     for one in classes:

@@ -23,14 +23,13 @@ SECONDS_FOR_A_WORKER = 60
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def local_cluster(distributed: Any, workers: int, threads: int, env: dict[str, str]) -> Any:
+def local_cluster(distributed: Any, workers: int, threads: int) -> Any:
     """A `distributed.LocalCluster` of processes with one task at a time each.
 
     Ctrl-C is for the process that started them: it goes to all of a terminal, and workers would
     end with tracebacks of their own.
 
     :param threads: of linear algebra in each.
-    :param env: more of their environment.
     """
     with _interrupts_blocked():
         return distributed.LocalCluster(
@@ -39,7 +38,7 @@ def local_cluster(distributed: Any, workers: int, threads: int, env: dict[str, s
             dashboard_address=None,
             silence_logs=logging.CRITICAL,
             memory_limit=0,  # sites are in memory for good, which is not a leak
-            env={**_QUIET, **dict.fromkeys(_THREADS, str(threads)), **env},
+            env={**_QUIET, **dict.fromkeys(_THREADS, str(threads))},
         )
 
 

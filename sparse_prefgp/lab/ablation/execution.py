@@ -60,7 +60,7 @@ def execute(study: Study, run: RunSettings, reference: fitting.Reference | None 
                 "left_out_group": parts.group,
             }
             if run.is_baseline:
-                figures = _baseline(run, holdout, parts.utilities, record, clock)
+                figures = _baseline(run, holdout, parts.utilities, clock)
             else:
                 figures = _model(study, run, reference, holdout, parts.utilities, record, clock)
             values = {name: float(figures[name]) for name in MEASURES if name in figures}
@@ -168,7 +168,6 @@ def _baseline(
     run: RunSettings,
     holdout: Holdout,
     utilities: FloatArray | None,
-    record: Record,
     clock: fitting.Clock,
 ) -> dict[str, float]:
     items = holdout.train.items

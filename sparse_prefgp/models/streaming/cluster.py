@@ -250,7 +250,7 @@ class Cluster:
     def _connect(self, scheduler: str, workers: int, threads: int | None) -> None:
         """To a cluster of so many workers with so many threads; None for one that is there."""
         if threads is not None:
-            self._cluster = local_cluster(self._dask, workers, threads, {})
+            self._cluster = local_cluster(self._dask, workers, threads)
             self._client = self._dask.Client(self._cluster, set_as_default=False)
             return
         # That a scheduler goes away is reported here, in one sentence.

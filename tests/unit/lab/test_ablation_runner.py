@@ -352,7 +352,7 @@ def test_a_dask_worker_that_dies_takes_no_run_with_it(
     psutil = pytest.importorskip("psutil")
     distributed = pytest.importorskip("distributed")
     environment = dict(os.environ)
-    with workers.local_cluster(distributed, 2, 1, {}) as cluster:
+    with workers.local_cluster(distributed, 2, 1) as cluster:
         process = started("--dask", cluster.scheduler_address)
         wait_for_runs(tmp_path / "out", 2, process)
         children = psutil.Process().children(recursive=True)
