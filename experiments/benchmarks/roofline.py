@@ -21,15 +21,14 @@ from experiments.benchmarks.shared import (
     in_turns,
     main,
     make_problem,
-    milliseconds,
     some_items,
     true_kernel,
 )
-from experiments.benchmarks.sweep import parts_of_a_sweep
+from experiments.benchmarks.sweep import OF_PRODUCT, parts_of_a_sweep
 from sparse_prefgp.approximations import DuelPrior
 from sparse_prefgp.engines.propagation import evaluate
 from sparse_prefgp.factors.sites import Sites
-from sparse_prefgp.tell.tables import Column, Table
+from sparse_prefgp.tell.tables import Table
 
 PRODUCT = "Phi' (tau Phi), what a sweep replaces"
 # Above so many rows the product is taken on a tenth of them, times ten.
@@ -85,11 +84,7 @@ def measure(t: int, n: int, m: int, repeats: int) -> Measured:
     table = Table(
         "roofline",
         f"{t:,} duels, {n:,} items, {m} inducing inputs",
-        (
-            Column("what", "what", left=True),
-            Column("seconds", "time", milliseconds),
-            Column("ratio", "of the dense product", ".3f"),
-        ),
+        OF_PRODUCT,
         rows,
         f"The product in NumPy, float64, on {counted:,} rows, scaled to all; EP took "
         f"{result.sweeps} sweeps; peak memory {gibibytes(peak)} above that after imports; single "

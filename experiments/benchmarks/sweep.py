@@ -30,6 +30,12 @@ from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul, inver
 from sparse_prefgp.tell.tables import Column, Table
 
 _SETTLING_SWEEPS = 4
+# Of a table of what takes how long.
+OF_PRODUCT = (
+    Column("what", "what", left=True),
+    Column("seconds", "time", milliseconds),
+    Column("ratio", "of the dense product", ".3f"),
+)
 
 
 def measure(t: int, n: int, m: int, repeats: int) -> Measured:
@@ -53,11 +59,7 @@ def measure(t: int, n: int, m: int, repeats: int) -> Measured:
     table = Table(
         "sweep",
         f"One sweep over items, {t:,} duels, {n:,} items, {m} inducing inputs",
-        (
-            Column("what", "what", left=True),
-            Column("seconds", "time", milliseconds),
-            Column("ratio", "of the dense product", ".3f"),
-        ),
+        OF_PRODUCT,
         rows,
         f"The dense product Phi' (tau Phi) in NumPy, float64: {milliseconds(product)}. Medians of "
         f"{repeats}; a first call, which traces and compiles, is not counted.",

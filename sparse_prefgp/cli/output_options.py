@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import typer
 from sparse_prefgp.disk.folders import check_place
 from sparse_prefgp.disk.folders import write_file as write_file  # commands take it from here
 from sparse_prefgp.io.formats import csv_of
+from sparse_prefgp.support.machine import limit_threads
 from sparse_prefgp.support.options import option
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.tell.result import Result
@@ -37,16 +37,8 @@ class OutputOptions:
 
     def limit_threads(self) -> None:
         """Call this before TensorFlow has done anything."""
-        if self.threads is None:
-            return
-        import tensorflow as tf
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(self.threads)
-        # They cannot be changed any more within a process that has computed already.
-        with suppress(RuntimeError):
-            tf.config.threading.set_intra_op_parallelism_threads(self.threads)
-            tf.config.threading.set_inter_op_parallelism_threads(self.threads)
+        if self.threads is not None:
+            limit_threads(self.threads)
 
     def emit(self, result: Any) -> None:
         """Print the result, if as JSON; infinities and NaN become null."""

@@ -7,9 +7,10 @@ import os
 import platform
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 try:
     import resource
@@ -150,3 +151,13 @@ def _left_in_container(names: tuple[str, str, str, str]) -> int | None:
     except (OSError, ValueError):
         told = {}
     return max(int(limit) - int(used) + int(told.get(names[3], 0)), 0)
+
+
+def limit_threads(number: int) -> None:
+    """Let linear algebra, and TensorFlow if it has computed nothing yet, take so many."""
+    import tensorflow as tf
+
+    threadpool_limits(number)
+    with suppress(RuntimeError):  # they cannot be changed any more once it has computed
+        tf.config.threading.set_intra_op_parallelism_threads(number)
+        tf.config.threading.set_inter_op_parallelism_threads(number)

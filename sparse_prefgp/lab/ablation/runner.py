@@ -9,12 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from threadpoolctl import threadpool_limits
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.fetching import sha256
@@ -25,6 +23,7 @@ from sparse_prefgp.lab.ablation.fitting import Reference, make_reference, read_r
 from sparse_prefgp.lab.ablation.runs import RunSettings, expand, reference_of
 from sparse_prefgp.lab.ablation.study import Study
 from sparse_prefgp.lab.measures import MEASURES
+from sparse_prefgp.support.machine import limit_threads
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.quiet import held_back_stderr
@@ -290,13 +289,8 @@ def _over(executor: Executor, own: OwnModules) -> Spread:
 
 def _in_worker(own: OwnModules, function: Callable[..., Any], *arguments: Any) -> Any:
     """What another process does: with one thread, for its neighbours have the other cores."""
-    import tensorflow as tf
-
     with held_back_stderr():
         import_module("sparse_prefgp.models.preference_gp")
-    threadpool_limits(1)
-    with suppress(RuntimeError):  # it has computed already, and then with one
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
+    limit_threads(1)
     own.load()
     return function(*arguments)
