@@ -26,7 +26,6 @@ from experiments.benchmarks.shared import (
     main,
     make_problem,
 )
-from sparse_prefgp.factors.truncated_normal import log_cdf
 from sparse_prefgp.gpflow import DuelKernel, DuelLikelihood, ItemInducingPoints
 from sparse_prefgp.learning.objective import LOOSE_TOLERANCE
 from sparse_prefgp.tell.tables import Column, Table
@@ -168,12 +167,8 @@ def train_rival(
     if name == LBFGS:
         trace = train_lbfgs(model, pairs, budget)
     else:
-        trace = train_natural(model, pairs, budget, _batches(len(pairs)))
+        trace = train_natural(model, pairs, budget)
     return trace, _score(trace, scorer(model, problem.winners, problem.losers))
-
-
-def _batches(duels: int) -> NaturalGradients:
-    return NaturalGradients(batch=min(1000, max(duels // 5, 1)))
 
 
 def _score(trace: SvgpTrace, score: Callable[[], float]) -> Curve:
@@ -281,33 +276,19 @@ def train_lbfgs(model: gpflow.models.SVGP, pairs: np.ndarray, budget: float) -> 
     return trace
 
 
-@dataclass(frozen=True)
-class NaturalGradients:
-    """Settings of natural gradients with Adam."""
-
-    batch: int | None = 1000
-    """Duels in a mini-batch, None for all."""
-    gamma: float = 0.1
-    """Length of a natural step, reached by a log-linear ramp from 1e-3 over `ramp` steps."""
-    ramp: int = 20
-    rate: float = 0.01
-    """Learning rate of Adam, on unconstrained hyperparameters and Z."""
-
-    def __str__(self) -> str:
-        batch = "full batch" if self.batch is None else f"batches of {self.batch:,}"
-        return f"natural gradients ({self.gamma:g}) + Adam ({self.rate:g}), {batch}"
+# Lengths of natural steps: a log-linear ramp, over so many.
+_FIRST_STEP, _STEP, _RAMP = 1e-3, 0.1, 20
+# Of Adam, on unconstrained hyperparameters and Z.
+_LEARNING_RATE = 0.01
 
 
-def train_natural(
-    model: gpflow.models.SVGP, pairs: np.ndarray, budget: float, settings: NaturalGradients
-) -> SvgpTrace:
-    """Natural gradients on q(u), Adam on kernel and Z, in turns."""
+def train_natural(model: gpflow.models.SVGP, pairs: np.ndarray, budget: float) -> SvgpTrace:
+    """Natural gradients on q(u), Adam on kernel and Z, in turns, on mini-batches."""
     t = len(pairs)
-    everything = _data(pairs)
-    batch = None if settings.batch is None or settings.batch >= t else settings.batch
-    gamma = tf.Variable(1e-3, dtype=gpflow.default_float(), trainable=False)
+    everything, batch = _data(pairs), min(1000, max(t // 5, 1))
+    gamma = tf.Variable(_FIRST_STEP, dtype=gpflow.default_float(), trainable=False)
     natural = gpflow.optimizers.NaturalGradient(gamma=gamma)
-    adam = tf.keras.optimizers.Adam(settings.rate)
+    adam = tf.keras.optimizers.Adam(_LEARNING_RATE)
     gpflow.set_trainable(model.q_mu, False)
     gpflow.set_trainable(model.q_sqrt, False)
     trace = SvgpTrace(list(model.variables), budget)
@@ -315,10 +296,8 @@ def train_natural(
 
     @tf.function(autograph=False)
     def step() -> None:
-        data = everything
-        if batch is not None:
-            rows = tf.random.uniform([batch], 0, t, tf.int32)
-            data = tuple(tf.gather(x, rows) for x in everything)
+        rows = tf.random.uniform([batch], 0, t, tf.int32)
+        data = tuple(tf.gather(x, rows) for x in everything)
         loss = model.training_loss_closure(data, compile=False)
         variables = model.trainable_variables
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -340,8 +319,8 @@ def train_natural(
     started = time.perf_counter()
     try:
         while True:
-            share = min(trace.steps / max(settings.ramp, 1), 1.0)
-            gamma.assign(1e-3 * (settings.gamma / 1e-3) ** share)
+            share = min(trace.steps / _RAMP, 1.0)
+            gamma.assign(_FIRST_STEP * (_STEP / _FIRST_STEP) ** share)
             step()
             trace.keep(time.perf_counter() - started)
     except StopIteration:
@@ -353,12 +332,11 @@ def scorer(
     model: gpflow.models.SVGP, winners: np.ndarray, losers: np.ndarray
 ) -> Callable[[], float]:
     """A function that gives the mean negative log predictive of held-out duels, in nats."""
-    pairs = tf.constant(np.concatenate([winners, losers], 1), gpflow.default_float())
+    data = _data(np.concatenate([winners, losers], 1))
 
     @tf.function(autograph=False)
     def score() -> tf.Tensor:
-        mean, variance = model.predict_f(pairs)
-        return -tf.reduce_mean(log_cdf(mean / tf.sqrt(variance + 2.0 * NOISE_VARIANCE)))
+        return -tf.reduce_mean(model.predict_log_density(data))
 
     return lambda: float(score())
 
