@@ -303,7 +303,7 @@ TABLE: dict[str, dict[str, str]] = {
         "no_columns": "give duels from read_duels or a table from read_table",
     },
     "only_ties": dict.fromkeys(
-        ("training", "scores", "comparison", "consistency", "linear_probit", "margin_only"),
+        ("training", "scores", "consistency", "linear_probit", "margin_only"),
         "give some that one side won",
     ),
     "said_by_grades": {"grade": f"a grade says that too; {LEAVE}"},

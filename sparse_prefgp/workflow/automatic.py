@@ -12,7 +12,6 @@ import numpy as np
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import says_itself, split_duels
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.support import together
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.workflow.comparison import (
     CompareProgress,
@@ -233,7 +232,6 @@ def choose(
     train = table.select(outer.train_rows).without_grades()
     if train.ties is not None:
         train = train.select(~train.ties)
-    together.check(only_ties=not train.num_rows, comparison=True)
     transform = _transform(train)
     wide = is_auto(kernel) and transform.reduction is not None
     if approximation is None:

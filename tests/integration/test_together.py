@@ -8,6 +8,7 @@ import gpflow
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
@@ -24,19 +25,24 @@ ASKING = ("together.check", "together.refused", ".allow")
 PAIRS = [(one, other) for one, others in together.TABLE.items() for other in others]
 
 
-def test_each_thing_is_asked_for_somewhere() -> None:
-    asked: set[Any] = set()
-    for path in (ROOT / "sparse_prefgp").rglob("*.py"):
-        if path.stem == "together":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-            if isinstance(node, ast.keyword):
-                asked.add(node.arg)
-            elif isinstance(node, ast.Constant):
-                asked.add(node.value)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                asked.add(node.target.id)  # an option of a fit
-    assert not {name for pair in PAIRS for name in pair} - asked
+def _met() -> set[tuple[str, ...]]:
+    """The pairs that tests name."""
+    calls = (
+        node
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
+    return {
+        tuple(part.value for part in call.args if isinstance(part, ast.Constant))
+        for call in calls
+        if call.func.id in ("apart", "refused", "sentence")
+    }
+
+
+def test_each_pair_is_met_by_a_test() -> None:
+    met = {*map(frozenset, _met()), *map(frozenset, CASES)}
+    assert not [pair for pair in PAIRS if frozenset(pair) not in met]
 
 
 def test_each_pair_is_there_once_and_nothing_is_called_in_vain() -> None:
@@ -68,6 +74,7 @@ OF_PEOPLE = spg.Duels(X, *PAIR, people=["a", "a", "b"])
 DATED = spg.Duels(X, *PAIR, times=[18000, 18001, 18002], item_ids=list("xyzw"))
 NEW = pd.DataFrame({"winner": [0, 1], "loser": [1, 2], "home": [1, 2]})
 CHOICES = pd.DataFrame({"chosen": [0, 1], "option_1": [0, 1], "option_2": [2, 0]})
+ITEMS = pd.DataFrame({"item_id": range(3), "size": [1.0, 2.0, 4.0]})
 PAIRS_TO_ASK = pd.DataFrame({"first": [0], "second": [1]})
 
 
@@ -87,6 +94,10 @@ def _asked(model: spg.PreferenceGP, **more: Any) -> Any:
 
 def _pairs_apart() -> spg.PreferenceGP:
     return _model(kernel=gpflow.kernels.Linear() + spg.PairEffect())
+
+
+def _compiled(model: spg.PreferenceGP, **more: Any) -> Any:
+    return tf.function(lambda: model.predict_difference(X[:1], X[1:2], **more))()
 
 
 # What no other test shows.
@@ -144,6 +155,31 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("duels_object", "groups"): lambda: spg.evaluate(_model(), DUELS, groups="who"),
     ("duels_object", "grade"): lambda: spg.evaluate(_model(), DUELS, grade="how"),
     ("duels_object", "dates"): lambda: spg.evaluate(_model(), DUELS, time="day"),
+    ("compiled", "people"): lambda: _compiled(_model(OF_PEOPLE), people="a"),
+    ("compiled", "covariates"): lambda: _compiled(_model(), covariates=[[1.0]]),
+    ("compiled", "date"): lambda: _compiled(_model(DATED), at=18000),
+    ("compiled", "choice"): lambda: tf.function(_model().predict_choice)(X[None, :3]),
+    ("compiled", "streamed"): lambda: tf.function(
+        spg.StreamedGP(spg.stream_duels(DUELS), gpflow.kernels.Linear()).training_loss
+    )(),
+    ("compiled", "groups"): lambda: tf.function(
+        lambda x: _model().predict_duel(x, x, groups="a"), [tf.TensorSpec((None, 4), tf.float64)]
+    )(X),
+    ("stacked", "grades"): lambda: spg.gpflow.stacked_duels(spg.Duels(X, *PAIR, grades=[1, 2, 1])),
+    ("transform", "standardise_on"): lambda: spg.read_table(ITEMS, NEW).to_duels(
+        transform=spg.read_duels(ITEMS, NEW).transform, standardise_on=[0]
+    ),
+    ("duels_without_dates", "date"): lambda: _model().last_date,
+    ("feature_groups", "no_columns"): lambda: spg.compare(
+        ["additive-se/vfe"], DUELS, folds=2, groups=[["a"]]
+    ),
+    ("only_ties", "margin_only"): lambda: _model(
+        spg.Duels(X, *PAIR, ties=[True] * 3), margin=0.3, tie_model="margin-only"
+    ),
+    ("no_items", "texts"): lambda: spg.with_texts(None, "said"),
+    ("asked_features", "items_without_features"): lambda: spg.read_duels(
+        ITEMS[["item_id"]], NEW, features=["size"]
+    ),
 }
 
 

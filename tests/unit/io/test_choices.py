@@ -17,6 +17,7 @@ from sparse_prefgp.io import (
     read_rankings,
     read_table,
 )
+from tests.together import sentence
 
 ITEMS = pd.DataFrame({"item_id": list("abcde"), "x": [0.5, 1.5, -1.0, 2.0, 4.0]})
 LONG = pd.DataFrame(
@@ -500,7 +501,7 @@ def test_sets_in_a_context():
         ("choice", "b @ town=yd @ town=y"),
     ]
     split = rows.assign(winner_town="x", loser_town="y").drop(columns="town")
-    refused(read_choice_table, split, "whole set", context=["town"])
+    refused(read_choice_table, split, sentence("sets", "context_of_sides"), context=["town"])
     refused(read_choice_table, LONG, "'place' of", "differs within a set", context=["place"])
 
 

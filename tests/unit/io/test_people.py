@@ -11,6 +11,7 @@ import pandas as pd
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import read_choice_table, read_ranking_table, read_table
+from tests.together import refused
 
 ITEMS = pd.DataFrame({"item_id": list("abcd"), "size": [1.0, 2.0, 4.0, 3.0]})
 DUELS = pd.DataFrame(
@@ -94,7 +95,7 @@ def test_people_that_cannot_be_read(people, words):
 
 
 def test_people_of_duels_of_nobody():
-    with pytest.raises(ValueError, match="name the person of each"):
+    with refused("features_of_people", "duels_of_nobody"):
         read_table(ITEMS, DUELS, people=PEOPLE)
     with pytest.raises(ValueError, match=r"The person .column 'worker'. is missing in row 1"):
         read_table(ITEMS, DUELS.assign(worker=["Ann", None, "B", "C", "D"]), person="worker")

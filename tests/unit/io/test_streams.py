@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.io.streams import ItemTable, scan
+from tests.together import apart
 from tests.tolerances import ROUNDING
 
 T = 100
@@ -256,8 +257,8 @@ def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
     path = tmp_path / "a.parquet"
     refused("neither the columns 'winner' and 'loser'", write(frame[["winner"]], path), items)
     refused("'b' of one side only", write(inline.drop(columns="loser_b"), path))
-    refused("go together: give items=", write(frame, path))
-    refused("leave the items out", write(inline, path), items)
+    refused(apart("no_items", "named_items"), write(frame, path))
+    refused(apart("features_of_sides", "items"), write(inline, path), items)
     assert spg.stream_duels(write(frame.assign(tie=0), path), items).totals.ties == 0
     for name in ("ties", "weight", "weights"):
         words = f"has a column '{name}', which nothing was said of"

@@ -25,6 +25,7 @@ from sparse_prefgp.models.streaming import cluster, rounds
 from sparse_prefgp.models.streaming.gaussian import numbers_of
 from sparse_prefgp.support.machine import usable_cores
 from tests.killing import started
+from tests.together import apart
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
 
 distributed = pytest.importorskip("distributed")
@@ -300,7 +301,7 @@ def test_duels_that_cannot_be_sent_are_told_before_anything_is_started(duels) ->
         {"winner": chunk.side(0), "loser": chunk.side(1), "count": chunk.counts.astype(int)}
     )
     for duels_, words in (
-        (held, "duels in memory do not go together"),
+        (held, "duels in memory" + apart("scheduler", "held_here")),
         (spg.stream_duels(pairs, stream.items.features), "leave the scheduler out"),
     ):
         model = spg.StreamedGP(duels_, gpflow.kernels.Matern52(), scheduler="tcp://127.0.0.1:9")

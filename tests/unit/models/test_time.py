@@ -443,7 +443,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "compiled": (
         lambda: tf.function(model_of("wiener").predict_f, autograph=False)(ITEMS),
-        "being compiled",
+        apart("compiled", "in_time"),
     ),
     "a stream": (
         lambda: spg.StreamedGP(spg.stream_duels(duels_of(False)), linear() + _time()),

@@ -27,7 +27,7 @@ from sparse_prefgp.workflow.folds import plan_folds
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import Candidate
 from sparse_prefgp.workflow.settings import FitSettings
-from tests.together import refused
+from tests.together import apart, refused
 from tests.tolerances import IDENTITY
 
 N, T = 12, 90
@@ -595,7 +595,7 @@ def test_time_of_kept_fits_counts_in_the_budget(
         (["se"], {"by": np.full(T, np.nan)}, "no value"),
         (["se"], {"time_budget": 0.0}, "time_budget is 0.0; give a number, above 0"),
         (["se"], {"max_train": 0}, "max_train is 0; give a whole number, at least 1"),
-        (["se"], {"groups": [["a"]]}, "candidates without an additive kernel"),
+        (["se"], {"groups": [["a"]]}, apart("feature_groups", "no_additive_kernel")),
         (["additive-se"], {"groups": [["a", "z"]]}, "names 'z'"),
         (["se"], {"folds": 12, "by": "items"}, "has no duels that can be scored"),
     ],
