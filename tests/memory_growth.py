@@ -62,7 +62,7 @@ def answers(n: int, sets: int, k: int, kind: int) -> Events:
     rng = np.random.default_rng(1)
     sides = np.concatenate([rng.choice(n, k, replace=False) for _ in range(sets)])
     each = np.arange(sets + 1) * k
-    return Events(sides, each, np.full(sets, kind, np.int8), np.ones(sets, np.int64))
+    return Events(sides, each, kind=np.full(sets, kind, np.int8))
 
 
 def sizes(exact: bool, sequential: bool) -> Iterator[tuple[int, int, int]]:

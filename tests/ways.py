@@ -198,9 +198,7 @@ def log_choices(case: Case) -> Chances:
     n = len(PAIRS)
     events = Events(
         np.arange(2 * n),
-        np.arange(0, 2 * n + 1, 2),
-        np.full(n, CHOICE, np.int8),
-        np.ones(n, np.int64),
+        kind=np.full(n, CHOICE, np.int8),
         person=None if case.person is None else Codes.of([case.person] * n, "person"),
     )
     inputs = case.sets.reshape(2 * n, -1)

@@ -70,9 +70,7 @@ def answers(kind: int, count: int, size: int, n: int, seed: int = 0) -> spg.Duel
     events = Events(
         sides.reshape(-1),
         np.arange(count + 1) * size,
-        np.full(count, kind, np.int8),
-        np.ones(count, np.int64),
-        ordered=None if kind == WIN else np.zeros(count, np.int64),
+        kind=np.full(count, kind, np.int8),
     )
     return spg.Duels.from_events(items, events)
 

@@ -50,8 +50,7 @@ def duels_of(data: dict[str, Any], reading: str) -> spg.Duels:
         events = Events(
             order.reshape(-1),
             np.arange(number + 1) * size,
-            np.full(number, kind, np.int8),
-            np.ones(number, np.int64),
+            kind=np.full(number, kind, np.int8),
         )
         return spg.Duels.from_events(data["x"], events)
     pairs = [(0, j) for j in range(1, size)]

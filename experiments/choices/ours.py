@@ -36,8 +36,7 @@ def duels_of(survey: Survey, x: np.ndarray, rows: np.ndarray) -> spg.Duels:
     events = Events(
         number.reshape(-1),
         np.append(0, np.cumsum(size)),
-        np.full(len(size), CHOICE, np.int8),
-        np.ones(len(size), np.int64),
+        kind=np.full(len(size), CHOICE, np.int8),
     )
     names = list(survey.columns["conditional logit"])
     return spg.Duels.from_events(items, events, feature_names=names)

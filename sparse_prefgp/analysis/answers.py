@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +106,7 @@ def sets_of_stream(model: Predicts, answers: StreamedDuels) -> Iterator[ScoredSe
         events = chunk.events
         if events.judge is not None and answers.judges is not None:
             names = np.array([*answers.judges], dtype=object)[events.judge.numbers]
-            events = replace(events, judge=Codes.of(names.tolist(), events.judge.column))
+            events = events.saying(judge=Codes.of(names.tolist(), events.judge.column))
         yield from _in_chunks(model, events, features, features, first)
         first += len(events)
 

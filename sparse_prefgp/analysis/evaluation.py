@@ -317,7 +317,7 @@ def _said_of(model: Predicts, events: Events) -> Events:
             "duels' covariates, which count as 0.",
             stacklevel=4,
         )
-        return replace(events, covariates=None, covariate_names=())
+        return events.saying(covariates=None)
     if missing:
         raise ValueError(
             f"The duels have no {missing[0]!r}, a covariate of the model, but "
@@ -340,7 +340,7 @@ def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     events = _said_of(model, duels.events if blocks is None else duels.given)
     if model.noise_ratio is None:
-        events = replace(events, judge=None)
+        events = events.saying(judge=None)
     if blocks is None:
         return LabelledDuels(events)
     several = isinstance(blocks, Sized) and not isinstance(blocks, str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,7 @@ def meet(
     place = known.numbers.copy()
     place[new] = len(own) + np.arange(len(new))
     inputs = np.concatenate([own, known.inputs[new, : own.shape[1]]])
-    events = replace(events, sides=place[events.sides])
+    events = events.saying(place[events.sides])
     return model.meet(Duels.from_events(inputs, events), features)
 
 

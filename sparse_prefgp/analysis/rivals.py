@@ -521,7 +521,7 @@ def conditional_logit(
         known = None if events.person is None else features.people_features
         x = _columns(features.items, events, known)  # of those whose preference it is
         if people is not None:
-            events = replace(events, person=_coded(people, "people", len(events)))
+            events = events.saying(person=_coded(people, "people", len(events)))
         columns = _names(features.feature_names, features.num_features) + features.covariate_names
         if known is not None:
             columns += tuple(f"{name} × {of}" for name in columns for of in known.feature_names)
@@ -701,7 +701,7 @@ def _choices(
                 f"The set {shortened(of.labels[i])} is of two people; give it one of its own."
             )
     kind = np.full(len(sizes), CHOICE, np.int8)
-    return Events(sides, offsets, kind, np.ones(len(sizes), np.int64), person=person)
+    return Events(sides, offsets, kind=kind, person=person)
 
 
 def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:

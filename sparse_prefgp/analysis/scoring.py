@@ -220,7 +220,7 @@ def rows_of_stream(duels: StreamedDuels, model: Any) -> Iterator[ScoredRows]:
             column: chunk.events.labels[column]._replace(names=tuple(names))
             for column, names in own.items()
         }
-        yield _behind_doors(replace(chunk.events, labels=labels), features, first, groups)
+        yield _behind_doors(chunk.events.saying(labels=labels), features, first, groups)
         first += len(chunk.events)
 
 

@@ -156,12 +156,8 @@ def _of_array(
             f"alternatives has shape {x.shape}; give (k, D) or (sets, k, D), k of at least 2."
         )
     b, k = x.shape[:2]
-    events = Events(
-        np.arange(b * k),
-        np.arange(0, b * k + 1, k),
-        np.full(b, CHOICE, np.int8),
-        np.ones(b, np.int64),
-    )
+    sets = np.arange(0, b * k + 1, k)
+    events = Events(np.arange(b * k), sets, kind=np.full(b, CHOICE, np.int8))
     found = _columns(model, x.reshape(b * k, -1), events, None, level, draws, rng)
     which, number = np.divmod(np.arange(b * k), k)
     frame = require_pandas().DataFrame({"set": which, "alternative": number})

@@ -396,8 +396,7 @@ def _sets(
             state.ask(picked[i])
         done(i + 1, batch)
     sides = np.arange(0, picked.size + 1, size)
-    kind, once = np.full(batch, CHOICE, np.int8), np.ones(batch, np.int64)
-    events = Events(picked.reshape(-1), sides, kind, once)
+    events = Events(picked.reshape(-1), sides, kind=np.full(batch, CHOICE, np.int8))
     chance = np.exp(model.log_choices(items.inputs, events))
     columns = {f"option_{j + 1}": [items.ids[i] for i in picked[:, j]] for j in range(size)}
     shares = {f"probability_{j + 1}": chance[:, j] for j in range(size)}

@@ -34,7 +34,7 @@ from sparse_prefgp.analysis.scoring import said_before
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.events import Codes, Covariates
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import Table, id_text, items_named_in
@@ -314,7 +314,7 @@ def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:
     added = items.select(items.numbers < 0)
     place = items.numbers.copy()
     place[place < 0] = n + np.arange(len(added))
-    events = replace(said.events, sides=place[said.events.sides])
+    events = said.events.saying(place[said.events.sides])
     everything = own.followed_by(added) if len(added) else own
     data = _joined(model.duels, everything, said._replace(events=events), None)
     return later_part(model.duels, data)
@@ -401,7 +401,7 @@ def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:
             added = replace(added, ids=_free_ids(own, added.ids))
         everything = own.followed_by(added)
     events = read.events
-    return everything, added, LabelledDuels(replace(events, sides=place[events.sides]))
+    return everything, added, LabelledDuels(events.saying(place[events.sides]))
 
 
 def _free_ids(own: ItemSet, ids: Sequence[Hashable]) -> tuple[Hashable, ...]:
@@ -429,8 +429,7 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
         row = np.array([known.get(values.tobytes(), -1) for values in before.rows])
     assert before.events is not None and after.events is not None
     moved = before.events.onto(row)
-    moved = replace(
-        moved,
+    moved = moved.saying(
         judge=_renumbered(moved.judge, new.duels.group_names),
         person=_renumbered(moved.person, new.duels.people_names),
     )
@@ -608,19 +607,19 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
     names = before.covariate_names
     if names and added.covariates is None:  # of which nothing is said, as the reader has warned
         nothing = np.zeros((len(added.sides), len(names)))
-        added = replace(added, covariates=nothing, covariate_names=names)
+        added = added.saying(covariates=Covariates(nothing, names))
     together.check(answers=added.time is None, dated_duels=before.time is not None)
     if added.person is not None and old.people_names is not None:
         known = {id_text(name): name for name in old.people_names}
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
-        added = replace(added, person=Codes.of(who, old.person_column))
+        added = added.saying(person=Codes.of(who, old.person_column))
         warn_of_spellings(tuple(dict.fromkeys([*old.people_names, *who])), "people")
     if old.group_names is not None and new.groups is not None:
         known = {id_text(name): name for name in old.group_names}
         labels = [known.get(id_text(label), label) for label in new.groups.tolist()]
-        added = replace(added, judge=Codes.of(labels))
+        added = added.saying(judge=Codes.of(labels))
     else:
-        before = replace(before, judge=None)
+        before = before.saying(judge=None)
     added_rows = np.arange(old.num_items, len(items))
     new_ones = 1 + int(old.item.max()) + np.arange(len(added_rows))  # items of their own
     if old.item_rows is not None and items.rows is not None:

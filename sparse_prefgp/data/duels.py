@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -238,12 +238,12 @@ class Duels:
         rows = position[number]
         each = given.each_weight
         if each is not None and np.all(each == 1.0):
-            given, each = replace(given, weights=None), None
+            given, each = given.saying(weights=None), None
         for name, value in (
             ("items", named.features),
             ("item", _checked_item(item, len(named.features))),
             ("rows_given", rows),
-            ("counts_given", given.counts.copy()),
+            ("counts_given", given.counts),
             ("weights_given", each),
         ):
             if value is not None:
@@ -261,8 +261,7 @@ class Duels:
     def given(self) -> Events:
         """The events as given, before equal ones were merged."""
         weights = self.weights_given
-        return replace(
-            self.events.take(self.rows_given),
+        return self.events.take(self.rows_given).saying(
             counts=self.counts_given,
             weights=None if weights is None else weights * self.counts_given,
         )
@@ -344,7 +343,8 @@ class Duels:
     @property
     def groups(self) -> IntArray | None:
         """(num_pairs,) the number of who judged; None without."""
-        return None if self.events.judge is None else self.events.judge.numbers
+        judge = self.events.judge
+        return None if judge is None else judge.numbers.astype(np.int64)
 
     @property
     def group_names(self) -> tuple[Hashable, ...] | None:
@@ -375,7 +375,8 @@ class Duels:
     @property
     def people(self) -> IntArray | None:
         """(num_pairs,) the number of whose preference each is; None where all are one."""
-        return None if self.events.person is None else self.events.person.numbers
+        person = self.events.person
+        return None if person is None else person.numbers.astype(np.int64)
 
     @property
     def people_names(self) -> tuple[Hashable, ...] | None:
@@ -644,20 +645,9 @@ def _given(
     """The events of duels as given."""
     number = _checked_counts(counts, len(won))
     tied, weight, group, person = judgements.checked(len(won))
-    kind = None if tied is None else np.where(tied, TIE, WIN)
+    kind = None if tied is None else np.where(tied, TIE, WIN).astype(np.int8)
     answer = judgements.answers(len(won))
     covariates, covariate_names = judgements.checked_covariates(len(won))
-    events = Events.between(
-        won,
-        lost,
-        number,
-        kind=kind if answer is None else kinds_of_grades(answer),
-        weights=None if weight is None else weight * number,
-        judge=group,
-        answer=answer,
-        covariates=covariates,
-        covariate_names=covariate_names,
-    )
     time = None
     if judgements.times is not None:
         time = days_of(judgements.times, len(won))
@@ -666,7 +656,20 @@ def _given(
         name: _labelled(given, name, name, len(won), unknown=True)._replace(column=name)
         for name, given in (judgements.labels or {}).items()
     }
-    return replace(events, person=person, time=time, labels=labels)
+    return Events.between(
+        won,
+        lost,
+        counts=number,
+        kind=kind if answer is None else kinds_of_grades(answer),
+        weights=weight if weight is None or number is None else weight * number,
+        judge=group,
+        answer=answer,
+        covariates=covariates,
+        covariate_names=covariate_names,
+        person=person,
+        time=time,
+        labels=labels,
+    )
 
 
 def _checked_events(events: Events, named: _Named) -> Events:
@@ -691,7 +694,7 @@ def _checked_events(events: Events, named: _Named) -> Events:
             f"Duel {owner[at]} is of item {named.shown(int(sides[at]))} with itself; remove it, or "
             "correct its sides."
         )
-    return replace(events, counts=_checked_counts(events.counts, len(sizes)))
+    return events.saying(counts=_checked_counts(events.columns.get("counts"), len(sizes)))
 
 
 def _checked_item(item: npt.ArrayLike | None, n: int) -> IntArray:
@@ -1104,9 +1107,10 @@ def _indices(
     return result
 
 
-def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
+def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray | None:
+    """Counts (t,), None where all are 1."""
     if counts is None:
-        return np.ones(t, dtype=np.int64)
+        return None
     raw = given = _per_duel(counts, "counts", t)
     if raw.dtype.kind not in "iuf":  # integers beyond 64 bits are refused below for their size
         raw = np.array(
@@ -1118,4 +1122,4 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
         )
     number = raw.astype(np.int64)
     check_total(number, lambda row: f"duel {row}")
-    return number
+    return None if np.all(number == 1) else number

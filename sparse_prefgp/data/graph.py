@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.data.buckets import Bucket, bucketed
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Doors, Events
+from sparse_prefgp.data.events import Codes, Doors, Events
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
 from sparse_prefgp.data.slices import Dated
@@ -225,7 +225,7 @@ class DuelGraph(Links):
             layout = layout._replace(covariates=said.covariates.shape[1], levels=len(said.labels))
         if dated is not None or said.covariates is not None:
             rows, said, row_of_item = _with_sides(rows, said, row_of_item, layout, dated)
-        said = replace(said, time=None, labels={})
+        said = said.saying(time=None, labels=None)
         first, number = said.alike()
         own = duels.counts_given.astype(float)
         if duels.weights_given is not None:
@@ -250,8 +250,8 @@ class DuelGraph(Links):
             rows,
             events=events,
             event=None if single else doors.event,
-            groups=None if events.judge is None else events.judge.numbers[doors.event],
-            people=None if events.person is None else events.person.numbers[doors.event],
+            groups=_of_sites(events.judge, doors),
+            people=_of_sites(events.person, doors),
             noises=noises_of(doors) if events.has_sets else None,
             **more,
         )
@@ -299,7 +299,7 @@ class DuelGraph(Links):
             counts = totals[owner] * share[sites]
         events = self.events
         if events is not None:
-            events = replace(events.take(number), counts=totals, weights=None)
+            events = events.take(number).saying(counts=totals, weights=None)
         return replace(
             self,
             winners=self.winners[sites],
@@ -450,6 +450,11 @@ class DuelGraph(Links):
         return {}
 
 
+def _of_sites(codes: Codes | None, doors: Doors) -> np.ndarray | None:
+    """The number of the label of each site, (t,)."""
+    return None if codes is None else codes.numbers[doors.event].astype(np.int64)
+
+
 def noises_of(doors: Doors) -> Noises:
     """Of sites behind doors that say of which noises theirs are made."""
     every = np.arange(len(doors.event))
@@ -480,7 +485,7 @@ def _with_sides(
     if dated is None:  # else something is said of each
         bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
         plain[base[bare]] = bare
-    sides = replace(said, sides=place.reshape(-1), covariates=None)
+    sides = said.saying(place.reshape(-1), covariates=None)
     return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
 
 

@@ -156,7 +156,7 @@ class DuelTable:
 
     def saying(self, **columns: Any) -> DuelTable:
         """The same table with other columns of its events, such as `judge=None`."""
-        return replace(self, events=replace(self.events, **columns))
+        return replace(self, events=self.events.saying(**columns))
 
     def keeping_apart(self, names: Iterable[str]) -> DuelTable:
         """The same table, whose columns of these names stay features of their own."""
@@ -228,7 +228,7 @@ class DuelTable:
             self,
             items=self.items.iloc[used].reset_index(drop=True),
             item_ids=tuple(self.item_ids[i] for i in used),
-            events=replace(self.events, sides=place.reshape(-1).astype(np.int64)),
+            events=self.events.saying(place.reshape(-1).astype(np.int64)),
             row_names=self.row_names.select(used),
             base_items=None if base is None else base[used],
             item_rows=None if self.item_rows is None else self.item_rows.select(used),

@@ -113,8 +113,7 @@ class Answers:
         return Events(
             self.item,
             np.append(0, np.cumsum(sizes)),
-            kind.astype(np.int8),
-            np.ones(len(sizes), np.int64),
+            kind=kind.astype(np.int8),
             ordered=ordered if np.any(kind == TOP) else None,
         )
 

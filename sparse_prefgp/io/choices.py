@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.duels import Duels, check_covariates
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.events import Covariates, Events
 from sparse_prefgp.data.features import FeatureTransform, numeric_column
 from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.io.answers import (
@@ -442,7 +442,7 @@ class _Form:
         check_covariates(values[better] - values[worse], names)
         if self.said.as_duels:
             return events.with_differences(values[better] - values[worse], names)
-        return replace(events, covariates=values, covariate_names=tuple(names))
+        return events.saying(covariates=Covariates(values, tuple(names)))
 
 
 def _pairs(answers: Answers) -> tuple[IntArray, IntArray]:

@@ -201,8 +201,15 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         labels[column] = Codes.of(labels_in(table, column, "label")[which].tolist(), column)
         if column not in (roles.groups, roles.person):
             _warn_of_labels(labels[column], counts, "labels")
-    said = replace(events, counts=counts, weights=weights, judge=judge, person=person, time=time)
-    said = replace(said, labels=labels)
+    once = np.all(counts == 1)
+    said = events.saying(
+        counts=None if once else counts,
+        weights=weights,
+        judge=judge,
+        person=person,
+        time=time,
+        labels=labels,
+    )
     if not roles.covariates:
         return said
     values = covariates_in(table, roles.covariates)[which]
@@ -473,7 +480,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         table,
         items=items,
         item_ids=ids,
-        events=replace(table.events, sides=_back(number, order)),
+        events=table.events.saying(_back(number, order)),
         numeric=(*table.numeric, *numeric),
         categorical=(*table.categorical, *categorical),
         row_names=table.row_names.select(base),

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
+from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Covariates, Events
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder, encoded
@@ -252,17 +252,20 @@ def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> 
     return Events(
         sides,
         offsets,
-        kind,
-        counts,
-        None if each is None else each * counts,
-        labels["groups"],
-        labels["people"],
-        arrays.get("time"),
-        arrays.get("covariates"),
-        None if data.get("levels") is None else Answers(arrays["answer"], tuple(data["levels"])),
-        tuple(data.get("covariates", ())),
-        arrays.get("ordered"),
-        {
+        kind=kind,
+        counts=counts,
+        weights=None if each is None else each * counts,
+        judge=labels["groups"],
+        person=labels["people"],
+        time=arrays.get("time"),
+        covariates=None
+        if "covariates" not in arrays
+        else Covariates(arrays["covariates"], tuple(data.get("covariates", ()))),
+        answer=None
+        if data.get("levels") is None
+        else Answers(arrays["answer"], tuple(data["levels"])),
+        ordered=arrays.get("ordered"),
+        labels={
             column: Codes(arrays[f"labels_{i}"], names, column)
             for i, (column, names) in enumerate(label_names_of(data).items())
         },

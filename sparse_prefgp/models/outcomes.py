@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -283,7 +282,7 @@ def labelled_for(model: Any, events: Events) -> Events:
     """Events with the labels that lean in a model as it has them, see `known_levels`."""
     found = known_levels(model, labels_of(model, events), len(events))
     labels = {column: Codes.of(values.tolist(), column) for column, values in found.items()}
-    return replace(events, labels=labels)
+    return events.saying(labels=labels)
 
 
 def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str, Any]:

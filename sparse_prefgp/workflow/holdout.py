@@ -314,7 +314,7 @@ class Holdout(Training):
             test = table.to_duels(rows, transform=self.train.transform)
             answers = test.given
             if model.taste is not None:
-                answers = replace(answers, person=_nobody_new(answers, model))
+                answers = answers.saying(person=_nobody_new(answers, model))
             inputs = model.item_inputs()
             return sets_between(model, answers, test.items, inputs)
         groups = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -142,7 +141,7 @@ class Chunk(NamedTuple):
         events, features = self.events.take(which), self.features
         if features is not None:
             features = features[events.sides]
-            events = replace(events, sides=np.arange(len(events.sides)))
+            events = events.saying(np.arange(len(events.sides)))
         return Chunk(start, events, features, None if self.blocks is None else self.blocks[which])
 
 
@@ -256,7 +255,7 @@ def joined(chunks: list[Chunk]) -> Chunk:
     if first.features is None:
         return Chunk(first.start, events)
     features = np.concatenate([chunk.features for chunk in chunks if chunk.features is not None])
-    return Chunk(first.start, replace(events, sides=np.arange(len(features))), features)
+    return Chunk(first.start, events.saying(np.arange(len(features))), features)
 
 
 def ahead(iterator: Iterator[Any]) -> Iterator[Any]:

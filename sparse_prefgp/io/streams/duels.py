@@ -305,13 +305,13 @@ class StreamedDuels:
         """With the names of all people and labels of the stream, or with its own labels."""
         person, names, events = chunk.events.person, self.scan.people, chunk.events
         if person is not None and names is not None:
-            events = replace(events, person=Codes(person.numbers, names, person.column))
+            events = events.saying(person=person._replace(names=names))
         if events.labels:
             labels = {
                 column: codes._replace(names=self.scan.labels[column])
                 for column, codes in events.labels.items()
             }
-            events = replace(events, labels=labels)
+            events = events.saying(labels=labels)
         if self.own_labels is not None:
             events = events.labelled_as(self.own_labels)
         return chunk._replace(events=events)
@@ -326,7 +326,7 @@ class StreamedDuels:
             here = {name: i for i, name in enumerate(names)}
             place = np.array([here.get(name, -1) for name in self.scan.judges or ()])
             numbers = place[numbers]
-        events = replace(chunk.events, judge=Codes(numbers, names, judge.column))
+        events = chunk.events.saying(judge=Codes(numbers, names, judge.column))
         return chunk._replace(events=events)
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
@@ -351,12 +351,12 @@ class StreamedDuels:
 
     def in_memory(self, chunk: Chunk) -> Duels:
         """Some of its rows as `Duels`."""
-        events = replace(chunk.events, counts=chunk.counts.astype(np.int64))
+        events = chunk.events.saying(counts=chunk.counts.astype(np.int64))
         if chunk.features is not None:
             items, row = np.unique(chunk.features, axis=0, return_inverse=True)
             return Duels.from_events(
                 items,
-                replace(events, sides=row.reshape(-1)[events.sides]),
+                events.saying(row.reshape(-1)[events.sides]),
                 feature_names=self.feature_names,
                 transform=self.transform,
             )

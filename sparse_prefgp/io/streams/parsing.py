@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,15 +120,17 @@ def parsed(
     events = Events.between(
         sides[0],
         sides[1],
-        counts,
+        counts=counts,
         kind=kind,
         weights=totals,
         judge=judge,
         answer=answer,
         covariates=said,
-        covariate_names=() if said is None else source.roles.covariates,
+        covariate_names=source.roles.covariates,
+        person=person,
+        labels=more,
     )
-    return Chunk(position, replace(events, person=person, labels=more), features), digest
+    return Chunk(position, events, features), digest
 
 
 class Labels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +33,7 @@ from sparse_prefgp.data.events import (
     TOP,
     WIN,
     Codes,
+    Covariates,
     Events,
 )
 from sparse_prefgp.data.splits import split_duels
@@ -150,12 +150,11 @@ def said():
     events = Events(
         sides,
         np.append(0, np.cumsum([len(one) for _, one, _ in SAID])),
-        np.array([kind for kind, _, _ in SAID], np.int8),
-        counts,
-        counts * np.linspace(0.5, 2.0, len(SAID)),
+        kind=np.array([kind for kind, _, _ in SAID], np.int8),
+        counts=counts,
+        weights=counts * np.linspace(0.5, 2.0, len(SAID)),
         person=Codes.of([f"p{i % 3}" for i in range(len(SAID))]),
-        covariates=rng.normal(size=(len(sides), 1)),
-        covariate_names=("shown first",),
+        covariates=Covariates(rng.normal(size=(len(sides), 1)), ("shown first",)),
         ordered=np.array([j for _, _, j in SAID]),
     )
     return spg.Duels.from_events(rng.normal(size=(6, 2)), events, feature_names=["price", "weight"])
@@ -510,8 +509,7 @@ def test_people_of_duels() -> None:
     events = Events(
         shown.reshape(-1),
         np.arange(61) * 3,
-        np.full(60, CHOICE, np.int8),
-        np.ones(60, np.int64),
+        kind=np.full(60, CHOICE, np.int8),
     )
     people = np.repeat(np.arange(15), 4)
     duels = spg.Duels.from_events(items, events)
@@ -537,8 +535,7 @@ def test_products_with_columns_of_people_are_columns() -> None:
     events = Events(
         places.reshape(-1),
         np.arange(sets + 1) * 3,
-        np.full(sets, CHOICE, np.int8),
-        np.ones(sets, np.int64),
+        kind=np.full(sets, CHOICE, np.int8),
         person=Codes.of(people.tolist()),
     )
     known = {k: [age[k]] for k in range(8)}
@@ -556,7 +553,7 @@ def test_products_with_columns_of_people_are_columns() -> None:
     np.testing.assert_allclose(found.coefficients, by_hand.coefficients, rtol=FIXED_POINT)
     total = found.log_answers(duels.items, duels.events) @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
-    strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
+    strangers = events.saying(person=Codes.of([f"new {k}" for k in people]))
     assert not np.any(features_of_people(duels.people_features, strangers))
 
 

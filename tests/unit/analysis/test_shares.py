@@ -29,8 +29,7 @@ def model_of(items: np.ndarray, judged: bool = False) -> spg.PreferenceGP:
     events = Events(
         shown.reshape(-1),
         np.arange(16) * 3,
-        np.full(15, CHOICE, np.int8),
-        np.ones(15, np.int64),
+        kind=np.full(15, CHOICE, np.int8),
         judge=Codes.of(["Ann", "Ben", "Cem"] * 5, "judge") if judged else None,
     )
     duels = spg.Duels.from_events(items, events, item_ids=list("abcdefgh"))

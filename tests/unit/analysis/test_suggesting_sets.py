@@ -37,9 +37,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 def choices(sets: np.ndarray) -> Events:
     sides = np.arange(0, sets.size + 1, sets.shape[1])
-    return Events(
-        sets.reshape(-1), sides, np.full(len(sets), CHOICE, np.int8), np.ones(len(sets), np.int64)
-    )
+    return Events(sets.reshape(-1), sides, kind=np.full(len(sets), CHOICE, np.int8))
 
 
 def asked(items: int, number: int, seed: int = 0) -> np.ndarray:
@@ -228,9 +226,7 @@ def test_sets_of_many_items_are_looked_at_in_part(
 def test_effects_of_their_own_and_judges(model: spg.PreferenceGP) -> None:
     """Unknown items differ by their effects, and nobody in particular answers."""
     said = choices(asked(9, 12))
-    judged = Events(
-        said.sides, said.offsets, said.kind, said.counts, judge=Codes.of(["Ann", "Ben"] * 6)
-    )
+    judged = said.saying(judge=Codes.of(["Ann", "Ben"] * 6))
     own = spg.PreferenceGP(
         spg.Duels.from_events(rng(1).normal(size=(9, 2)), judged),
         gpflow.kernels.SquaredExponential() + spg.ItemEffect(0.4),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -22,6 +21,7 @@ from sparse_prefgp.data.events import (
     TOP,
     WIN,
     Codes,
+    Covariates,
     Doors,
     Events,
     Kind,
@@ -41,13 +41,13 @@ def made(e: int = 60, seed: int = 0, pairs: bool = False) -> Events:
     return Events(
         sides,
         np.append(0, np.cumsum(sizes)),
-        rng.integers(0, 2, size=e).astype(np.int8),
-        rng.integers(1, 4, size=e),
-        rng.uniform(0.5, 2.0, size=e),
-        Codes.of(rng.choice(["ann", "bob"], e).tolist()),
-        Codes.of(rng.choice([7, 8], e).tolist()),
-        rng.integers(0, 2, size=e).astype(float),
-        rng.integers(0, 2, size=(len(sides), 1)).astype(float),
+        kind=rng.integers(0, 2, size=e).astype(np.int8),
+        counts=rng.integers(1, 4, size=e),
+        weights=rng.uniform(0.5, 2.0, size=e),
+        judge=Codes.of(rng.choice(["ann", "bob"], e).tolist()),
+        person=Codes.of(rng.choice([7, 8], e).tolist()),
+        time=rng.integers(0, 2, size=e).astype(float),
+        covariates=Covariates(rng.integers(0, 2, size=(len(sides), 1)).astype(float)),
     )
 
 
@@ -103,8 +103,8 @@ def test_events_are_taken_and_joined_whole(pairs):
 
 def test_labels_of_others_are_joined_by_name():
     first, second = (Events.between(np.array([0]), np.array([1])) for _ in range(2))
-    one = replace(first, judge=Codes.of(["ann"]))
-    two = replace(second, judge=Codes.of(["bob"]))
+    one = first.saying(judge=Codes.of(["ann"]))
+    two = second.saying(judge=Codes.of(["bob"]))
     assert one.followed_by(two, one).judge.labels.tolist() == ["ann", "bob", "ann"]
     with pytest.raises(ValueError, match="Some of the events have a judge and others have none"):
         one.followed_by(second)
@@ -271,10 +271,7 @@ def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
     ],
 )
 def test_what_events_must_be(sides, offsets, message):
-    e = len(offsets) - 1
-    events = Events(
-        np.array(sides, np.int64), np.array(offsets), np.zeros(e, np.int8), np.ones(e, np.int64)
-    )
+    events = Events(np.array(sides, np.int64), np.array(offsets))
     with pytest.raises(ValueError, match=message):
         spg.Duels.from_events(np.eye(N), events, item_ids=tuple("abcdefghi"))
 
@@ -292,8 +289,8 @@ def test_rows_say_which_item_they_are_of():
 def test_everything_that_is_known_of_events_is_saved(tmp_path):
     rng = np.random.default_rng(5)
     pairs = np.array([(i, j) for i in range(N) for j in range(i)])[rng.integers(36, size=40)]
-    said = replace(
-        made(40, seed=6, pairs=True), sides=pairs.reshape(-1), covariates=rng.normal(size=(80, 2))
+    said = made(40, seed=6, pairs=True).saying(
+        pairs.reshape(-1), covariates=Covariates(rng.normal(size=(80, 2)))
     )
     items = rng.normal(size=(N, 2))
     duels = spg.Duels.from_events(items, said, item=np.arange(N) // 2)
@@ -306,7 +303,7 @@ def test_everything_that_is_known_of_events_is_saved(tmp_path):
 
 
 def between(**columns) -> Events:
-    return replace(Events.between(np.array([0, 1, 2]), np.array([1, 2, 3])), **columns)
+    return Events([0, 1, 1, 2, 2, 3], **columns)
 
 
 @pytest.mark.parametrize(
@@ -322,11 +319,11 @@ def between(**columns) -> Events:
         (between(kind=np.array(["win", "tie", "win"])), "kind is an array .* give whole numbers"),
         (between(time=np.zeros(2)), r"time has shape \(2,\)"),
         (between(time=np.array([0.0, np.inf, 1.0])), "time has inf at 1"),
-        (between(covariates=np.zeros((3, 1))), r"covariates .* give \(6, C\)"),
-        (between(covariates=np.zeros(6)), r"covariates .* give \(6, C\)"),
-        (between(sides=np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
-        (between(offsets=np.array([0, 2, 4, 8])), "offsets run from 0 to 8, for 6 sides"),
-        (between(offsets=np.array([0, 3, 4, 6])), "Event 0 is a win of 3 sides; give it 2"),
+        (between(covariates=Covariates(np.zeros((3, 1)))), r"covariates .* give \(6, C\)"),
+        (between(covariates=Covariates(np.zeros(6))), r"covariates .* give \(6, C\)"),
+        (Events(np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
+        (between(offsets=[0, 2, 4, 8]), "offsets run from 0 to 8, for 6 sides"),
+        (between(offsets=[0, 3, 4, 6]), "Event 0 is a win of 3 sides; give it 2"),
         (between(judge=["a", "b", "a"]), r"judge is of type list; give Codes.of\(labels\)"),
         (between(judge=Codes(np.array([0, 1, 5]), ("a", "b"))), "Event 2 has the judge 5, of 2"),
         (between(judge=Codes(np.zeros(3, int), ("a", "a"))), "Two of the judge names are 'a'"),
@@ -351,8 +348,7 @@ def test_what_is_known_of_items_and_judges_comes_back_from_a_stream():
 
 def _sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
     offsets = np.append(0, np.cumsum([len(one) for one in sides]))
-    counts = np.ones(len(kinds), np.int64)
-    return Events(np.concatenate(sides), offsets, np.array(kinds, np.int8), counts, **more)
+    return Events(np.concatenate(sides), offsets, kind=np.array(kinds, np.int8), **more)
 
 
 def test_equal_answers_about_sets_are_one() -> None:

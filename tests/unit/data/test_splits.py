@@ -299,9 +299,7 @@ def answers():
     rng = np.random.default_rng(1)
     n, e, k = 12, 60, 4
     sides = np.concatenate([rng.permutation(n)[:k] for _ in range(e)])
-    events = Events(
-        sides, np.arange(0, k * e + 1, k), np.full(e, CHOICE, np.int8), np.ones(e, np.int64)
-    )
+    events = Events(sides, np.arange(0, k * e + 1, k), kind=np.full(e, CHOICE, np.int8))
     table = table_of(spg.Duels.from_events(rng.normal(size=(n, 2)), events))
     context = pd.DataFrame(
         {"person": np.arange(e) % 6, "test": (np.arange(e) % 5 == 0).astype(int)}
@@ -378,10 +376,10 @@ def test_errors_are_over_what_is_held_out_whole(table, rankings, answers):
 
 def test_what_answers_are_called(answers):
     for kind, noun in ((CHOICE, "choices"), (RANKING, "rankings"), (BEST_WORST, "answers")):
-        events = replace(answers.events, kind=np.full(60, kind, np.int8))
+        events = answers.events.saying(kind=np.full(60, kind, np.int8))
         assert events.noun == noun
     half = np.where(np.arange(60) < 30, CHOICE, RANKING).astype(np.int8)
-    assert replace(answers.events, kind=half).noun == "answers"
+    assert answers.events.saying(kind=half).noun == "answers"
 
 
 @pytest.mark.parametrize("how", ["duels", "items", "group:person", "time:day"])

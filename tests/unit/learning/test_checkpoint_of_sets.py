@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, RANKING, WIN, Codes, Events
+from sparse_prefgp.data.events import CHOICE, RANKING, WIN, Codes, Covariates, Events
 from sparse_prefgp.learning.checkpoint import Interrupted
 from sparse_prefgp.learning.report import Progress
 from tests.tolerances import SAME_OPTIMUM
@@ -26,11 +25,9 @@ SIDES = np.take_along_axis(SHOWN, np.argsort(-NOISY, 1), 1)
 SAID = Events(
     SIDES.reshape(-1),
     np.arange(0, 4 * T + 1, 4),
-    np.repeat([CHOICE, RANKING], [T - 8, 8]).astype(np.int8),
-    np.ones(T, np.int64),
+    kind=np.repeat([CHOICE, RANKING], [T - 8, 8]).astype(np.int8),
     judge=Codes.of([*"abc"] * (T // 3)),
-    covariates=RNG.normal(size=(4 * T, 1)),
-    covariate_names=("slot",),
+    covariates=Covariates(RNG.normal(size=(4 * T, 1)), ("slot",)),
 )
 
 
@@ -65,7 +62,7 @@ def plain(streamed: bool, events: Events) -> Any:
     return model
 
 
-ALONE = replace(SAID, judge=None, covariates=None, covariate_names=())
+ALONE = SAID.saying(judge=None, covariates=None)
 
 
 def stop_after(iteration: int) -> Any:
@@ -113,7 +110,7 @@ def test_other_answers_are_of_something_else(streamed: bool, tmp_path: Path) -> 
         return spg.optimise(plain(streamed, events), 1, **more)
 
     learn(choices, checkpoint=tmp_path / "kept")
-    for other in (duels, replace(choices, sides=sides.reshape(-1))):
+    for other in (duels, choices.saying(sides.reshape(-1))):
         with pytest.raises(ValueError, match="other duels"):
             learn(other, checkpoint=spg.Checkpoint(tmp_path / "kept", resume=True))
 

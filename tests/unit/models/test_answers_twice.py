@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import gpflow
 import numpy as np
 import pandas as pd
@@ -45,7 +43,7 @@ def both(kind: str) -> tuple[spg.Duels, spg.Duels]:
     def of(events: Events) -> spg.Duels:
         return spg.Duels.from_events(KINDS[kind].items, events)
 
-    return of(given.followed_by(given.take(some))), of(replace(given, counts=1 + some))
+    return of(given.followed_by(given.take(some))), of(given.saying(counts=1 + some))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,7 @@ def test_a_model_of_somebody(approximation: spg.Approximation, kind: str) -> Non
     values = []
     for duels in both(kind):
         more = {"inducing_variable": ITEMS[:3]} if approximation.needs_inducing else {}
-        every = replace(duels.given, person=Codes.of(["somebody"] * len(duels.given)))
+        every = duels.given.saying(person=Codes.of(["somebody"] * len(duels.given)))
         values.append(
             spg.PreferenceGP(
                 spg.Duels.from_events(duels.items, every),

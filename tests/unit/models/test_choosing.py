@@ -28,8 +28,7 @@ def said() -> Events:
     return Events(
         np.concatenate(sides),
         np.append(0, np.cumsum([len(side) for side in sides])),
-        np.array([CHOICE] * 12 + [RANKING] * 6, np.int8),
-        np.ones(18, np.int64),
+        kind=np.array([CHOICE] * 12 + [RANKING] * 6, np.int8),
         judge=Codes.of(["Ann", "Ben"] * 9),
     )
 
@@ -113,8 +112,7 @@ def test_answers_between_known_rows(model: spg.PreferenceGP, items: np.ndarray) 
     answers = Events(
         np.array([3, 1, 4, 0, 2, 5, 7, 6, 8, 1, 2, 3]),
         np.array([0, 3, 5, 9, 12]),
-        np.array([CHOICE, RANKING, TOP, BEST_WORST], np.int8),
-        np.ones(4, np.int64),
+        kind=np.array([CHOICE, RANKING, TOP, BEST_WORST], np.int8),
         ordered=np.array([0, 0, 2, 0]),
     )
     groups = np.array(["Ann", "Ben", "Ann", "Ben"], object)

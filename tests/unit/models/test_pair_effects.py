@@ -362,9 +362,7 @@ def test_without_features_it_is_the_covariance_of_all_duels(item: float) -> None
 
 
 def test_what_is_refused() -> None:
-    choice = Events(
-        np.arange(3), np.array([0, 3]), np.array([CHOICE], np.int8), np.ones(1, np.int64)
-    )
+    choice = Events(np.arange(3), np.array([0, 3]), kind=np.array([CHOICE], np.int8))
     se = squared_exponential()
     two = se + spg.PairEffect() + spg.PairEffect()
     duels = spg.Duels(X, *DUELS.T)

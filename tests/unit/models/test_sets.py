@@ -79,8 +79,8 @@ def sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
     return Events(
         np.concatenate(sides),
         np.append(0, np.cumsum(sizes)),
-        np.array(kinds, np.int8),
-        np.asarray(counts),
+        kind=np.array(kinds, np.int8),
+        counts=np.asarray(counts),
         ordered=ordered,
         **more,
     )
@@ -351,7 +351,7 @@ def test_judges_have_noise_of_their_own() -> None:
     """The slow code with each set's noise multiplied by its judge's ratio."""
     judge = Codes.of(["a", "b", "a", "b", "b", "a", "b"])
     one = np.ones(7, np.int64)
-    model = mixed(spg.Exact(), events=replace(MIXED, judge=judge, counts=one), noise_by_group=True)
+    model = mixed(spg.Exact(), events=MIXED.saying(judge=judge, counts=one), noise_by_group=True)
     ratio = {"a": 0.5, "b": 2.0}
     model.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
     kinds = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")
@@ -405,12 +405,12 @@ def test_steps_settle_at_low_noise() -> None:
 def test_what_sets_cannot_go_with() -> None:
     weights = np.full(7, 0.5)
     for match, more in (
-        (apart("sets", "shares_of_answers"), {"events": replace(MIXED, weights=weights)}),
+        (apart("sets", "shares_of_answers"), {"events": MIXED.saying(weights=weights)}),
         (apart("sets", "margins_or_ties"), {"margin": 0.2}),
         (
             apart("sets", "margins_or_ties"),
             {
-                "events": replace(MIXED, kind=_as(MIXED.kind, 5, TIE)),
+                "events": MIXED.saying(kind=_as(MIXED.kind, 5, TIE)),
                 "margin": 0.2,
             },
         ),

@@ -21,6 +21,7 @@ from sparse_prefgp.data.events import (
     TOP,
     WIN,
     Codes,
+    Covariates,
     Events,
 )
 from sparse_prefgp.sampling import target as target_module
@@ -115,7 +116,7 @@ def test_covariates_of_alternatives(approximation: spg.Approximation) -> None:
     answers = [("choice", [3, 0, 1, 2], 0), ("ranking", [0, 3, 4], 0), ("choice", [2, 1, 4], 0)]
     x = np.random.default_rng(5).normal(size=(10, 2))
     events = sets([CHOICE, RANKING, CHOICE], [sides for _, sides, _ in answers])
-    events = replace(events, covariates=x, covariate_names=("place", "length"))
+    events = events.saying(covariates=Covariates(x, ("place", "length")))
     model = spg.PreferenceGP(
         spg.Duels.from_events(ITEMS, events),
         gpflow.kernels.SquaredExponential(1.3, [0.5, 0.7]),
@@ -212,7 +213,7 @@ def test_draws_of_other_answers_are_refused() -> None:
     case = CASES["three_choices_of_4"]
     draws = of(model_of(case), 20)
     events = said(case)
-    ranked = replace(events, kind=np.full_like(events.kind, RANKING))
+    ranked = events.saying(kind=np.full_like(events.kind, RANKING))
     for other in (
         spg.Duels.from_events(np.array(case["X"]), ranked),
         spg.Duels(np.array(case["X"]), [0], [1]),
