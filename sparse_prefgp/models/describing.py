@@ -12,7 +12,17 @@ import numpy as np
 
 from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Covariates, Events
+from sparse_prefgp.data.events import (
+    COLUMNS,
+    KINDS,
+    TIE,
+    WIN,
+    Answers,
+    Codes,
+    Covariates,
+    Events,
+    arrays_of,
+)
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder, encoded
@@ -69,13 +79,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
             "kinds": [kind.name for kind in KINDS],
-            "levels": None if duels.levels is None else list(duels.levels),
-            "groups": None if duels.group_names is None else list(duels.group_names),
-            "group_column": duels.group_column,
-            "labels": label_names_as_list(duels.label_names),
-            "covariates": list(duels.covariate_names),
-            "people": None if duels.people_names is None else list(duels.people_names),
-            "person_column": duels.person_column,
+            "columns": _names_as_plain(duels.events.columns),
             "people_features": None if duels.people_features is None else "people_features",
             "item_rows": None if duels.item_rows is None else "item_rows",
             # Before, effects were of rows.
@@ -197,22 +201,25 @@ def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
 
 
 def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
-    """A table of events as the arrays of a saved model; names of judges and people go elsewhere."""
-    columns: dict[str, np.ndarray | None] = {
-        "sides": events.sides,
-        "offsets": None if events.in_pairs else events.offsets,
-        "kind": events.kind if np.any(events.kind != WIN) else None,
-        "counts": events.counts,
-        "weights": events.each_weight,
-        "groups": None if events.judge is None else events.judge.numbers,
-        "people": None if events.person is None else events.person.numbers,
-        "time": events.time,
-        "covariates": events.covariates,
-        "answer": None if events.answer is None else events.answer.numbers,
-        "ordered": events.ordered,
-        **{f"labels_{i}": x.numbers for i, x in enumerate(events.labels.values())},
-    }
-    return {name: values for name, values in columns.items() if values is not None}
+    """A table of events as the arrays of a saved model; what numbers stand for goes elsewhere."""
+    arrays = {"sides": events.sides, "counts": events.counts}
+    if not events.in_pairs:
+        arrays["offsets"] = events.offsets
+    for name, values in events.columns.items():
+        several = COLUMNS[name].holds == "labels"
+        for i, array in enumerate(arrays_of(values)):
+            arrays[f"{name}_{i}" if several else name] = array
+    each = events.each_weight
+    return arrays if each is None else {**arrays, "weights": each}
+
+
+def _names_as_plain(values: Any) -> Any:
+    """What the numbers of a column, or of all, stand for, for JSON."""
+    if isinstance(values, Mapping):  # a list, as the order of columns counts
+        return [[name, _names_as_plain(one)] for name, one in values.items()]
+    if isinstance(values, np.ndarray):
+        return {}
+    return {**values._asdict(), "numbers": None}
 
 
 def label_names_as_list(names: Mapping[str, tuple[Hashable, ...]]) -> list[Any]:
@@ -230,46 +237,52 @@ def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> 
 
     :param data: what its description says of the duels.
     """
-    counts, each = arrays["counts"], arrays.get("weights")
-    labels = {
-        name: None if data.get(name) is None else Codes(arrays[name], tuple(data[name]), column)
-        for name, column in (
-            ("groups", data.get("group_column")),
-            ("people", data.get("person_column")),
-        )
+    names = dict(data["columns"] if "columns" in data else _names_before(data))
+    arrays = {_NAMES_SINCE.get(name, name): array for name, array in arrays.items()}
+    columns: dict[str, Any] = {}
+    for name, column in COLUMNS.items():
+        if column.holds == "labels":
+            columns[name] = {
+                of: _named(Codes, arrays[f"{name}_{i}"], fields)
+                for i, (of, fields) in enumerate(names.get(name, ()))
+            }
+        elif column.holds not in _NAMED:
+            columns[name] = arrays.get(name)
+        elif name in arrays and name in names:
+            columns[name] = _named(_NAMED[column.holds], arrays[name], names[name])
+    if "weights" in arrays:
+        columns["weights"] = arrays["weights"] * arrays["counts"]
+    if "kind" in arrays:
+        known = {kind.name: i for i, kind in enumerate(KINDS)}
+        kinds = np.array([known[name] for name in data["kinds"]], np.int8)
+        columns["kind"] = kinds[arrays["kind"]]
+    if "sides" not in arrays:  # format 2
+        if "ties" in arrays:
+            columns["kind"] = np.where(arrays["ties"], TIE, WIN).astype(np.int8)
+        return Events.between(arrays["winners"], arrays["losers"], **columns)
+    return Events(arrays["sides"], arrays.get("offsets"), **columns)
+
+
+_NAMED: dict[str, Any] = {"code": Codes, "grade": Answers, "covariate": Covariates}
+# Arrays that had other names before.
+_NAMES_SINCE = {"groups": "judge", "people": "person"}
+
+
+def _named(kind: Any, numbers: np.ndarray, fields: Mapping[str, Any]) -> Any:
+    """What `_names_as_plain` has described."""
+    return kind(**{**fields, "numbers": numbers, "names": tuple(fields["names"])})
+
+
+def _names_before(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of the columns of a model that was saved before `columns` told them."""
+    names = {
+        "judge": {"names": data.get("groups"), "column": data.get("group_column")},
+        "person": {"names": data.get("people"), "column": data.get("person_column")},
+        "answer": {"names": data.get("levels")},
+        "covariates": {"names": data.get("covariates", ())},
     }
-    if "sides" in arrays:
-        sides = arrays["sides"]
-        offsets = arrays.get("offsets", np.arange(0, len(sides) + 1, 2))
-        kind = np.zeros(len(counts), np.int8)
-        if "kind" in arrays:
-            known = {kind.name: i for i, kind in enumerate(KINDS)}
-            kind = np.array([known[name] for name in data["kinds"]], np.int8)[arrays["kind"]]
-    else:  # format 2
-        sides = np.stack([arrays["winners"], arrays["losers"]], 1).reshape(-1)
-        offsets = np.arange(0, len(sides) + 1, 2)
-        kind = np.where(arrays.get("ties", np.zeros(len(counts), bool)), TIE, WIN).astype(np.int8)
-    return Events(
-        sides,
-        offsets,
-        kind=kind,
-        counts=counts,
-        weights=None if each is None else each * counts,
-        judge=labels["groups"],
-        person=labels["people"],
-        time=arrays.get("time"),
-        covariates=None
-        if "covariates" not in arrays
-        else Covariates(arrays["covariates"], tuple(data.get("covariates", ()))),
-        answer=None
-        if data.get("levels") is None
-        else Answers(arrays["answer"], tuple(data["levels"])),
-        ordered=arrays.get("ordered"),
-        labels={
-            column: Codes(arrays[f"labels_{i}"], names, column)
-            for i, (column, names) in enumerate(label_names_of(data).items())
-        },
-    )
+    labels = [[column, {"names": of, "column": column}] for column, of in data.get("labels", ())]
+    return {"labels": labels} | {k: x for k, x in names.items() if x["names"] is not None}
 
 
 def given_blocks(model: PreferenceGP) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.columns import feature_kinds
@@ -70,18 +71,20 @@ def met_in(source: Source, ids: ItemTable) -> Met:
     position = 0
     for block in source.read(0, source.count_rows(), _ROWS):
         sides = [found]
-        for side, values, context in zip(SIDES, block[:2], block.contexts, strict=True):
+        assert not isinstance(block, Events)
+        for k, side in enumerate(SIDES):
+            values = block[side]
             base = ids.rows_of(values)
             for i in np.flatnonzero(base < 0)[:1]:
                 text, where = id_text(plain_cell(values[int(i)])), source.where(position + int(i))
                 raise unknown_item(side, text, where, "the items", "duel", ids.meant(text))
             codes = []
-            for known, column, pair in zip(columns, context, source.context_pairs, strict=True):
-                coded = Coded.of(column)
+            for known, pair in zip(columns, source.context_pairs, strict=True):
+                coded = Coded.of(block[pair[k]])
                 missing = coded.missing()
                 if missing is not None:
                     raise ValueError(
-                        f"Column {pair[SIDES.index(side)]!r} has no value in "
+                        f"Column {pair[k]!r} has no value in "
                         f"{source.where(position + missing)}; fill in the context of that side."
                     )
                 for text, value in zip(coded.texts, coded.values, strict=True):

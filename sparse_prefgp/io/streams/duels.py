@@ -16,7 +16,7 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import Labels, parsed
+from sparse_prefgp.io.streams.parsing import labels_by_column, parsed
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
 from sparse_prefgp.support.arrays import FloatArray, IntArray, runs
 
@@ -279,16 +279,15 @@ class StreamedDuels:
         position, sizes = starts[first], np.diff(starts[first : last + 1]).tolist()
         read = self.source.read(position, starts[last], max(sizes))
         scan = self.scan
-        judges = Labels(scan.judge_column, "group", [id_text(x) for x in scan.judges or ()])
-        people = Labels(scan.person_column, "person", [id_text(x) for x in scan.people or ()])
-        labels = {
-            column: Labels(column, "label", [id_text(x) for x in names])
-            for column, names in scan.labels.items()
+        known = {
+            **scan.labels,
+            str(scan.person_column): scan.people or (),
+            str(scan.judge_column): scan.judges or (),
         }
+        texts = {column: [*map(id_text, names)] for column, names in known.items()}
+        labels = labels_by_column(self.source.roles, texts)
         for block, rows in enumerate(regular(read, sizes), start=first):
-            chunk, digest = parsed(
-                self.source, self.items, self.transform, rows, position, judges, people, labels
-            )
+            chunk, digest = parsed(self.source, self.items, self.transform, rows, position, labels)
             length = len(chunk.events)
             if digest != self.scan.digests[block]:
                 raise ValueError(
@@ -351,7 +350,7 @@ class StreamedDuels:
 
     def in_memory(self, chunk: Chunk) -> Duels:
         """Some of its rows as `Duels`."""
-        events = chunk.events.saying(counts=chunk.counts.astype(np.int64))
+        events = chunk.events
         if chunk.features is not None:
             items, row = np.unique(chunk.features, axis=0, return_inverse=True)
             return Duels.from_events(
