@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
-from sparse_prefgp.data.duels import Duels, check_features
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
+from sparse_prefgp.data.items import check_features
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number

@@ -293,16 +293,8 @@ def _followed(
 def later_part(old: Duels, data: Duels) -> Duels:
     """Of old duels and, below them, new ones the new ones alone, between the items of both."""
     given = data.given
-    return Duels.from_events(
-        data.items,
-        given.take(slice(len(old.rows_given), len(given))),
-        item=data.item,
-        item_ids=data.item_ids,
-        feature_names=data.feature_names,
-        transform=data.transform,
-        item_rows=data.item_rows,
-        people_features=data.people_features,
-    )
+    later = given.take(slice(len(old.rows_given), len(given)))
+    return Duels.from_events(data.known, later, people_features=data.people_features)
 
 
 def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:

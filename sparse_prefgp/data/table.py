@@ -362,16 +362,8 @@ class _OwnUnits(DuelTable):
         index = np.arange(self.num_rows) if rows is None else self._rows(rows)
         if len(index) == 0:
             raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        return Duels.from_events(
-            old.items,
-            self.events.take(index),
-            item=old.item,
-            item_ids=old.item_ids,
-            feature_names=old.feature_names,
-            transform=old.transform,
-            item_rows=old.item_rows,
-            people_features=old.people_features,
-        )
+        events = self.events.take(index)
+        return Duels.from_events(old.known, events, people_features=old.people_features)
 
 
 def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
@@ -382,7 +374,6 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
     pd = require_pandas()
     events = duels.events.one_by_one() if one_by_one else duels.events
     names = duels.feature_names or tuple(f"column {j}" for j in range(duels.num_features))
-    is_an_item = np.array_equal(duels.item, np.arange(duels.num_items))
     return _OwnUnits(
         pd.DataFrame(duels.items, columns=list(names)),
         tuple(range(duels.num_items)) if duels.item_ids is None else duels.item_ids,
@@ -391,7 +382,7 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
         names,
         (),
         RowNames("the items", None),
-        base_items=None if is_an_item else duels.item,
+        base_items=duels.known.item,
         item_rows=duels.item_rows,
         source=duels,
     )

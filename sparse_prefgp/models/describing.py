@@ -195,8 +195,8 @@ def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
     found = events_as_arrays(duels.given if apart else duels.events)
     if in_blocks:
         found["blocks"] = given_blocks(model)
-    if np.any(duels.item != np.arange(duels.num_items)):
-        found["item"] = duels.item
+    if duels.known.item is not None:
+        found["item"] = duels.known.item
     return found
 
 

@@ -175,5 +175,5 @@ def in_rows(
     """
     names = None if transform is None else transform.feature_names
     places = Places(ids, met.base, met.codes, met.texts)
-    table = (tuple(item_ids), names, transform, None, item, item_rows, places)
-    return ItemTable(features, *table)
+    ids_of_rows = tuple(item_ids)
+    return ItemTable(features, ids_of_rows, names, transform, item, item_rows, places=places)

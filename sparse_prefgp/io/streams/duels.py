@@ -360,12 +360,4 @@ class StreamedDuels:
                 transform=self.transform,
             )
         assert self.items is not None
-        return Duels.from_events(
-            self.items.features,
-            events,
-            item=self.items.item,
-            item_rows=self.items.item_rows,
-            item_ids=self.items.ids,
-            feature_names=self.items.feature_names,
-            transform=self.items.transform,
-        )
+        return Duels.from_events(self.items, events)
