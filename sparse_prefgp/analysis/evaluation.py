@@ -18,7 +18,6 @@ from sparse_prefgp.analysis.dates import time_column
 from sparse_prefgp.analysis.forecasts import with_forecasts
 from sparse_prefgp.analysis.items import (
     ItemSet,
-    LabelledDuels,
     features_in_units_of,
     grades_like,
     items_of,
@@ -38,7 +37,7 @@ from sparse_prefgp.analysis.scoring import (
 )
 from sparse_prefgp.analysis.updating import later_duels
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.splits import Grouping, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
@@ -235,13 +234,12 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             time=time_column(model, table.frame.columns, time, table.name),
             labels=label_columns(model, header),
         )
-    model.allow(duels_without_dates=given.events.time is None)
-    events, labels, of_event = labelled_for(model, given.events), given.groups, given.blocks
-    if labels is not None:
-        labels = known_labels(model, labels)
-    in_blocks = 0
-    if of_event is not None:
-        of_event = known_blocks(model, of_event)
+    model.allow(duels_without_dates=given.time is None)
+    events, judge, block = labelled_for(model, given), given.judge, given.block
+    labels = None if judge is None else known_labels(model, judge.labels)
+    of_event, in_blocks = None, 0
+    if block is not None:
+        of_event = known_blocks(model, block.labels)
         in_blocks = int(events.counts[[block is not None for block in of_event]].sum())
     elif model.approximation.has_blocks:
         warn_without_blocks(model)
@@ -336,13 +334,13 @@ def _refuse_columns(items: Any, columns: _Columns) -> None:
     )
 
 
-def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
+def _labelled(model: Predicts, duels: Duels, blocks: Any) -> Events:
     """Duels as a table of them would be read; with groups where the model has any."""
     events = _said_of(model, duels.events if blocks is None else duels.given)
     if model.noise_ratio is None:
         events = events.saying(judge=None)
     if blocks is None:
-        return LabelledDuels(events)
+        return events
     several = isinstance(blocks, Sized) and not isinstance(blocks, str)
     if not several or len(blocks) != len(events):
         what = f"{len(blocks):,} labels" if several else shortened(blocks)
@@ -350,15 +348,14 @@ def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
             f"duels is a Duels object of {len(events):,} duels as given, but blocks is "
             f"{what}; give one label for each, or the duels as a table with a column of blocks."
         )
-    labels = np.empty(len(events), dtype=object)
-    labels[:] = [*blocks]
+    labels = [*blocks]
     for i, label in enumerate(labels):
         if not isinstance(label, Hashable):
             raise ValueError(
                 f"blocks has {shortened(label)} for duel {i}; name each block by a text or a whole "
                 "number."
             )
-    return LabelledDuels(events, labels)
+    return events.saying(block=Codes.of(labels))
 
 
 def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:

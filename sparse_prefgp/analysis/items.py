@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sparse_prefgp.analysis.far import far_from
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
 from sparse_prefgp.data.items import check_features
 from sparse_prefgp.io.answers import NONE
@@ -39,19 +39,6 @@ from sparse_prefgp.support.words import agreeing, counted
 ROUNDING = 1e-9
 # Scores of a reduction, which are rounded to single precision.
 SINGLE = 1e-6
-
-
-class LabelledDuels(NamedTuple):
-    """Duels between the items of an `ItemSet`, one event per row of their table."""
-
-    events: Events
-    blocks: npt.NDArray[np.object_] | None = None
-    """(t,) labels, None where nobody asked."""
-
-    @property
-    def groups(self) -> npt.NDArray[np.object_] | None:
-        """(t,) labels of who judged, None where nobody asked."""
-        return None if self.events.judge is None else self.events.judge.labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,7 +154,7 @@ class ItemSet:
         person: str | None = None,
         time: str | None = None,
         labels: tuple[str, ...] = (),
-    ) -> LabelledDuels:
+    ) -> Events:
         """A table of duels between these items.
 
         :param source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
@@ -189,7 +176,10 @@ class ItemSet:
         column, levels = grade or (None, None)
         roles = Roles(None, weights, groups, column, levels, tuple(there), person, time, labels)
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
-        return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
+        if blocks is None:
+            return events
+        block = labels_in(table, blocks, "block").tolist()
+        return events.saying(block=Codes.of(block, blocks))
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

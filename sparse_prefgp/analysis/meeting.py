@@ -81,7 +81,7 @@ def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Events]:
         person=person_column_in(model, table.frame.columns),
         labels=label_columns(model, table.frame.columns),
     )
-    return known, said.events
+    return known, said
 
 
 def _features_of_one(model: Any, people: Any) -> FloatArray:

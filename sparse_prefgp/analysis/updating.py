@@ -22,7 +22,6 @@ from sparse_prefgp.analysis.items import (
     ROUNDING,
     SINGLE,
     ItemSet,
-    LabelledDuels,
     far_sentences,
     feature_columns,
     grades_like,
@@ -34,7 +33,7 @@ from sparse_prefgp.analysis.scoring import said_before
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes, Covariates
+from sparse_prefgp.data.events import Codes, Covariates, Events
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import Table, id_text, items_named_in
@@ -253,11 +252,11 @@ class _Done(NamedTuple):
     log_predictive: float | None = None
 
     def report(
-        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: LabelledDuels
+        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: Events
     ) -> UpdateReport:
         data = result.duels
         return UpdateReport(
-            new_duels=new.events.num_events,
+            new_duels=new.num_events,
             new_items=_number_of_items(data) - _number_of_items(old),
             duels=data.num_duels,
             items=_number_of_items(data),
@@ -297,7 +296,7 @@ def later_part(old: Duels, data: Duels) -> Duels:
     return Duels.from_events(data.known, later, people_features=data.people_features)
 
 
-def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:
+def later_duels(model: Any, items: ItemSet, said: Events) -> Duels:
     """New duels as a model takes them up, between its items and new ones.
 
     :param items: found in the tables, known ones among them.
@@ -306,9 +305,8 @@ def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:
     added = items.select(items.numbers < 0)
     place = items.numbers.copy()
     place[place < 0] = n + np.arange(len(added))
-    events = said.events.saying(place[said.events.sides])
     everything = own.followed_by(added) if len(added) else own
-    data = _joined(model.duels, everything, said._replace(events=events), None)
+    data = _joined(model.duels, everything, said.saying(place[said.sides]), None)
     return later_part(model.duels, data)
 
 
@@ -324,7 +322,7 @@ class _Columns(NamedTuple):
 
 
 # All items, those that the model does not know, and what was said of them.
-_News = tuple[ItemSet, ItemSet | None, LabelledDuels]
+_News = tuple[ItemSet, ItemSet | None, Events]
 
 
 def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -> _News:
@@ -362,8 +360,8 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
         label_columns(model, table.frame.columns),
     )
     if model.row_layout.dated:
-        assert said.events.time is not None and old.times is not None
-        refuse_earlier(said.events.time, float(old.times.max()), row)
+        assert said.time is not None and old.times is not None
+        refuse_earlier(said.time, float(old.times.max()), row)
     return everything, added, said
 
 
@@ -393,7 +391,7 @@ def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:
             added = replace(added, ids=_free_ids(own, added.ids))
         everything = own.followed_by(added)
     events = read.events
-    return everything, added, LabelledDuels(events.saying(place[events.sides]))
+    return everything, added, events.saying(place[events.sides])
 
 
 def _free_ids(own: ItemSet, ids: Sequence[Hashable]) -> tuple[Hashable, ...]:
@@ -497,12 +495,12 @@ def _person_column(model: PreferenceGP, person: str | None) -> str | None:
     return column
 
 
-def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approximation:
+def _with_new_blocks(approximation: Approximation, new: Events) -> Approximation:
     """PITC with the blocks of the new duels; labels are compared as text."""
-    if new.blocks is None:
+    if new.block is None:
         return approximation
     known = {id_text(label): label for label in approximation.labels or ()}
-    added = [known.get(id_text(label), label) for label in new.blocks.tolist()]
+    added = [known.get(id_text(label), label) for label in new.block.labels.tolist()]
     return approximation.followed_by(added)
 
 
@@ -584,7 +582,7 @@ def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
     raise AssertionError(f"column {column} is beyond the recorded features")
 
 
-def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duels:
+def _joined(old: Duels, items: ItemSet, new: Events, people: Any) -> Duels:
     """The old duels and then the new ones, between all items.
 
     :param people: table of new people.
@@ -595,7 +593,7 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
         if len({isinstance(value, str) for value in ids}) > 1:
             # Numbers so far, and now one that is none: then all are texts.
             ids = tuple(id_text(value) for value in ids)
-    before, added = old.given, new.events
+    before, added = old.given, new.saying(block=None)
     names = before.covariate_names
     if names and added.covariates is None:  # of which nothing is said, as the reader has warned
         nothing = np.zeros((len(added.sides), len(names)))
@@ -606,9 +604,9 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
         added = added.saying(person=Codes.of(who, old.person_column))
         warn_of_spellings(tuple(dict.fromkeys([*old.people_names, *who])), "people")
-    if old.group_names is not None and new.groups is not None:
+    if old.group_names is not None and new.judge is not None:
         known = {id_text(name): name for name in old.group_names}
-        labels = [known.get(id_text(label), label) for label in new.groups.tolist()]
+        labels = [known.get(id_text(label), label) for label in new.judge.labels.tolist()]
         added = added.saying(judge=Codes.of(labels))
     else:
         before = before.saying(judge=None)

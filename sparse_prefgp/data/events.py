@@ -221,6 +221,7 @@ COLUMNS = {
     "ordered": Column("whole", fill=0),
     "time": Column("number"),
     "covariates": Column("covariate", per="side"),
+    "block": Column("code"),
     "counts": Column("whole", added=True, fill=1),
     "weights": Column("number", added=True, fill="counts", low=0.0),
 }
@@ -333,6 +334,8 @@ class Events:
     """Who said it, or under what conditions; None where nobody knows."""
     person: Codes | None
     """Whose preference it is; None where all are taken for one."""
+    block: Codes | None
+    """Which block of an approximation each is of; None where nobody asked."""
     time: FloatArray | None
     """(e,) days; None where no time is known."""
     answer: Answers | None

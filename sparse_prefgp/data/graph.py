@@ -33,6 +33,8 @@ _FUSE_ABOVE = 200_000
 # From so many numbers on, sums over groups go the way that is fast for many.
 _COUNT_ABOVE = 50_000
 _OF_A_WIN = (0, -1)
+# What of a graph has an entry for each site, besides counts.
+_OF_SITES = "winners", "losers", "lower", "upper", "cuts", "groups", "people", "blocks"
 # Bytes of the rows of one tile of squared distances, half of a processor's second cache.
 _TILE_BYTES = 1 << 20
 Held = TypeVar("Held")
@@ -300,21 +302,16 @@ class DuelGraph(Links):
         events = self.events
         if events is not None:
             events = events.take(number).saying(counts=totals, weights=None)
+        columns: dict[str, Any] = {name: getattr(self, name) for name in _OF_SITES}
+        taken = {name: values[sites] for name, values in columns.items() if values is not None}
         return replace(
             self,
-            winners=self.winners[sites],
-            losers=self.losers[sites],
+            **taken,
             counts=counts,
-            lower=self.lower[sites],
-            upper=self.upper[sites],
-            cuts=None if self.cuts is None else self.cuts[sites],
             events=events,
             event=None if self.event is None else owner,
             event_of_duel=None,
             count_of_duel=None,
-            groups=None if self.groups is None else self.groups[sites],
-            people=None if self.people is None else self.people[sites],
-            blocks=None if self.blocks is None else self.blocks[sites],
             noises=None if self.noises is None else self.noises.taking(sites, owner),
         )
 

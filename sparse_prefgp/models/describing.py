@@ -52,10 +52,11 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
     duels, (nu, tau) = model.duels, model.sites()
+    named, said = _described_duels(model)
     arrays = {
         **encoder.arrays,
         "items": duels.items,
-        **_duel_arrays(model),
+        **said,
         **transform_arrays(duels),
         "site_nu": nu,
         "site_tau": tau,
@@ -78,8 +79,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "parameters": encoder.parameters,
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
-            "kinds": [kind.name for kind in KINDS],
-            "columns": _names_as_plain(duels.events.columns),
+            **named,
             "people_features": None if duels.people_features is None else "people_features",
             "item_rows": None if duels.item_rows is None else "item_rows",
             # Before, effects were of rows.
@@ -184,7 +184,7 @@ def named_value(value: Any, role: str) -> dict[str, Any]:
     return {**named(value, role), "fields": fields}
 
 
-def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
+def _described_duels(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Who beat whom, how often and by whose judgement.
 
     As it was given where each duel has its block or a weight, else with equal duels merged.
@@ -192,16 +192,16 @@ def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
     duels = model.duels
     in_blocks = model.approximation.has_blocks
     apart = in_blocks or duels.weights_given is not None
-    found = events_as_arrays(duels.given if apart else duels.events)
+    named, found = described_events(duels.given if apart else duels.events)
     if in_blocks:
         found["blocks"] = given_blocks(model)
     if duels.known.item is not None:
         found["item"] = duels.known.item
-    return found
+    return named, found
 
 
-def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
-    """A table of events as the arrays of a saved model; what numbers stand for goes elsewhere."""
+def described_events(events: Events) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A table of events as it is saved: what its numbers stand for, and the arrays."""
     arrays = {"sides": events.sides, "counts": events.counts}
     if not events.in_pairs:
         arrays["offsets"] = events.offsets
@@ -209,8 +209,10 @@ def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
         several = COLUMNS[name].holds == "labels"
         for i, array in enumerate(arrays_of(values)):
             arrays[f"{name}_{i}" if several else name] = array
-    each = events.each_weight
-    return arrays if each is None else {**arrays, "weights": each}
+    if events.each_weight is not None:
+        arrays["weights"] = events.each_weight
+    kinds = [kind.name for kind in KINDS]
+    return {"kinds": kinds, "columns": _names_as_plain(events.columns)}, arrays
 
 
 def _names_as_plain(values: Any) -> Any:
