@@ -547,25 +547,33 @@ def _checked_events(events: Events, known: Items) -> Events:
     """Events between rows that are there, with the labels that they use."""
     check_kind("events", events, Events, "Events, as Events.between(winners, losers) makes them")
     events = events.checked()
-    n, sizes = len(known.features), np.diff(events.offsets)
+    n = len(known.features)
     outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
-    event = np.repeat(np.arange(len(sizes)), sizes)
-    if outside.size:
-        at = outside[0]
+    for at in outside[:1]:
+        event = np.searchsorted(events.offsets, at, side="right") - 1
         raise ValueError(
-            f"Event {event[at]} has the row {events.sides[at]}, which is not an item; give rows "
+            f"Event {event} has the row {events.sides[at]}, which is not an item; give rows "
             f"from 0 to {n - 1}."
         )
+    for event, row in _against_themselves(events):
+        raise ValueError(
+            f"Duel {event} is of item {known.shown(row)} with itself; remove it, or correct its "
+            "sides."
+        )
+    return events.saying(counts=_checked_counts(events.columns.get("counts"), len(events)))
+
+
+def _against_themselves(events: Events) -> list[tuple[int, int]]:
+    """The first event that has a row twice, and that row; empty where there is none."""
+    if events.in_pairs:
+        first, second = events.pairs.T
+        at = np.flatnonzero(first == second)[:1]
+        return [(int(i), int(first[i])) for i in at]
+    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
     order = np.lexsort((events.sides, event))
     sides, owner = events.sides[order], event[order]
-    twice = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))
-    if twice.size:
-        at = int(twice[0])
-        raise ValueError(
-            f"Duel {owner[at]} is of item {known.shown(int(sides[at]))} with itself; remove it, or "
-            "correct its sides."
-        )
-    return events.saying(counts=_checked_counts(events.columns.get("counts"), len(sizes)))
+    at = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))[:1]
+    return [(int(owner[i]), int(sides[i])) for i in at]
 
 
 def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -860,7 +860,7 @@ class Events:
             kind that there is not, or another number of sides than its events have, a weight that
             is not positive, a time or covariate that is not finite, or labels that are not coded.
         """
-        sides, offsets = (_whole(getattr(self, name), name) for name in ("sides", "offsets"))
+        sides, offsets = _whole(self.sides, "sides"), _whole(self.offsets, "offsets")
         if len(offsets) < 2:
             raise ValueError("There are no events; give at least one.")
         e, steps = len(offsets) - 1, np.diff(offsets)
@@ -873,17 +873,14 @@ class Events:
         for i in np.flatnonzero((kind < 0) | (kind >= len(KINDS)))[:1]:
             known = " or ".join(f"{number} ({one.name})" for number, one in enumerate(KINDS))
             raise ValueError(f"Event {i} has the kind {kind[i]}; give {known}.")
-        wanted = np.array([-1 if one.sides is None else one.sides for one in KINDS])[kind]
-        for i in np.flatnonzero((wanted >= 0) & (steps != wanted))[:1]:
-            raise ValueError(
-                f"Event {i} is a {KINDS[kind[i]].name} of {steps[i]} sides; give it {wanted[i]}."
-            )
-        fewest = np.array([one.fewest for one in KINDS])[kind]
-        for i in np.flatnonzero(steps < fewest)[:1]:
-            raise ValueError(
-                f"Event {i} is a {KINDS[kind[i]].name} of {steps[i]} sides; give it at least "
-                f"{fewest[i]}."
-            )
+        for number in np.flatnonzero(np.bincount(kind)):
+            one = KINDS[number]
+            least, most = one.fewest if one.sides is None else one.sides, one.sides or len(sides)
+            for i in np.flatnonzero((kind == number) & ((steps < least) | (steps > most)))[:1]:
+                wanted = f"{least}" if one.sides else f"at least {least}"
+                raise ValueError(
+                    f"Event {i} is a {one.name} of {steps[i]} sides; give it {wanted}."
+                )
         if np.any(kind == GRADE):
             check_kind("answer", self.answer, Answers, "Answers.of(levels), as there are grades")
         columns = {name: self._checked_column(name, kind) for name in self.columns}
@@ -934,7 +931,7 @@ def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
         )
     if size is not None:
         check_shape(name, found, size, hint=", one for each event")
-    return found.astype(np.int64)
+    return found.astype(np.int64, copy=False)
 
 
 def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
