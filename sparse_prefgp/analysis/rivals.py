@@ -33,7 +33,13 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers, check_finite, check_number, check_shape
+from sparse_prefgp.support.checks import (
+    as_numbers,
+    check_finite,
+    check_number,
+    check_shape,
+    numbers,
+)
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import id_text, shortened
 from sparse_prefgp.tell.result import Result
@@ -314,30 +320,39 @@ class LinearRival(Result):
         assert self.covariance is not None
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
+    @property
+    def num_features(self) -> int:
+        """Columns of features, or of items, and products; without those of covariates."""
+        return len(self.coefficients) - len(self.covariate_names)
+
     def log_wins(
         self,
         won: npt.ArrayLike,
-        lost: npt.ArrayLike = 0.0,
+        lost: npt.ArrayLike | None = None,
         covariates: npt.ArrayLike | None = None,
     ) -> FloatArray:
         """Log probability, (k,) in nats, that the first side of a duel wins.
 
-        :param won: (k, D) its features. With a column for each item, the item's number comes last;
+        :param won: (k, D) its features; with a column for each item (k, 1), the item's number:
             others than those of training are average.
         :param lost: the same of the other side; by default `won` has differences.
         :param covariates: (k, C) of the first side less those of the second; 0 by default.
+        :raises ValueError: arrays of another shape or not finite.
         """
-        own = len(self.coefficients) - len(self.covariate_names)
-        by_feature, by_covariate = np.split(self.coefficients, [own])
-        first, second = np.asarray(won, dtype=np.float64), np.asarray(lost, dtype=np.float64)
+        by_feature, by_covariate = np.split(self.coefficients, [self.num_features])
+        first = numbers("won", won)
         if self.of_items:
-            number = np.stack([first[:, -1], second[:, -1]]).astype(np.int64)
-            number = np.where((number >= 0) & (number < own), number, own)
+            sides = (("won", first), ("lost", lost))
+            number = np.stack([as_numbers(name, x, *first.shape[:1], 1)[:, 0] for name, x in sides])
+            there = (number >= 0) & (number < self.num_features)
+            number = np.where(there, number, self.num_features).astype(np.int64)
             lead = np.subtract(*np.append(by_feature, 0.0)[number])
         else:
-            lead = (first - second)[:, :own] @ by_feature
-        if covariates is not None and self.covariate_names:
-            lead = lead + np.asarray(covariates, dtype=np.float64) @ by_covariate
+            if lost is not None:
+                first = first - as_numbers("lost", lost, *first.shape)
+            lead = self._product("won", first, by_feature, *first.shape[:1])
+        if covariates is not None:
+            lead = lead + self._product("covariates", covariates, by_covariate, len(lead))
         return np.asarray(special.log_ndtr(lead) if self.probit else special.log_expit(lead))
 
     def predict_choice(
@@ -350,28 +365,44 @@ class LinearRival(Result):
         :raises ValueError: arrays of another shape, features that are not finite, a set without
             alternatives.
         """
-        x, size = np.asarray(features, dtype=np.float64), len(self.coefficients)
-        check_shape("features", x, "sets", "alternatives", size or "D")
+        x = numbers("features", features)
         there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, dtype=bool)
         check_shape("mask", there, *x.shape[:2])
-        for i in np.flatnonzero(~there.any(1))[:1]:
+        for i in np.flatnonzero(~there.any(-1))[:1]:
             raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
-        seen = np.where(there[:, :, None], x, 0.0)[:, :, :size]
-        check_finite("features", seen)
-        return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
+        sizes = ("sets", "alternatives")
+        utility = self._product("features", x, self.coefficients, *sizes, there=there)
+        return np.asarray(special.softmax(np.where(there, utility, -np.inf), 1))
 
     def utilities(self, features: FloatArray, events: Events) -> FloatArray:
         """(s,) of each side of some answers between rows of features (n, D).
 
         :raises ValueError: other columns than those that it was fitted to.
         """
-        x, size = _columns(features, events, self.people), len(self.coefficients)
-        if size and x.shape[1] != size:
-            raise ValueError(
-                f"The duels have {x.shape[1]} features and covariates, but the logit was "
-                f"fitted to {size}; give the same."
-            )
-        return np.asarray(x[:, :size] @ self.coefficients)
+        x = _columns(features, events, self.people)
+        return self._product("features, with covariates,", x, self.coefficients, len(x))
+
+    def _product(
+        self,
+        name: str,
+        columns: npt.ArrayLike,
+        coefficients: FloatArray,
+        *lengths: int | str,
+        there: BoolArray | None = None,
+    ) -> FloatArray:
+        """Columns (lengths, D) by some of the coefficients; any columns where nothing is known.
+
+        :param there: (lengths), False where columns may be anything.
+        :raises ValueError: other columns than those that it was fitted to, or not finite ones.
+        """
+        x, size = numbers(name, columns), len(coefficients)
+        width = size if len(self.coefficients) else (x.shape or (0,))[-1]
+        check_shape(name, x, *lengths, width, hint=", the columns that the rival was fitted to")
+        x = x[..., :size]
+        if there is not None:
+            x = np.where(there[..., None], x, 0.0)
+        check_finite(name, x)
+        return np.asarray(x @ coefficients)
 
     def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
         """Log probability, (e,) in nats, of each thing that was said of rows of features (n, D).
@@ -421,7 +452,8 @@ def linear_probit(
     :param duels: of which those that have a winner count, with their weights; or (t, D)
         standardised features of the winner less those of the loser.
     :param counts: (t,) of differences, how often each was seen; default all 1.
-    :raises ValueError: all duels are ties; what `fitted` raises.
+    :raises ValueError: all duels are ties; arrays of the wrong shape or not finite, no duels,
+        counts that are not positive; what `fitted` raises.
     """
     covariate_names: tuple[str, ...] = ()
     if isinstance(duels, Duels):
@@ -438,8 +470,10 @@ def linear_probit(
         x = np.column_stack([won - lost, said[first[order]]])
         scale = np.append(np.ones(duels.num_features), spread)
     else:
-        x = np.asarray(duels, dtype=np.float64)
-        counts = np.ones(len(x)) if counts is None else counts
+        x = as_numbers("duels", duels, "t", "D", hint=", with at least one duel")
+        counts = np.ones(len(x)) if counts is None else as_numbers("counts", counts, len(x))
+        least = int(np.argmin(counts))
+        check_number(f"The count of duel {least}", counts[least], above=0.0)
         scale = np.ones(x.shape[1])
     every = np.arange(len(x))
     weight = np.asarray(counts, dtype=np.float64)
