@@ -384,7 +384,9 @@ def test_covariates_are_columns():
     np.testing.assert_array_equal(held_at_0, found.log_wins(apart, covariates=0.0 * said))
     for rival, width in ((found, 1), (by_hand, 0)):
         own = np.ones((1, rival.num_features))
-        with pytest.raises(ValueError, match=rf"covariates has shape \(1, 2\); give \(1, {width}\)"):
+        with pytest.raises(
+            ValueError, match=rf"covariates has shape \(1, 2\); give \(1, {width}\)"
+        ):
             rival.log_wins(own, covariates=[[1.0, 2.0]])
 
 

@@ -293,6 +293,9 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
     return auto_inputs("duels", DUELS, kernel, rng(), criterion="gap", model=model)
 
 
+BY_THE_GAP = r"'gap' and {} do not go together: use FITC\(\) or DTC\(\), or the criterion"
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -304,13 +307,19 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
             lambda k: initial_inputs("duels", DUELS, k, "all", rng()),
             "count is 'all'; choose from auto",
         ),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0), "share is 0.0"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "share is nan"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0), "maximum is 0"),
+        (
+            lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0),
+            "share is 0.0; give a number, above 0 and below 1",
+        ),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "share is nan; give a"),
+        (
+            lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0),
+            "maximum is 0; give a number, at least 1",
+        ),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), criterion="gaps"), "mean gap"),
-        (lambda k: by_the_gap(k, spg.VFE()), "VFE do not go together"),
-        (lambda k: by_the_gap(k, spg.TightVFE()), "TightVFE do not go together"),
-        (lambda k: by_the_gap(k, spg.Exact()), "Exact do not go together"),
+        (lambda k: by_the_gap(k, spg.VFE()), BY_THE_GAP.format("VFE")),
+        (lambda k: by_the_gap(k, spg.TightVFE()), BY_THE_GAP.format("TightVFE")),
+        (lambda k: by_the_gap(k, spg.Exact()), BY_THE_GAP.format("Exact")),
     ],
 )
 def test_bad_input_is_refused(call: object, message: str) -> None:
