@@ -26,6 +26,7 @@ from sparse_prefgp.analysis.ranking import (
     sample_places,
 )
 from tests.cases import random_duels
+from tests.together import refused
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 
 DUELS = random_duels(6, items=8, duels=14)
@@ -308,7 +309,7 @@ def test_new_items_along_with_the_models_own() -> None:
     np.testing.assert_allclose(found["utility"].loc[list("abcx")], mean, atol=IDENTITY)
     np.testing.assert_allclose(found["sd"].loc[list("abcx")] ** 2, np.diag(sd), atol=IDENTITY)
     assert found["comparisons"].loc[list("acx")].tolist() == [1, 1, 0]
-    with pytest.raises(ValueError, match="do not go together"):
+    with refused("with_own", "no_items"):
         rank(model, with_own=True)
     with pytest.raises(ValueError, match="give a table with ids"):
         rank(build(), NEW, with_own=True)

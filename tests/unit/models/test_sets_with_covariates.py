@@ -15,6 +15,7 @@ from sparse_prefgp.data.events import CHOICE, Codes, Events
 from sparse_prefgp.engines.partitioned import PartitionedEP
 from tests.reference.slow_set_probabilities import choice, ranking
 from tests.reference.slow_sets import rows_of, slope, slow_sets
+from tests.together import apart
 from tests.tolerances import CHOICE_BY_POINTS, EVIDENCE, IDENTITY, PARTS
 from tests.unit.models.test_sets import CASE_GRADIENT, ITEMS, MIXED, TIGHT, sets
 
@@ -224,7 +225,7 @@ def test_steps_are_of_all_alternatives() -> None:
     duels = spg.Duels.from_events(ITEMS, SAID)
     x = Slow().x
     np.testing.assert_allclose(duels.covariate_squares, np.mean(x**2, 0))
-    with pytest.raises(ValueError, match="do not go together"):
+    with pytest.raises(ValueError, match=apart("sets", "of_pairs")):
         _ = duels.covariates
 
 
