@@ -51,6 +51,7 @@ RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01, 0.001)
 # Priors of these standard deviations, on weights of standardised features.
 RIDGES_OF_PROBIT = tuple(width**-2 for width in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
 MAX_NEWTON_STEPS = 100
+_STEP_SIZES = 0.5 ** np.arange(28)
 # Of a Newton step of the cross-validation: r D², beyond which some units stand for all.
 MOST_WORK = 5e8
 # Of the features, a fold's and those times a weight among them; and of the size of the Hessian.
@@ -162,30 +163,26 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
 
     Cost is that of a Hessian and O(D³) a step.
     """
-    w = start
-    activation = loss.x @ w
 
-    def penalised(a: FloatArray, v: FloatArray) -> float:
-        return loss.value(a) + 0.5 * ridge * float(v @ v)
+    def penalised(w: FloatArray) -> float:
+        return loss.value(loss.x @ w) + 0.5 * ridge * float(w @ w)
 
-    value = penalised(activation, w)
+    w, value = start, penalised(start)
     for _ in range(MAX_NEWTON_STEPS):
+        activation = loss.x @ w
         gradient = ridge * w + loss.x.T @ loss.slope(activation)
         hessian = loss.hessian(activation) + ridge * np.eye(len(w))
         step = linalg.solve(hessian, gradient, assume_a="pos")
         decrement = float(gradient @ step)
         if decrement <= 1e-12 * (1.0 + abs(value)):
             return w - step
-        move, size = loss.x @ step, 1.0
-        while True:
-            trial, trial_activation = w - size * step, activation - size * move
-            trial_value = penalised(trial_activation, trial)
-            if trial_value <= value - 1e-4 * size * decrement or size < 1e-8:
+        for size in _STEP_SIZES:
+            trial_value = penalised(w - size * step)
+            if trial_value <= value - 1e-4 * size * decrement:
                 break
-            size *= 0.5
         if trial_value >= value:  # nothing left but rounding
             break
-        w, activation, value = trial, trial_activation, trial_value
+        w, value = w - size * step, trial_value
     return w
 
 
@@ -243,7 +240,13 @@ def fitted(
     best = grid[0] if len(grid) == 1 else 1.0
     if best == 0.0:
         at_start = loss.hessian(np.zeros(loss.x.shape[0]))
-        _check_told_apart(at_start, names)
+        values, vectors = np.linalg.eigh(at_start)
+        if values[0] <= _FLAT * max(values[-1], 1.0):
+            j = int(np.argmax(np.abs(vectors[:, 0])))
+            raise ValueError(
+                f"The feature {names[j]!r} differs in no set from a sum of multiples of the "
+                "others; leave it out, or give a ridge above 0."
+            )
     if len(grid) > 1 and loss.num_units > 1:
         generator = np.random.default_rng(0) if rng is None else rng
         losses = cross_validate(loss, grid, min(folds, loss.num_units), generator)
@@ -264,17 +267,6 @@ def fitted(
     return LinearRival(
         coefficients, names, covariance, likelihood, loss.total, best, table, loss.probit
     )
-
-
-def _check_told_apart(hessian: FloatArray, names: tuple[str, ...]) -> None:
-    """Refuse columns that are combinations of the others within all sets."""
-    values, vectors = np.linalg.eigh(hessian)
-    if values[0] <= _FLAT * max(values[-1], 1.0):
-        j = int(np.argmax(np.abs(vectors[:, 0])))
-        raise ValueError(
-            f"The feature {names[j]!r} differs in no set from a sum of multiples of the others; "
-            "leave it out, or give a ridge above 0."
-        )
 
 
 # ---- rivals ------------------------------------------------------------------------------------
@@ -459,10 +451,8 @@ def linear_probit(
     if isinstance(duels, Duels):
         covariate_names = duels.covariate_names
         sides, weights, said, spread = _won(duels)
-        key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
-        if covariate_names:
-            key, axis = np.column_stack([key, said + 0.0]), 0
-        _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
+        key = np.column_stack([sides, said + 0.0])
+        _, first, row = np.unique(key, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # that of first appearance
         counts = np.bincount(row.reshape(-1), weights)[order]
         _ask_for_rows(len(order), duels.num_features)
@@ -658,31 +648,30 @@ def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArr
     if known is None or person is None:
         return None
     place = {id_text(name): i for i, name in enumerate(known.names)}
-    numbers = [place.get(id_text(name), -1) for name in person.names]
+    numbers = np.array([place.get(id_text(name), -1) for name in person.names], np.int64)
     values = np.vstack([known.values, np.zeros(known.values.shape[1])])
-    return np.asarray(values[np.append(numbers, -1).astype(np.int64)[person.numbers]])
+    return np.asarray(values[np.append(numbers, -1)[np.maximum(person.numbers, -1)]])
 
 
-def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
+def decided(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray]:
     """Those of some duels that one side won.
 
-    :return: (t, 2) rows of winner and loser, (t,) weights, and (t,) the event that each is of.
+    :return: (t, 2) rows of winner and loser, (t,) weights, and (t, C) covariates.
     :raises ValueError: answers about sets.
     """
-    doors = duels.events.pair_doors()
-    event = doors.event[doors.decided]
-    weights = duels.events.totals[event] * doors.weight[doors.decided]
-    return doors.features[doors.decided], weights, event
+    won = duels.decided
+    sides = np.column_stack([duels.winners, duels.losers])
+    said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates
+    return sides[won], duels.effective_counts[won], said[won]
 
 
 def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """`decided`, but in place of events their covariates, (t, C), and root mean squares, (C,).
+    """`decided`, and the root mean squares of the covariates, (C,).
 
     :raises ValueError: all duels are ties.
     """
-    sides, weights, event = decided(duels)
+    sides, weights, said = decided(duels)
     together.check(only_ties=not len(sides), linear_probit=True)
-    said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates[event]
     return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
 
 

@@ -590,8 +590,13 @@ def test_products_with_columns_of_people_are_columns() -> None:
     np.testing.assert_allclose(found.coefficients, by_hand.coefficients, rtol=FIXED_POINT)
     total = found.log_answers(duels.items, duels.events) @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
-    strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
-    assert not np.any(features_of_people(duels.people_features, strangers))
+    for labels in ([f"new {k}" for k in people], [None] * sets):
+        strangers = replace(events, person=Codes.of(labels))
+        assert not np.any(features_of_people(duels.people_features, strangers))
+    some = replace(events, person=Codes.of([None, None, *people[2:].tolist()]))
+    np.testing.assert_array_equal(
+        features_of_people(duels.people_features, some)[:3, 0], [0.0, 0.0, age[people[2]]]
+    )
 
 
 def test_folds_of_other_people_leave_products_as_they_are(said: Duels) -> None:
