@@ -163,6 +163,16 @@ def test_changed_files_are_refused(
             del sys.modules[module]
 
 
+def test_values_for_other_features_are_refused_before_the_first_run(tmp_path: Path) -> None:
+    for name in ("items.csv", "duels.csv"):
+        (tmp_path / name).write_text(SOURCES[name])
+    data = {"files": {"items": "items.csv", "duels": "duels.csv"}}
+    study = study_from(changed(data=data, at={"se": {"lengthscales": [1, 2]}}), folder=tmp_path)
+    with pytest.raises(ValueError, match=r"'at\.se\.lengthscales' has 2 values for 1 feature; "):
+        run_study(study, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 # The command.
 
 
