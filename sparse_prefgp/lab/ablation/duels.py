@@ -52,7 +52,20 @@ def sources(data: Data) -> dict[str, str]:
     return {name: sha256(Path(getattr(data.files, name))) for name in ("items", "duels")}
 
 
-@lru_cache(maxsize=2)
+def check_sources(data: Data, expected: dict[str, str]) -> None:
+    """Refuse files that are not the expected ones, here or where a worker is.
+
+    :raises ValueError: other `sources`.
+    """
+    changed = sorted(dict(sources(data).items() ^ expected.items()))
+    if changed:
+        raise ValueError(
+            f"The data {data.label!r} are not those that the study began with, by "
+            f"{', '.join(changed)}; put back the same files, on all machines, or give another "
+            "output folder."
+        )
+
+
 def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> PartedDuels:
     """The duels of one seed, parted; the same for every method that is tried on them.
 
@@ -60,6 +73,14 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
         that is not there, a part without duels, a seed that is the number of no group.
     :raises ConnectionError: a set that cannot be fetched.
     """
+    return _parted(data, split, max_train, seed, tuple(sources(data).items()))
+
+
+@lru_cache(maxsize=2)
+def _parted(
+    data: Data, split: SplitSettings, max_train: int | None, seed: int, _: tuple[Any, ...]
+) -> PartedDuels:
+    """Anew where the files have changed."""
     if data.made is not None:
         table, utilities = made_duels(data.made, stream(seed, DATA))
         return _rows(table, split, max_train, seed, utilities)
