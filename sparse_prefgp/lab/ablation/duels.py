@@ -17,6 +17,7 @@ from sparse_prefgp.datasets.loading import checksums
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.study import Data, Regression, SplitSettings, SyntheticData
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 
 # Streams of random numbers that a seed gives, each its own whatever the others use.
 DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
@@ -50,20 +51,6 @@ def sources(data: Data) -> dict[str, str]:
     if data.files is None:
         return {}
     return {name: sha256(Path(getattr(data.files, name))) for name in ("items", "duels")}
-
-
-def check_sources(data: Data, expected: dict[str, str]) -> None:
-    """Refuse files that are not the expected ones, here or where a worker is.
-
-    :raises ValueError: other `sources`.
-    """
-    changed = sorted(dict(sources(data).items() ^ expected.items()))
-    if changed:
-        raise ValueError(
-            f"The data {data.label!r} are not those that the study began with, by "
-            f"{', '.join(changed)}; put back the same files, on all machines, or give another "
-            "output folder."
-        )
 
 
 def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> PartedDuels:
@@ -229,12 +216,8 @@ def drawn_utility(
     """One draw (n,) from the Gaussian process at the features (n, D)."""
     import gpflow
 
-    kinds = {
-        "se": gpflow.kernels.SquaredExponential,
-        "matern32": gpflow.kernels.Matern32,
-        "matern52": gpflow.kernels.Matern52,
-    }
-    kernel = kinds[made.kernel](variance=made.variance, lengthscales=made.lengthscale)
+    kind = getattr(gpflow.kernels, STATIONARY_KERNELS[made.kernel])
+    kernel = kind(variance=made.variance, lengthscales=made.lengthscale)
     covariance = kernel(features).numpy()
     covariance[np.diag_indices(len(features))] += 1e-10 * made.variance
     root: FloatArray = np.linalg.cholesky(covariance)

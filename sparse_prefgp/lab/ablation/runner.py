@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.fetching import sha256
-from sparse_prefgp.disk.folders import check_place, contents, held, write_file
-from sparse_prefgp.lab.ablation.duels import check_sources, parted, sources
+from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, held, write_file
+from sparse_prefgp.lab.ablation.duels import parted, sources
 from sparse_prefgp.lab.ablation.execution import DONE, FAILED, Record, execute, failure, new_record
 from sparse_prefgp.lab.ablation.fitting import Reference, make_reference, read_reference
 from sparse_prefgp.lab.ablation.runs import RunSettings, expand, reference_of
@@ -181,15 +181,10 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
     """Whether a folder is new; refuse one of something else."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    is_new = not (folder / STUDY).exists()
+    check_replaceable(folder, sorted(contents(folder)) if is_new else (), "a study")
     check_place(Path(os.path.realpath(folder)), folder)
-    if not (folder / STUDY).exists():
-        if contents(folder):
-            raise ValueError(
-                f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
-                "new or empty folder."
-            )
+    if is_new:
         return True
     here, there = (_compared(one) for one in (about, read_about(folder)))
     others = [name for name in here | there if here.get(name) != there.get(name)]
@@ -276,8 +271,14 @@ def _records(
 def _unchanged(
     files: dict[str, str], function: Callable[..., Any], study: Study, *arguments: Any
 ) -> Any:
-    """Call a function of a study whose data are still those that it began with."""
-    check_sources(study.data, files)
+    """Call a function of a study, here or in a worker, if its data are those it began with."""
+    changed = sorted(dict(sources(study.data).items() ^ files.items()))
+    if changed:
+        raise ValueError(
+            f"The data {study.data.label!r} are not those that the study began with, by "
+            f"{', '.join(changed)}; put back the same files, on all machines, or give another "
+            "output folder."
+        )
     return function(study, *arguments)
 
 

@@ -176,16 +176,13 @@ class Study(_Strict):
         approximations = [ApproximationChoice.parse(text) for text in self.approximations]
         kernels = [KernelChoice.parse(text) for text in self.kernels]
         engines = [EngineChoice.parse(text) for text in self.engines]
+        named = {"kernels": kernels, "approximations": approximations, "engines": engines}
         for name, values in {
             **dict(self),
-            "kernels": kernels,
-            "approximations": approximations,
-            "engines": engines,
+            **named,
             "split.max_train": self.split.max_train,
         }.items():
-            names = (
-                [file_name(str(one)) for one in values] if isinstance(values, list | tuple) else []
-            )
+            names = [*map(file_name, map(str, values))] if isinstance(values, list | tuple) else []
             for twice in (one for one in names if names.count(one) > 1):
                 yield f"has {twice!r} twice in {name}; once is enough"
         by, kind = self.split.by, self.split.by.partition(":")[0]

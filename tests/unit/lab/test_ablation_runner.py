@@ -136,7 +136,7 @@ def test_folders_that_belong_to_something_else(done: list[str], tmp_path: Path) 
         run_study(study, out)
     (tmp_path / "photo").mkdir()
     (tmp_path / "photo" / "photo.txt").write_text("")
-    with pytest.raises(ValueError, match="did not write; give a new or empty folder"):
+    with pytest.raises(ValueError, match=r"holds .photo.txt., which is no part of a study"):
         run_study(study, tmp_path / "photo")
 
 
