@@ -19,7 +19,7 @@ import pandas as pd
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from tests.tolerances import SOLVER
 
 Chances = np.ndarray
@@ -196,7 +196,7 @@ def choices_by_table(case: Case) -> Chances:
 def log_choices(case: Case) -> Chances:
     case.alone()
     n = len(PAIRS)
-    events = Events(
+    events = Answers(
         np.arange(2 * n),
         kind=np.full(n, CHOICE, np.int8),
         person=None if case.person is None else Codes.of([case.person] * n, "person"),

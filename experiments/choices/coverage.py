@@ -22,7 +22,7 @@ import numpy as np
 from scipy import optimize
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, RANKING, Events
+from sparse_prefgp.data.answers import CHOICE, RANKING, Answers
 from sparse_prefgp.support.plain import as_json_text
 
 ITEMS, LENGTHSCALE, NOISE, Z90 = 60, 0.5, 0.5, 1.6448536269514722
@@ -47,7 +47,7 @@ def duels_of(data: dict[str, Any], reading: str) -> spg.Duels:
     order, kind = data["order"], data["kind"]
     number, size = order.shape
     if reading == SETS:
-        events = Events(
+        events = Answers(
             order.reshape(-1),
             np.arange(number + 1) * size,
             kind=np.full(number, kind, np.int8),

@@ -21,7 +21,7 @@ import pandas as pd
 from electricity_rivals import ATTRIBUTES, FOUR, parts
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 
 
 def choices_of(table: pd.DataFrame, scale: np.ndarray) -> spg.Duels:
@@ -30,7 +30,7 @@ def choices_of(table: pd.DataFrame, scale: np.ndarray) -> spg.Duels:
     x = (table[ATTRIBUTES].to_numpy(float) / scale)[order]
     items, number = np.unique(x, axis=0, return_inverse=True)
     sets = len(table) // FOUR
-    events = Events(
+    events = Answers(
         number.reshape(-1),
         np.arange(0, len(table) + 1, FOUR),
         kind=np.full(sets, CHOICE, np.int8),

@@ -26,7 +26,7 @@ from sparse_prefgp.analysis.scoring import (
     rows_at_once,
     score_events,
 )
-from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, WIN, Answers, Codes
 from sparse_prefgp.data.splits import grouping_of
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.outcomes import known_labels, labelled_for
@@ -38,7 +38,7 @@ from sparse_prefgp.support.randomness import generator
 class ScoredSets(NamedTuple):
     """Some answers about sets, between rows of features."""
 
-    events: Events
+    events: Answers
     features: FloatArray
     """(n, D) in the units of the model."""
     inputs: FloatArray
@@ -85,7 +85,7 @@ class ScoredSets(NamedTuple):
 
 
 def sets_between(
-    model: Predicts, events: Events, features: FloatArray, inputs: FloatArray | None = None
+    model: Predicts, events: Answers, features: FloatArray, inputs: FloatArray | None = None
 ) -> Iterator[ScoredSets]:
     """Answers about sets in memory, in bounded chunks.
 
@@ -112,7 +112,7 @@ def sets_of_stream(model: Predicts, answers: StreamedDuels) -> Iterator[ScoredSe
 
 
 def _in_chunks(
-    model: Predicts, events: Events, features: FloatArray, inputs: FloatArray, first: int = 0
+    model: Predicts, events: Answers, features: FloatArray, inputs: FloatArray, first: int = 0
 ) -> Iterator[ScoredSets]:
     """:param first: number of the first event."""
     events, groups = labelled_for(model, events), None

@@ -36,8 +36,8 @@ from sparse_prefgp.analysis.scoring import (
     unseen_pairs,
 )
 from sparse_prefgp.analysis.updating import later_duels
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.splits import Grouping, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
@@ -262,7 +262,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
     )
 
 
-def people_of(model: Predicts, events: Events) -> npt.NDArray[np.object_] | None:
+def people_of(model: Predicts, events: Answers) -> npt.NDArray[np.object_] | None:
     """Whose preference each event is, for a model with tastes."""
     return events.person.labels if model.people and events.person is not None else None
 
@@ -277,7 +277,7 @@ def _groups_in(model: Predicts, columns: Collection[str], groups: str | None) ->
     return judge_column(model, columns, groups)
 
 
-def _warn_of_known(training: Duels, events: Events, sides: IntArray) -> None:
+def _warn_of_known(training: Duels, events: Answers, sides: IntArray) -> None:
     """Say of duels that are mostly training duels that they are, see `learned_from`."""
     if not (events.in_pairs and training.events.in_pairs):
         return
@@ -300,7 +300,7 @@ def _items_of(found: ItemSet, training: Duels) -> IntArray:
     return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
 
 
-def _said_of(model: Predicts, events: Events) -> Events:
+def _said_of(model: Predicts, events: Answers) -> Answers:
     """Duels with the covariates of the model, or with none of them.
 
     Warns of none, which count as 0.
@@ -334,7 +334,7 @@ def _refuse_columns(items: Any, columns: _Columns) -> None:
     )
 
 
-def _labelled(model: Predicts, duels: Duels, blocks: Any) -> Events:
+def _labelled(model: Predicts, duels: Duels, blocks: Any) -> Answers:
     """Duels as a table of them would be read; with groups where the model has any."""
     events = _said_of(model, duels.events if blocks is None else duels.given)
     if model.noise_ratio is None:

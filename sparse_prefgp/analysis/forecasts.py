@@ -11,8 +11,8 @@ from sparse_prefgp.analysis.elo import Elo, Matches
 from sparse_prefgp.analysis.metrics import AHEAD, DUELS, ELO, ELO_AHEAD, MODEL, OUTCOMES
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.analysis.scoring import HeldOut
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -28,7 +28,7 @@ class InOrder(NamedTuple):
     """(t,) the place of each among the duels."""
 
     @classmethod
-    def of(cls, events: Events, item: IntArray) -> InOrder:
+    def of(cls, events: Answers, item: IntArray) -> InOrder:
         """Those of duels with dates.
 
         :param item: (n,) number of the item of each row.

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
 from sparse_prefgp.data.items import check_features
 from sparse_prefgp.io.answers import NONE
@@ -154,7 +154,7 @@ class ItemSet:
         person: str | None = None,
         time: str | None = None,
         labels: tuple[str, ...] = (),
-    ) -> Events:
+    ) -> Answers:
         """A table of duels between these items.
 
         :param source: path or data frame with the columns `winner` and `loser`, and perhaps `count`

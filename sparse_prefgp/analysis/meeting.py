@@ -9,8 +9,8 @@ import numpy as np
 from sparse_prefgp.analysis.alternatives import only_one, read_sets, refuse_options
 from sparse_prefgp.analysis.items import ItemSet, known_items, resolve_items
 from sparse_prefgp.analysis.people import person_column_in
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.io.judgements import load_duels
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.outcomes import label_columns
@@ -72,7 +72,7 @@ def meet(
     return model.meet(Duels.from_events(inputs, events), features)
 
 
-def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Events]:
+def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Answers]:
     known = resolve_items(model) if items is None else known_items(model, items)
     table = load_duels(source)
     said = known.read_duels(

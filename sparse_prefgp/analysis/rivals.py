@@ -17,8 +17,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse, special
 from scipy.optimize import minimize
 
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
@@ -26,9 +25,10 @@ from sparse_prefgp.data.events import (
     RANKING,
     TOP,
     WIN,
+    Answers,
     Codes,
-    Events,
 )
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support import together
@@ -366,7 +366,7 @@ class LinearRival(Result):
         utility = self._product("features", x, self.coefficients, *sizes, there=there)
         return np.asarray(special.softmax(np.where(there, utility, -np.inf), 1))
 
-    def utilities(self, features: FloatArray, events: Events) -> FloatArray:
+    def utilities(self, features: FloatArray, events: Answers) -> FloatArray:
         """(s,) of each side of some answers between rows of features (n, D).
 
         :raises ValueError: other columns than those that it was fitted to.
@@ -396,7 +396,7 @@ class LinearRival(Result):
         check_finite(name, x)
         return np.asarray(x @ coefficients)
 
-    def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
+    def log_answers(self, features: FloatArray, events: Answers) -> FloatArray:
         """Log probability, (e,) in nats, of each thing that was said of rows of features (n, D).
 
         :param events: choices, rankings, best and worst, or wins.
@@ -586,7 +586,7 @@ def rivals_of(
 # ---- what was said, as choices of one ----------------------------------------------------------
 
 
-def loss_of(events: Events, x: FloatArray) -> LinearLoss:
+def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     """Answers about sets, and wins, as choices of one.
 
     A ranking is the choice of the first, of the second from the others, and so on ("exploded";
@@ -625,7 +625,7 @@ def loss_of(events: Events, x: FloatArray) -> LinearLoss:
 
 
 def _columns(
-    features: FloatArray, events: Events, people: PeopleFeatures | None = None
+    features: FloatArray, events: Answers, people: PeopleFeatures | None = None
 ) -> FloatArray:
     """(s, D) of each side: features of its row, covariates, and products of these with features of
     who answered."""
@@ -641,7 +641,7 @@ def _columns(
     return np.concatenate([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)], 1)
 
 
-def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArray | None:
+def features_of_people(known: PeopleFeatures | None, events: Answers) -> FloatArray | None:
     """(e, S) of who gave each answer, standardised, 0 where nothing is known of them; None where
     people have none."""
     person = events.person
@@ -697,7 +697,7 @@ def _ask_for_rows(rows: int, columns: int) -> None:
 
 def _choices(
     rows: int, sets: npt.ArrayLike, chosen: npt.ArrayLike, people: npt.ArrayLike | None
-) -> Events:
+) -> Answers:
     """Rows of a table as choices of one."""
     of, flag = _coded(sets, "sets", rows), np.asarray(chosen)
     check_shape("chosen", flag, rows)
@@ -724,7 +724,7 @@ def _choices(
                 f"The set {shortened(of.labels[i])} is of two people; give it one of its own."
             )
     kind = np.full(len(sizes), CHOICE, np.int8)
-    return Events(sides, offsets, kind=kind, person=person)
+    return Answers(sides, offsets, kind=kind, person=person)
 
 
 def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:

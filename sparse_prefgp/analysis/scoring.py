@@ -28,8 +28,8 @@ from sparse_prefgp.analysis.metrics import (
 )
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.analysis.rivals import LinearRival
+from sparse_prefgp.data.answers import WIN, Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import WIN, Events
 from sparse_prefgp.data.splits import Grouping
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
@@ -138,7 +138,7 @@ def rows_at_once(columns: int) -> int:
 
 def rows_between(
     inputs: FloatArray,
-    events: Events,
+    events: Answers,
     groups: npt.NDArray[np.object_] | None = None,
     blocks: npt.NDArray[np.object_] | None = None,
     people: npt.NDArray[np.object_] | None = None,
@@ -152,7 +152,7 @@ def rows_between(
 
 
 def _behind_doors(
-    events: Events,
+    events: Answers,
     table: FloatArray,
     first: int,
     groups: npt.NDArray[np.object_] | None = None,
@@ -468,10 +468,10 @@ def _covariates_of(rows: ScoredRows, names: Sequence[str]) -> FloatArray | None:
 def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:
     """Log probability, (k,) in nats, that the items of the model in rows `won` (k,) beat those in
     rows `lost` (k,), given that they do not tie."""
-    return log_probabilities_of(model, Events.between(won, lost))
+    return log_probabilities_of(model, Answers.between(won, lost))
 
 
-def log_probabilities_of(model: PreferenceGP, events: Events) -> FloatArray:
+def log_probabilities_of(model: PreferenceGP, events: Answers) -> FloatArray:
     """Log probability, (k,) in nats, of the winners of duels between items of the model, given that
     they do not tie, or of answers about sets of them: with their covariates, and by the leans of
     their labels."""
@@ -519,7 +519,7 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     return {"ordered": ~this, "either_order": ~(this | turned)}
 
 
-def learned_from(training: Duels, events: Events, sides: IntArray) -> int:
+def learned_from(training: Duels, events: Answers, sides: IntArray) -> int:
     """How many duels are training duels, if they are mostly these; else 0.
 
     Equal are duels of the same two items with the same outcome and, where times are known, at the
@@ -547,7 +547,7 @@ def learned_from(training: Duels, events: Events, sides: IntArray) -> int:
     return int(known) if mostly else 0
 
 
-def said_before(known: Events, given: Events) -> int:
+def said_before(known: Answers, given: Answers) -> int:
     """How many duels are among known ones, if nearly all are, and there as often; else 0.
 
     Equal are duels of the same two rows with the same outcome and, where both have any, the same
@@ -572,7 +572,7 @@ def said_before(known: Events, given: Events) -> int:
     return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
 
 
-def _keys(events: Events, sides: IntArray) -> FloatArray:
+def _keys(events: Answers, sides: IntArray) -> FloatArray:
     """The two items of each duel and whether they tied, (e, 3); of a tie the lower one first, and
     -1 first where either is unknown."""
     ties = np.zeros(len(events), dtype=bool) if events.ties is None else events.ties

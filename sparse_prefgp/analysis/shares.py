@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.alternatives import Shown, load_sets, shown_sets
-from sparse_prefgp.data.events import CHOICE, Events
+from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.factors.choices import (
     choice_log_probabilities,
@@ -157,7 +157,7 @@ def _of_array(
         )
     b, k = x.shape[:2]
     sets = np.arange(0, b * k + 1, k)
-    events = Events(np.arange(b * k), sets, kind=np.full(b, CHOICE, np.int8))
+    events = Answers(np.arange(b * k), sets, kind=np.full(b, CHOICE, np.int8))
     found = _columns(model, x.reshape(b * k, -1), events, None, level, draws, rng)
     which, number = np.divmod(np.arange(b * k), k)
     frame = require_pandas().DataFrame({"set": which, "alternative": number})
@@ -168,7 +168,7 @@ def _of_array(
 def _columns(
     model: Predicts,
     inputs: FloatArray,
-    events: Events,
+    events: Answers,
     groups: Any,
     level: float,
     draws: int,

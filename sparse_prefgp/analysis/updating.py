@@ -31,9 +31,9 @@ from sparse_prefgp.analysis.items import (
 )
 from sparse_prefgp.analysis.scoring import said_before
 from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes, Covariates, Events
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import Table, id_text, items_named_in
@@ -252,7 +252,7 @@ class _Done(NamedTuple):
     log_predictive: float | None = None
 
     def report(
-        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: Events
+        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: Answers
     ) -> UpdateReport:
         data = result.duels
         return UpdateReport(
@@ -296,7 +296,7 @@ def later_part(old: Duels, data: Duels) -> Duels:
     return Duels.from_events(data.known, later, people_features=data.people_features)
 
 
-def later_duels(model: Any, items: ItemSet, said: Events) -> Duels:
+def later_duels(model: Any, items: ItemSet, said: Answers) -> Duels:
     """New duels as a model takes them up, between its items and new ones.
 
     :param items: found in the tables, known ones among them.
@@ -322,7 +322,7 @@ class _Columns(NamedTuple):
 
 
 # All items, those that the model does not know, and what was said of them.
-_News = tuple[ItemSet, ItemSet | None, Events]
+_News = tuple[ItemSet, ItemSet | None, Answers]
 
 
 def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -> _News:
@@ -495,7 +495,7 @@ def _person_column(model: PreferenceGP, person: str | None) -> str | None:
     return column
 
 
-def _with_new_blocks(approximation: Approximation, new: Events) -> Approximation:
+def _with_new_blocks(approximation: Approximation, new: Answers) -> Approximation:
     """PITC with the blocks of the new duels; labels are compared as text."""
     if new.block is None:
         return approximation
@@ -582,7 +582,7 @@ def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
     raise AssertionError(f"column {column} is beyond the recorded features")
 
 
-def _joined(old: Duels, items: ItemSet, new: Events, people: Any) -> Duels:
+def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
     """The old duels and then the new ones, between all items.
 
     :param people: table of new people.

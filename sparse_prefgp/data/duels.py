@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     TIE,
     WIN,
     Answers,
     Codes,
-    Events,
+    Grades,
     by_appearance,
     kinds_of_grades,
 )
@@ -94,7 +94,7 @@ class Duels(OfItems):
 
     known: Items
     """The items, and what is known of them; views of it are named as they are given."""
-    events: Events
+    events: Answers
     """What was said, as a table (docs/events.md). Repeated events (the same sides, kind, judge,
     person, labels, time and covariates) are one whose count is their sum, in order of first
     appearance. All names below are views of it.
@@ -141,7 +141,7 @@ class Duels(OfItems):
         answer = _answers(grades, levels, ties is not None, t)
         kind = _checked_ties(ties, t) if answer is None else kinds_of_grades(answer)
         values, names = _checked_covariates(covariates, covariate_names, t)
-        events = Events.between(
+        events = Answers.between(
             won,
             lost,
             kind=kind,
@@ -164,7 +164,7 @@ class Duels(OfItems):
     def from_events(
         cls,
         items: npt.ArrayLike | Items,
-        events: Events,
+        events: Answers,
         *,
         people_features: Any = None,
         unused_columns: Sequence[str] = (),
@@ -189,7 +189,7 @@ class Duels(OfItems):
     def _hold(
         self,
         known: Items,
-        given: Events,
+        given: Answers,
         people_features: Any,
         unused_columns: Sequence[str] = (),
     ) -> None:
@@ -216,7 +216,7 @@ class Duels(OfItems):
         )
 
     @property
-    def given(self) -> Events:
+    def given(self) -> Answers:
         """The events as given, before equal ones were merged."""
         weights = self.weights_given
         return self.events.take(self.rows_given).saying(
@@ -543,9 +543,9 @@ def _sides(
     return won, lost
 
 
-def _checked_events(events: Events, known: Items) -> Events:
+def _checked_events(events: Answers, known: Items) -> Answers:
     """Events between rows that are there, with the labels that they use."""
-    check_kind("events", events, Events, "Events, as Events.between(winners, losers) makes them")
+    check_kind("events", events, Answers, "Answers, as Answers.between(winners, losers) makes them")
     events = events.checked()
     n = len(known.features)
     outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
@@ -563,7 +563,7 @@ def _checked_events(events: Events, known: Items) -> Events:
     return events.saying(counts=_checked_counts(events.columns.get("counts"), len(events)))
 
 
-def _against_themselves(events: Events) -> list[tuple[int, int]]:
+def _against_themselves(events: Answers) -> list[tuple[int, int]]:
     """The first event that has a row twice, and that row; empty where there is none."""
     if events.in_pairs:
         first, second = events.pairs.T
@@ -633,17 +633,17 @@ def _checked_covariates(
 
 def _answers(
     grades: npt.ArrayLike | None, levels: Sequence[str] | None, has_ties: bool, t: int
-) -> Answers | None:
+) -> Grades | None:
     """Grades; None without.
 
-    :raises ValueError: grades and ties; levels without grades; what `Answers.of` raises, and a tie
+    :raises ValueError: grades and ties; levels without grades; what `Grades.of` raises, and a tie
         where it is not among the levels.
     """
     if grades is None:
         together.check(levels_of_grades=levels is not None, no_grade=True)
         return None
     together.check(grade="grades", said_by_grades=has_ties and "ties")
-    answer = Answers.of(_per_duel(grades, "grades", t), levels)
+    answer = Grades.of(_per_duel(grades, "grades", t), levels)
     tied = np.flatnonzero(answer.numbers == 0)
     if tied.size and not answer.has_ties:
         raise ValueError(
@@ -710,7 +710,7 @@ def _labelled(given: Any, name: str, what: str, t: int, unknown: bool = False) -
     return Codes.of([_label(label) for label in labels])
 
 
-def _of_people(given: Any, events: Events) -> PeopleFeatures | None:
+def _of_people(given: Any, events: Answers) -> PeopleFeatures | None:
     """Features of the people of some events, checked.
 
     :raises ValueError: what `PeopleFeatures.given` raises; features of nobody.

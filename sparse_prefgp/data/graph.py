@@ -18,9 +18,9 @@ import tensorflow as tf
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from sparse_prefgp.data.answers import Answers, Codes, Doors
 from sparse_prefgp.data.buckets import Bucket, bucketed
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes, Doors, Events
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
 from sparse_prefgp.data.slices import Dated
@@ -178,7 +178,7 @@ class DuelGraph(Links):
     cuts: np.ndarray | None = None
     """(t, 2) at which cut each limit stands, with its sign; None for (0, -1), that of wins,
     everywhere."""
-    events: Events | None = None
+    events: Answers | None = None
     """What was said, between these rows, equal events once; None where it is not needed."""
     event: np.ndarray | None = None
     """(t,) the event of each site, ascending; None where each has one site."""
@@ -242,7 +242,7 @@ class DuelGraph(Links):
         )
 
     @classmethod
-    def of_events(cls, rows: np.ndarray, events: Events, **more: Any) -> DuelGraph:
+    def of_events(cls, rows: np.ndarray, events: Answers, **more: Any) -> DuelGraph:
         """The sites of events between some rows: one for each z behind their doors."""
         doors = events.doors()
         weight = events.totals[doors.event] * doors.weight
@@ -462,11 +462,11 @@ def noises_of(doors: Doors) -> Noises:
 
 def _with_sides(
     rows: np.ndarray,
-    said: Events,
+    said: Answers,
     row_of_item: np.ndarray,
     layout: RowLayout,
     dated: Dated | None,
-) -> tuple[np.ndarray, Events, np.ndarray]:
+) -> tuple[np.ndarray, Answers, np.ndarray]:
     """Rows that hold what is said of their side too, the events between them, and the row of each
     item (n,) where nothing is said of it, -1 where there is none."""
     columns = [said.sides.astype(float)]

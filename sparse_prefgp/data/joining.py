@@ -20,7 +20,7 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
     item (`Duels.item`); all others follow the old ones.
 
     :raises ValueError: other features, or an item with others than before; ids in one of them only;
-        what `Events.followed_by` raises.
+        what `Answers.followed_by` raises.
     """
     if new.num_features != old.num_features or new.feature_names != old.feature_names:
         raise ValueError(

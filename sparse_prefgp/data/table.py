@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.row_names import RowNames
@@ -69,7 +69,7 @@ class DuelTable:
     """Data frame with n rows and every column of the items table but the id."""
     item_ids: tuple[Hashable, ...]
     """n ids, in row order."""
-    events: Events
+    events: Answers
     """What was said, one event for each row of the duels, between rows of `items`."""
     context: Any
     """Data frame with t rows: the other columns of the duels table."""

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
 
-from sparse_prefgp.data.events import CHOICE, WIN, Events
+from sparse_prefgp.data.answers import CHOICE, WIN, Answers
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.sets import ranking, set_form
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
@@ -158,7 +158,7 @@ class ChoicePredictions:
             found[of_size] = self._over_noises(at, who, len(of_size))
         return tf.constant(found)
 
-    def log_choices(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray:
+    def log_choices(self, inputs: FloatArray, events: Answers, groups: Any = None) -> FloatArray:
         """Log probability of each alternative to be chosen, (e, k) in nats, of sets between rows.
 
         :param inputs: (n, D) rows as the kernel takes them.
@@ -166,7 +166,7 @@ class ChoicePredictions:
         :param groups: as for `predict_choice`.
         """
 
-        def of(events: Events, groups: Any) -> FloatArray:
+        def of(events: Answers, groups: Any) -> FloatArray:
             sets = self.set_posterior(inputs, events)
 
             def at(noise: FloatArray, which: IntArray) -> FloatArray:
@@ -177,7 +177,7 @@ class ChoicePredictions:
 
         return _in_parts(of, events, groups)
 
-    def log_answers(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray:
+    def log_answers(self, inputs: FloatArray, events: Answers, groups: Any = None) -> FloatArray:
         """Log probability of each answer about a set, (e,) in nats, by expectation propagation.
 
         A choice is divided by the sum over all alternatives.
@@ -187,7 +187,7 @@ class ChoicePredictions:
         """
         return _in_parts(partial(self._log_answers, inputs), events, groups)
 
-    def _log_answers(self, inputs: FloatArray, events: Events, groups: Any) -> FloatArray:
+    def _log_answers(self, inputs: FloatArray, events: Answers, groups: Any) -> FloatArray:
         sets, found = self.set_posterior(inputs, events), np.empty(len(events))
         chosen = np.isin(events.kind, (CHOICE, WIN))
         parts: list[tuple[Any, IntArray]] = [(None, np.flatnonzero(chosen))]
@@ -214,7 +214,7 @@ class ChoicePredictions:
             found[of_form] = self._over_noises(at, who, len(of_form))
         return found
 
-    def set_posterior(self, inputs: FloatArray, events: Events) -> SetPosterior:
+    def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior:
         """What is known of the alternatives of sets between rows, whatever was answered.
 
         With tastes those are of the person of each event; of somebody of whom nothing is known
@@ -295,7 +295,7 @@ class ChoicePredictions:
         return np.column_stack([self._before_covariates(rows), covariates, numbers])
 
     def _rows_of(
-        self, inputs: FloatArray, events: Events, at: IntArray
+        self, inputs: FloatArray, events: Answers, at: IntArray
     ) -> tuple[FloatArray, IntArray]:
         """Rows as the kernel takes them, and where in them each side, of `padded`, stands."""
         if not self.row_layout.covariates or events.covariates is None:
@@ -388,7 +388,7 @@ class ChoicePredictions:
         return found
 
 
-def _in_parts(of: Callable[[Events, Any], FloatArray], events: Events, groups: Any) -> FloatArray:
+def _in_parts(of: Callable[[Answers, Any], FloatArray], events: Answers, groups: Any) -> FloatArray:
     """What `of` gives of events and who answered, so many at a time that memory is bounded."""
     widest = int(np.diff(events.offsets).max(initial=1))
     step = max(1, _AT_ONCE // (2 * widest**2))

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     COLUMNS,
     KINDS,
     TIE,
@@ -20,7 +20,7 @@ from sparse_prefgp.data.events import (
     Answers,
     Codes,
     Covariates,
-    Events,
+    Grades,
     arrays_of,
 )
 from sparse_prefgp.engines import InferenceResult, Status
@@ -200,7 +200,7 @@ def _described_duels(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.
     return named, found
 
 
-def described_events(events: Events) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described_events(events: Answers) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A table of events as it is saved: what its numbers stand for, and the arrays."""
     arrays = {"sides": events.sides, "counts": events.counts}
     if not events.in_pairs:
@@ -234,7 +234,7 @@ def label_names_of(data: dict[str, Any]) -> dict[str, tuple[Hashable, ...]]:
     return {column: tuple(of) for column, of in data.get("labels", ())}
 
 
-def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Events:
+def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Answers:
     """The table of events of a saved model, of whichever format.
 
     :param data: what its description says of the duels.
@@ -261,11 +261,11 @@ def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> 
     if "sides" not in arrays:  # format 2
         if "ties" in arrays:
             columns["kind"] = np.where(arrays["ties"], TIE, WIN).astype(np.int8)
-        return Events.between(arrays["winners"], arrays["losers"], **columns)
-    return Events(arrays["sides"], arrays.get("offsets"), **columns)
+        return Answers.between(arrays["winners"], arrays["losers"], **columns)
+    return Answers(arrays["sides"], arrays.get("offsets"), **columns)
 
 
-_NAMED: dict[str, Any] = {"code": Codes, "grade": Answers, "covariate": Covariates}
+_NAMED: dict[str, Any] = {"code": Codes, "grade": Grades, "covariate": Covariates}
 # Arrays that had other names before.
 _NAMES_SINCE = {"groups": "judge", "people": "person"}
 

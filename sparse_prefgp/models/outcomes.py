@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -273,12 +273,12 @@ def warn_without_labels(model: Any, columns: Any, source: str) -> None:
             )
 
 
-def labels_of(model: Any, events: Events) -> dict[str, npt.NDArray[np.object_]]:
+def labels_of(model: Any, events: Answers) -> dict[str, npt.NDArray[np.object_]]:
     """The labels (e,) of events that lean in a model, by their columns."""
     return {c: events.labels[c].labels for c in label_columns(model, events.labels)}
 
 
-def labelled_for(model: Any, events: Events) -> Events:
+def labelled_for(model: Any, events: Answers) -> Answers:
     """Events with the labels that lean in a model as it has them, see `known_levels`."""
     found = known_levels(model, labels_of(model, events), len(events))
     labels = {column: Codes.of(values.tolist(), column) for column, values in found.items()}

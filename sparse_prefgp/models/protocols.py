@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
@@ -260,11 +260,15 @@ class Predicts(Protocol):
         self, X: Any, mask: Any = None, groups: Any = None, covariates: Any = None
     ) -> tf.Tensor: ...
 
-    def log_choices(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray: ...
+    def log_choices(
+        self, inputs: FloatArray, events: Answers, groups: Any = None
+    ) -> FloatArray: ...
 
-    def log_answers(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray: ...
+    def log_answers(
+        self, inputs: FloatArray, events: Answers, groups: Any = None
+    ) -> FloatArray: ...
 
-    def set_posterior(self, inputs: FloatArray, events: Events) -> SetPosterior: ...
+    def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior: ...
 
     def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]: ...
 

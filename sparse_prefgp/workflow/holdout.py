@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
+from sparse_prefgp.data.answers import WIN, Answers, Codes
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import WIN, Codes, Events
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
@@ -617,7 +617,7 @@ def predict_held_out(
     return replace(scored, parts=_people_parts(events, model))
 
 
-def _nobody_new(events: Events, model: PreferenceGP) -> Codes:
+def _nobody_new(events: Answers, model: PreferenceGP) -> Codes:
     """Whose preference events are, new people without features being nobody in particular."""
     assert events.person is not None
     known = set(map(id_text, model.described_people))
@@ -625,7 +625,7 @@ def _nobody_new(events: Events, model: PreferenceGP) -> Codes:
     return Codes.of([label if id_text(label) in known else None for label in labels])
 
 
-def _people_parts(events: Events, model: PreferenceGP) -> dict[str, BoolArray]:
+def _people_parts(events: Answers, model: PreferenceGP) -> dict[str, BoolArray]:
     """Which events are of people the model knows, and which of new ones; none without tastes."""
     if model.taste is None:
         return {}
@@ -710,7 +710,7 @@ def _cuts_by_group(settings: FitSettings, train: Duels | StreamedDuels) -> bool:
     return settings.noise_by_group and not settings.shared_cuts and told
 
 
-def _check_order(settings: FitSettings, events: Events, split: Split) -> None:
+def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:
     """Refuse to let later duels tell of utilities at an earlier date.
 
     :raises ValueError: a held-out duel before the last training one.
@@ -753,7 +753,7 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
     return replace(settings, tastes=False, taste=None)
 
 
-def _warn_of_contradictions(events: Events) -> None:
+def _warn_of_contradictions(events: Answers) -> None:
     """Of people who won each pair as often as they lost it, and tell of no taste."""
     if events.has_sets or events.person is None:
         return

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import FLAGGED, TIE, Events
+from sparse_prefgp.data.answers import FLAGGED, TIE, Answers
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -44,7 +44,7 @@ def columns_of_roles(roles: Roles) -> tuple[tuple[str, str], ...]:
 
 
 # Some rows as they are read: columns of a file by name, or events that are in memory.
-Rows = Mapping[str, Any] | Events
+Rows = Mapping[str, Any] | Answers
 
 
 class Coded(NamedTuple):
@@ -87,7 +87,7 @@ class Chunk(NamedTuple):
 
     start: int
     """Number of the first one among those of the stream."""
-    events: Events
+    events: Answers
     """c of them, between rows of the items or of `features`."""
     features: FloatArray | None = None
     """(s, D) of each side, one after the other, where they are inline."""
@@ -181,11 +181,11 @@ def regular(blocks: Iterator[Rows], sizes: Sequence[int]) -> Iterator[Rows]:
 
 def length_of(rows: Rows) -> int:
     """How many there are."""
-    return len(rows) if isinstance(rows, Events) else len(next(iter(rows.values())))
+    return len(rows) if isinstance(rows, Answers) else len(next(iter(rows.values())))
 
 
 def _cut(rows: Rows, start: int, stop: int) -> Rows:
-    if isinstance(rows, Events):
+    if isinstance(rows, Answers):
         return rows.take(slice(start, stop))
     return {name: values[start:stop] for name, values in rows.items()}
 
@@ -193,10 +193,10 @@ def _cut(rows: Rows, start: int, stop: int) -> Rows:
 def _concatenated(blocks: list[Rows]) -> Rows:
     if len(blocks) == 1:
         return blocks[0]
-    events = [block for block in blocks if isinstance(block, Events)]
+    events = [block for block in blocks if isinstance(block, Answers)]
     if events:
         return events[0].followed_by(*events[1:])
-    columns = [block for block in blocks if not isinstance(block, Events)]
+    columns = [block for block in blocks if not isinstance(block, Answers)]
     return {name: _stacked([block[name] for block in columns]) for name in columns[0]}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.columns import feature_kinds
@@ -71,7 +71,7 @@ def met_in(source: Source, ids: ItemTable) -> Met:
     position = 0
     for block in source.read(0, source.count_rows(), _ROWS):
         sides = [found]
-        assert not isinstance(block, Events)
+        assert not isinstance(block, Answers)
         for k, side in enumerate(SIDES):
             values = block[side]
             base = ids.rows_of(values)

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular

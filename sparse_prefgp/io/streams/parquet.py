@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.events import FLAGGED
+from sparse_prefgp.data.answers import FLAGGED
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,

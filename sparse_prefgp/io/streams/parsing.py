@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import FLAGGED, Answers, Codes, Events, kinds_of, kinds_of_grades
+from sparse_prefgp.data.answers import FLAGGED, Answers, Codes, Grades, kinds_of, kinds_of_grades
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text, refuse_control
 from sparse_prefgp.io.judgements import COUNT, Roles, differences_of
@@ -44,7 +44,7 @@ def parsed(
         before; those of these rows are added.
     :raises ValueError: naming the row.
     """
-    if isinstance(rows, Events):
+    if isinstance(rows, Answers):
         return Chunk(position, rows), _checksum([rows.sides, rows.offsets, rows.counts], rows)
 
     def where(i: int) -> str:
@@ -97,10 +97,10 @@ def parsed(
         "labels": {column: codes[column] for column in roles.labels},
     }
     if items is not None:
-        events = Events.between(*sides, **said)
+        events = Answers.between(*sides, **said)
         return Chunk(position, events), _checksum([events.sides, events.counts], events)
     # The rows of an event lie side by side.
-    events = Events.between(*np.arange(2 * e).reshape(-1, 2).T, **said)
+    events = Answers.between(*np.arange(2 * e).reshape(-1, 2).T, **said)
     digest = _checksum([*sides, events.counts], events)
     if transform is not None:
         mean, scale = np.array(transform.mean), np.array(transform.scale)
@@ -108,7 +108,7 @@ def parsed(
     return Chunk(position, events, np.stack(sides, 1).reshape(2 * e, -1)), digest
 
 
-def _checksum(arrays: Sequence[npt.NDArray[Any]], events: Events) -> int:
+def _checksum(arrays: Sequence[npt.NDArray[Any]], events: Answers) -> int:
     """Of these and all else that events say."""
     digest = 0
     for array in (*arrays, *events.said()):
@@ -172,7 +172,7 @@ class Labels:
 
 def _graded(
     roles: Roles, values: Any, flags: dict[int, Any], where: Callable[[int], str]
-) -> Answers:
+) -> Grades:
     """Grades of rows.
 
     :raises ValueError: what `grades_of` raises; a column of ties besides.
@@ -180,7 +180,7 @@ def _graded(
     if flags:
         other = FLAGGED[next(iter(flags))].column
         raise together.refused(grade=True, said_by_grades=f"the column {other!r}")
-    return Answers.of(*grades_of(_array(values), str(roles.grade), where, roles.levels))
+    return Grades.of(*grades_of(_array(values), str(roles.grade), where, roles.levels))
 
 
 def _feature_rows(source: Source, side: str, rows: Mapping[str, Any], position: int) -> FloatArray:

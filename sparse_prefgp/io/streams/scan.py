@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.answers import NO_SETS, AboutSets, Codes
 from sparse_prefgp.data.duels import check_covariates
-from sparse_prefgp.data.events import NO_SETS, AboutSets, Codes
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import plain_ids
 from sparse_prefgp.io.judgements import warn_of_spellings
@@ -65,7 +65,7 @@ class Scan:
     judge_column: str | None = None
     """The column that says so."""
     judged: IntArray | None = None
-    """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
+    """(J, K + 1) how often each judge said each level, as `Answers.judge_levels`."""
     sets: AboutSets = NO_SETS
     """What a model has to know of answers about sets."""
     people: tuple[Hashable, ...] | None = None
@@ -95,7 +95,7 @@ class Totals(NamedTuple):
     grades: IntArray | None
     """(K + 1,) how often each level was said, ties first; None without grades."""
     judged: IntArray | None = None
-    """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
+    """(J, K + 1) how often each judge said each level, as `Answers.judge_levels`."""
     labels: Mapping[str, IntArray] = MappingProxyType({})
     """As `Scan.labelled`."""
 

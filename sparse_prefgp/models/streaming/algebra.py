@@ -31,7 +31,7 @@ from sparse_prefgp.approximations.layout import FeatureLayout
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
-from sparse_prefgp.data.events import Doors, with_noises
+from sparse_prefgp.data.answers import Doors, with_noises
 from sparse_prefgp.data.graph import DuelGraph, noises_of
 from sparse_prefgp.engines.base import SweepState
 from sparse_prefgp.engines.propagation import ends, log_z_of, step

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparse_prefgp.data.events import Covariates
+from sparse_prefgp.data.answers import Covariates
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.support.arrays import FloatArray

@@ -22,8 +22,7 @@ from sparse_prefgp.analysis.rivals import (
     loss_of,
     probit_derivatives,
 )
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
@@ -32,10 +31,11 @@ from sparse_prefgp.data.events import (
     TIE,
     TOP,
     WIN,
+    Answers,
     Codes,
     Covariates,
-    Events,
 )
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import read_table
 from tests.reference import slow_choices
@@ -147,7 +147,7 @@ def said():
     rng = np.random.default_rng(2)
     sides = np.concatenate([one for _, one, _ in SAID])
     counts = np.arange(len(SAID)) % 3 + 1
-    events = Events(
+    events = Answers(
         sides,
         np.append(0, np.cumsum([len(one) for _, one, _ in SAID])),
         kind=np.array([kind for kind, _, _ in SAID], np.int8),
@@ -276,7 +276,7 @@ def test_refuses(change, message):
 
 def test_refuses_what_it_knows_nothing_of(said):
     tied = said.events.take([6, 9])
-    tied = Events.between(*tied.pairs.T, kind=np.array([WIN, TIE]))
+    tied = Answers.between(*tied.pairs.T, kind=np.array([WIN, TIE]))
     duels = spg.Duels.from_events(said.items, tied)
     with pytest.raises(ValueError, match="Event 1 is a tie, of which a conditional logit"):
         spg.conditional_logit(duels)
@@ -292,7 +292,7 @@ def test_refuses_what_it_knows_nothing_of(said):
     with pytest.raises(ValueError, match=r"mask has shape \(2,\)"):
         found.predict_choice(np.ones((2, 1, 3)), [True, False])
     with pytest.raises(ValueError, match=r"covariates, has shape \(2, 1\); give \(2, 3\), the col"):
-        found.log_answers(np.array([[0.0], [1.0]]), Events.between(np.array([0]), np.array([1])))
+        found.log_answers(np.array([[0.0], [1.0]]), Answers.between(np.array([0]), np.array([1])))
 
 
 # ---- duels ---------------------------------------------------------------------------------------
@@ -540,7 +540,7 @@ def test_people_of_duels() -> None:
     rng = np.random.default_rng(5)
     items = rng.standard_normal((12, 2))
     shown = np.stack([rng.permutation(12)[:3] for _ in range(60)])
-    events = Events(
+    events = Answers(
         shown.reshape(-1),
         np.arange(61) * 3,
         kind=np.full(60, CHOICE, np.int8),
@@ -566,7 +566,7 @@ def test_products_with_columns_of_people_are_columns() -> None:
     utility = items[places] @ [1.0, -0.5] + items[places][..., 0] * age[people][:, None]
     order = np.argsort(-(utility + rng.gumbel(size=utility.shape)), 1)
     places = np.take_along_axis(places, order, 1)
-    events = Events(
+    events = Answers(
         places.reshape(-1),
         np.arange(sets + 1) * 3,
         kind=np.full(sets, CHOICE, np.int8),

@@ -17,7 +17,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis import suggestion as module
 from sparse_prefgp.analysis.acquisition import expected_reduction
 from sparse_prefgp.analysis.asked_sets import AskedSets
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from sparse_prefgp.factors.choices import (
     choices_of_known,
     independent_choice_log_probabilities,
@@ -35,9 +35,9 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def choices(sets: np.ndarray) -> Events:
+def choices(sets: np.ndarray) -> Answers:
     sides = np.arange(0, sets.size + 1, sets.shape[1])
-    return Events(sets.reshape(-1), sides, kind=np.full(len(sets), CHOICE, np.int8))
+    return Answers(sets.reshape(-1), sides, kind=np.full(len(sets), CHOICE, np.int8))
 
 
 def asked(items: int, number: int, seed: int = 0) -> np.ndarray:

@@ -21,7 +21,7 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances.item_effect import know_effects, known_effects
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.disk import saving
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.engines import Status
@@ -41,7 +41,7 @@ def duels() -> spg.Duels:
     losers, winners = np.take_along_axis(pairs, np.argsort(ahead, 1), 1).T
     ids = [f"item {i}" for i in range(N)]
     return spg.Duels.from_events(
-        items, Events.between(winners, losers), item_ids=ids, feature_names=["a", "b", "c"]
+        items, Answers.between(winners, losers), item_ids=ids, feature_names=["a", "b", "c"]
     )
 
 

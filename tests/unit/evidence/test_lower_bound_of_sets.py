@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, WIN
+from sparse_prefgp.data.answers import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, WIN
 from sparse_prefgp.evidence import lower_bounds
 from sparse_prefgp.factors.sites import Sites
 from tests.reference.slow_lower_bound import slow_set_bounds

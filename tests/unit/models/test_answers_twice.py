@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.answers import Answers, Codes
 from tests.tolerances import EVIDENCE, SOLVER
 
 RNG = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def both(kind: str) -> tuple[spg.Duels, spg.Duels]:
     given = KINDS[kind].given
     some = np.arange(len(given)) % 2 == 0
 
-    def of(events: Events) -> spg.Duels:
+    def of(events: Answers) -> spg.Duels:
         return spg.Duels.from_events(KINDS[kind].items, events)
 
     return of(given.followed_by(given.take(some))), of(given.saying(counts=1 + some))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import BEST_WORST, CHOICE, RANKING, TOP, Codes, Events
+from sparse_prefgp.data.answers import BEST_WORST, CHOICE, RANKING, TOP, Answers, Codes
 from sparse_prefgp.models import choosing
 from tests.together import apart
 from tests.tolerances import IDENTITY, ROUNDING
@@ -21,11 +21,11 @@ def items() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def said() -> Events:
+def said() -> Answers:
     """Twelve choices among three, rankings of four, of two judges."""
     rng = np.random.default_rng(1)
     sides = [rng.permutation(9)[:k] for k in (3,) * 12 + (4,) * 6]
-    return Events(
+    return Answers(
         np.concatenate(sides),
         np.append(0, np.cumsum([len(side) for side in sides])),
         kind=np.array([CHOICE] * 12 + [RANKING] * 6, np.int8),
@@ -34,7 +34,7 @@ def said() -> Events:
 
 
 @pytest.fixture(scope="module")
-def model(items: np.ndarray, said: Events) -> spg.PreferenceGP:
+def model(items: np.ndarray, said: Answers) -> spg.PreferenceGP:
     return spg.PreferenceGP(
         spg.Duels.from_events(items, said),
         gpflow.kernels.SquaredExponential(variance=2.0),
@@ -54,7 +54,7 @@ def drawn(model: spg.PreferenceGP, rows: np.ndarray, number: int = 400_000) -> n
 
 
 @pytest.fixture(scope="module")
-def plain(items: np.ndarray, said: Events) -> spg.PreferenceGP:
+def plain(items: np.ndarray, said: Answers) -> spg.PreferenceGP:
     return spg.PreferenceGP(
         spg.Duels.from_events(items, said),
         gpflow.kernels.SquaredExponential(variance=2.0),
@@ -109,7 +109,7 @@ def test_sets_of_different_sizes(plain: spg.PreferenceGP, items: np.ndarray) -> 
 
 
 def test_answers_between_known_rows(model: spg.PreferenceGP, items: np.ndarray) -> None:
-    answers = Events(
+    answers = Answers(
         np.array([3, 1, 4, 0, 2, 5, 7, 6, 8, 1, 2, 3]),
         np.array([0, 3, 5, 9, 12]),
         kind=np.array([CHOICE, RANKING, TOP, BEST_WORST], np.int8),
@@ -153,7 +153,7 @@ def test_a_ranking_without_gaps_alone(plain: spg.PreferenceGP, items: np.ndarray
 
 
 def test_sets_at_a_time_do_not_matter(
-    model: spg.PreferenceGP, items: np.ndarray, said: Events, monkeypatch: pytest.MonkeyPatch
+    model: spg.PreferenceGP, items: np.ndarray, said: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert said.judge is not None
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import linear_probit
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
@@ -22,8 +22,8 @@ from sparse_prefgp.data.events import (
     TIE,
     TOP,
     WIN,
+    Answers,
     Codes,
-    Events,
 )
 from tests.reference.slow_sets import rows_of, slow_sets
 from tests.slopes import check_slopes
@@ -72,11 +72,11 @@ IN_TURN = [
 ]
 
 
-def sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
+def sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Answers:
     sizes = [len(one) for one in sides]
     counts = more.pop("counts", np.ones(len(kinds), np.int64))
     ordered = np.where(np.array(kinds) == TOP, more.pop("top", 2), 0)
-    return Events(
+    return Answers(
         np.concatenate(sides),
         np.append(0, np.cumsum(sizes)),
         kind=np.array(kinds, np.int8),
@@ -86,7 +86,7 @@ def sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
     )
 
 
-def said(case: dict[str, Any], apart: bool = False) -> Events:
+def said(case: dict[str, Any], apart: bool = False) -> Answers:
     events = case["events"]
     if apart:
         events = [dict(one, count=1) for one in events for _ in range(one["count"])]

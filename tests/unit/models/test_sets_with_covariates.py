@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Codes, Covariates, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes, Covariates
 from sparse_prefgp.engines.partitioned import PartitionedEP
 from tests.reference.slow_set_probabilities import choice, ranking
 from tests.reference.slow_sets import rows_of, slope, slow_sets
@@ -97,7 +97,7 @@ def ready(model: Any) -> Any:
     return model
 
 
-def whole(approximation: spg.Approximation, events: Events = SAID, **more: Any) -> Any:
+def whole(approximation: spg.Approximation, events: Answers = SAID, **more: Any) -> Any:
     duels = spg.Duels.from_events(ITEMS, events)
     model = ready(spg.PreferenceGP(duels, engine=TIGHT, **settings(approximation, **more)))
     model.silence_scale_warning()

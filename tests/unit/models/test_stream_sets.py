@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, TIE, WIN, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, TIE, WIN, Answers, Codes
 from sparse_prefgp.engines.partitioned import PartitionedEP
 from tests.together import apart
 from tests.tolerances import IDENTITY, PARTS, ROUNDING
@@ -39,7 +39,7 @@ def engine(parts: int) -> PartitionedEP:
 
 
 def streamed(
-    approximation: spg.Approximation, parts: int = 1, *, events: Events = MIXED, **more: Any
+    approximation: spg.Approximation, parts: int = 1, *, events: Answers = MIXED, **more: Any
 ) -> spg.StreamedGP:
     """`mixed`, in chunks of at most twelve sites."""
     model = spg.StreamedGP(

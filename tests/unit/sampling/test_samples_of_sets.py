@@ -13,16 +13,16 @@ from scipy.stats import multivariate_normal
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.importance import importance_sampling, summarise
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
     RANKING,
     TOP,
     WIN,
+    Answers,
     Codes,
     Covariates,
-    Events,
 )
 from sparse_prefgp.sampling import target as target_module
 from sparse_prefgp.sampling.diagnostics import standard_error
@@ -270,4 +270,4 @@ def test_a_choice_between_two_is_a_duel() -> None:
     ]
     error = math.hypot(*(one.standard_error for one in found))
     assert abs(found[0].log_evidence - found[1].log_evidence) < SE * error
-    assert isinstance(chosen.events, Events) and chosen.events.has_sets
+    assert isinstance(chosen.events, Answers) and chosen.events.has_sets

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparse_prefgp as spg
-from sparse_prefgp.data import events as events_module
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data import answers as events_module
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     CHOICE,
     COLUMNS,
@@ -30,11 +29,12 @@ from sparse_prefgp.data.events import (
     Codes,
     Covariates,
     Doors,
-    Events,
+    Grades,
     Kind,
     arrays_of,
     kinds_of,
 )
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models.describing import described_events, events_of_arrays
 from tests.tolerances import EVIDENCE, FIXED_POINT
@@ -42,7 +42,7 @@ from tests.tolerances import EVIDENCE, FIXED_POINT
 N = 9
 
 
-def made(seed: int, e: int = 40, pairs: bool = False) -> Events:
+def made(seed: int, e: int = 40, pairs: bool = False) -> Answers:
     """Events with a random choice of the columns that there are, each of few values."""
     rng = np.random.default_rng(seed)
     kinds = [WIN, TIE, GRADE, CHOICE, RANKING, TOP, BEST_WORST][: 2 if pairs else None]
@@ -62,15 +62,15 @@ def made(seed: int, e: int = 40, pairs: bool = False) -> Events:
     columns["counts"] = rng.integers(1, 4, e)
     kept = {name: values for name, values in columns.items() if rng.uniform() < 0.6}
     if np.any(kind == GRADE):
-        kept["answer"] = Answers.of(levels, ["--", "-", "0", "+", "++"])
+        kept["answer"] = Grades.of(levels, ["--", "-", "0", "+", "++"])
     if np.any(kind == TOP):
         kept["ordered"] = np.where(kind == TOP, 1, 0)
     if np.any(kind != WIN):
         kept["kind"] = kind
-    return Events(sides, np.append(0, np.cumsum(sizes)), **kept)
+    return Answers(sides, np.append(0, np.cumsum(sizes)), **kept)
 
 
-def rows(events: Events) -> list[tuple[tuple, tuple]]:
+def rows(events: Answers) -> list[tuple[tuple, tuple]]:
     """What makes each event what it is, and what is added up of equal ones."""
     columns = []
     for name, column in COLUMNS.items():
@@ -158,7 +158,7 @@ def test_alike_is_in_the_order_of_the_sides():
 
 
 def test_labels_of_others_are_joined_by_name():
-    first, second = (Events.between(np.array([0]), np.array([1])) for _ in range(2))
+    first, second = (Answers.between(np.array([0]), np.array([1])) for _ in range(2))
     one = first.saying(judge=Codes.of(["ann"]))
     two = second.saying(judge=Codes.of(["bob"]))
     assert one.followed_by(two, one).judge.labels.tolist() == ["ann", "bob", "ann"]
@@ -189,7 +189,7 @@ def test_what_is_compared_is_counted():
 
 
 def test_wins_and_ties_behind_their_doors():
-    events = Events.between(np.array([3, 1, 2]), np.array([0, 2, 4]), kind=[WIN, TIE, WIN])
+    events = Answers.between(np.array([3, 1, 2]), np.array([0, 2, 4]), kind=[WIN, TIE, WIN])
     doors = events.doors()
     np.testing.assert_array_equal(doors.features, [[3, 0], [1, 2], [2, 4]])
     np.testing.assert_array_equal(doors.limits, [[-np.inf, 0], [0, 0], [-np.inf, 0]])
@@ -209,7 +209,7 @@ def test_a_row_of_two_kinds_is_refused():
 # A kind with several z: half a win of each, here next to the kinds that there are.
 
 
-def halves(events: Events) -> Doors:
+def halves(events: Answers) -> Doors:
     e = len(events)
     return Doors(
         np.stack([events.pairs, events.pairs[:, ::-1]], 1).reshape(-1, 2),
@@ -239,7 +239,7 @@ def half_duels(t: int = 30) -> tuple[spg.Duels, spg.Duels]:
     every = np.array([(i, j) for i in range(N) for j in range(i)])
     won, lost = rng.permuted(rng.permutation(every)[:t], axis=1).T
     kind = np.where(rng.uniform(size=t) < 0.4, HALF, WIN)
-    events = Events.between(won, lost, kind=kind)
+    events = Answers.between(won, lost, kind=kind)
     half = kind == HALF
     plain = spg.Duels(
         items,
@@ -327,13 +327,13 @@ def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
     ],
 )
 def test_what_events_must_be(sides, offsets, message):
-    events = Events(np.array(sides, np.int64), np.array(offsets))
+    events = Answers(np.array(sides, np.int64), np.array(offsets))
     with pytest.raises(ValueError, match=message):
         spg.Duels.from_events(np.eye(N), events, item_ids=tuple("abcdefghi"))
 
 
 def test_rows_say_which_item_they_are_of():
-    events = Events.between(np.array([0, 3]), np.array([1, 2]))
+    events = Answers.between(np.array([0, 3]), np.array([1, 2]))
     duels = spg.Duels.from_events(np.eye(4), events, item=[0, 0, 1, 1])
     assert duels.item.tolist() == [0, 0, 1, 1]
     assert spg.Duels(np.eye(4), [0], [1]).item.tolist() == [0, 1, 2, 3]
@@ -341,8 +341,8 @@ def test_rows_say_which_item_they_are_of():
         spg.Duels.from_events(np.eye(4), events, item=[0, 0, 1])
 
 
-def between(**columns) -> Events:
-    return Events([0, 1, 1, 2, 2, 3], **columns)
+def between(**columns) -> Answers:
+    return Answers([0, 1, 1, 2, 2, 3], **columns)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def between(**columns) -> Events:
         (between(time=np.array([0.0, np.inf, 1.0])), "time has inf at 1"),
         (between(covariates=Covariates(np.zeros((3, 1)))), r"covariates .* give \(6, C\)"),
         (between(covariates=Covariates(np.zeros(6))), r"covariates .* give \(6, C\)"),
-        (Events(np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
+        (Answers(np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
         (between(offsets=[0, 2, 4, 8]), "offsets run from 0 to 8, for 6 sides"),
         (between(offsets=[0, 3, 4, 6]), "Event 0 is a win of 3 sides; give it 2"),
         (between(judge=["a", "b", "a"]), r"judge is of type list; give Codes.of\(labels\)"),
@@ -368,7 +368,7 @@ def between(**columns) -> Events:
         (between(judge=Codes(np.zeros(3, int), ("a", "a"))), "Two of the judge names are 'a'"),
         (between(person=Codes(np.zeros(3, int), (None,))), "A person is named None; name each"),
         (between(counts=np.ones(2, int)), r"counts has shape \(2,\); give \(3,\)"),
-        ([(0, 1)], "events is of type list; give Events, as Events.between"),
+        ([(0, 1)], "events is of type list; give Answers, as Answers.between"),
     ],
 )
 def test_columns_that_make_no_sense(events, message):
@@ -385,9 +385,9 @@ def test_what_is_known_of_items_and_judges_comes_back_from_a_stream():
     assert list(again.events.judge.labels) == ["ann", "bob", "ann"]
 
 
-def _sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
+def _sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Answers:
     offsets = np.append(0, np.cumsum([len(one) for one in sides]))
-    return Events(np.concatenate(sides), offsets, kind=np.array(kinds, np.int8), **more)
+    return Answers(np.concatenate(sides), offsets, kind=np.array(kinds, np.int8), **more)
 
 
 def test_equal_answers_about_sets_are_one() -> None:
@@ -438,6 +438,6 @@ def test_doors_of_sets() -> None:
         (_sets([CHOICE], [[1, 0, 2]], ordered=np.array([1])), "make it a top"),
     ],
 )
-def test_sets_that_are_none(events: Events, match: str) -> None:
+def test_sets_that_are_none(events: Answers, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         Duels.from_events(np.arange(4.0)[:, None], events)

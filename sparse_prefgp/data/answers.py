@@ -116,7 +116,7 @@ def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return numbers.astype(width, copy=False)
 
 
-class Answers(NamedTuple):
+class Grades(NamedTuple):
     """How much better the first side of each event is, in levels such as "better, much better"."""
 
     numbers: npt.NDArray[np.int8]
@@ -127,7 +127,7 @@ class Answers(NamedTuple):
     """Of the levels from worst to best: 2K + 1 with ties in the middle, or 2K without."""
 
     @classmethod
-    def of(cls, numbers: npt.ArrayLike, names: Sequence[str] | None = None) -> Answers:
+    def of(cls, numbers: npt.ArrayLike, names: Sequence[str] | None = None) -> Grades:
         """Levels as they are; without names they are called by their numbers, ties among them.
 
         :raises ValueError: what is no whole number, or a level that has no name.
@@ -299,7 +299,7 @@ class Kind(NamedTuple):
 
     name: str
     """In files."""
-    fill: Callable[[Events], Doors]
+    fill: Callable[[Answers], Doors]
     """The doors of some events of this kind, numbered from 0."""
     several: bool = False
     """Whether an event may have more than one z."""
@@ -319,7 +319,7 @@ class Kind(NamedTuple):
     """How many sides there must be."""
 
 
-class Events:
+class Answers:
     """e events between rows of some table. Nothing in it ever changes.
 
     :param sides: (s,) rows, those of one event after those of another, best first.
@@ -338,7 +338,7 @@ class Events:
     """Which block of an approximation each is of; None where nobody asked."""
     time: FloatArray | None
     """(e,) days; None where no time is known."""
-    answer: Answers | None
+    answer: Grades | None
     """By how much the first side is better; None where nobody graded."""
     ordered: IntArray | None
     """(e,) how many sides of a "top" come first in order, 0 of all else; None without any."""
@@ -373,12 +373,12 @@ class Events:
         covariates: FloatArray | None = None,
         covariate_names: Sequence[str] = (),
         **columns: Any,
-    ) -> Events:
+    ) -> Answers:
         """Events with two sides, (e,) each: wins, or of the kinds given.
 
         :param covariates: (e, C) of the winner less those of the loser: they are written to the
             winner's side.
-        :param columns: as of `Events`.
+        :param columns: as of `Answers`.
         :raises ValueError: winners and losers of unequal lengths.
         """
         check_shape("losers", losers, len(winners), hint=", one for each winner")
@@ -387,13 +387,13 @@ class Events:
             return events
         return events.with_differences(covariates, covariate_names)
 
-    def saying(self, sides: npt.ArrayLike | None = None, **columns: Any) -> Events:
+    def saying(self, sides: npt.ArrayLike | None = None, **columns: Any) -> Answers:
         """The same events, some of whose columns are others, or are not there (None).
 
         :param sides: (s,) other rows.
         """
         rows = self.sides if sides is None else sides
-        return Events(rows, self._offsets, **{**self.columns, **columns})
+        return Answers(rows, self._offsets, **{**self.columns, **columns})
 
     def whole(self, name: str) -> Any:
         """A column, or what stands where it is not there; None for nothing."""
@@ -523,7 +523,7 @@ class Events:
         # Whole numbers in doubles are exact: the counts add up to at most 2**53.
         return np.bincount(self.sides, number, minlength=num_rows).astype(np.int64)
 
-    def take(self, which: Which) -> Events:
+    def take(self, which: Which) -> Answers:
         """Some events: a slice, a mask (e,), or numbers."""
         if isinstance(which, slice):
             first, last, step = which.indices(len(self))
@@ -537,7 +537,7 @@ class Events:
             name: _each(values, itemgetter(chosen[COLUMNS[name].per]))
             for name, values in self.columns.items()
         }
-        return Events(self.sides[at], offsets, **columns)
+        return Answers(self.sides[at], offsets, **columns)
 
     def _sides_of(self, which: Which) -> tuple[Which, IntArray | None]:
         """Where the sides of some events are, a slice or numbers of which, and their offsets."""
@@ -551,12 +551,12 @@ class Events:
         sizes = np.diff(self._offsets)[which]
         return runs(self._offsets[:-1][which], sizes), np.append(0, np.cumsum(sizes))
 
-    def one_by_one(self) -> Events:
+    def one_by_one(self) -> Answers:
         """Each copy of an event as one of its own, so that equal ones can be parted."""
         copies = self.take(np.repeat(np.arange(len(self)), self.counts))
         return copies.saying(counts=None, weights=copies.each_weight)
 
-    def followed_by(self, *others: Events) -> Events:
+    def followed_by(self, *others: Answers) -> Answers:
         """These and then others, between rows of the same table.
 
         Weights are 1 where none were given, and labels of a column that some have not are unknown.
@@ -572,9 +572,9 @@ class Events:
                 [[0], *(one.offsets[1:] + end for one, end in zip(every, ends, strict=False))]
             )
         columns = {name: _joined(every, name) for name in COLUMNS}
-        return Events(np.concatenate([one.sides for one in every]), offsets, **columns)
+        return Answers(np.concatenate([one.sides for one in every]), offsets, **columns)
 
-    def without_grades(self) -> Events:
+    def without_grades(self) -> Answers:
         """The same, grades being plain wins of the better side."""
         if self.answer is None:
             return self
@@ -582,11 +582,11 @@ class Events:
         kind = np.where(turned.kind == GRADE, WIN, turned.kind).astype(np.int8)
         return turned.saying(kind=kind, answer=None)
 
-    def onto(self, place: IntArray) -> Events:
+    def onto(self, place: IntArray) -> Answers:
         """The same events between other rows: row i has become row place[i]."""
         return self.saying(place[self.sides]).in_order()
 
-    def in_order(self) -> Events:
+    def in_order(self) -> Answers:
         """With the sides of unordered events in ascending order, and the better one of graded."""
         if self.answer is not None and np.any(self.answer.numbers < 0):
             return self._best_first(self.answer).in_order()
@@ -607,7 +607,7 @@ class Events:
         order[moved] = order[moved][np.lexsort((self.sides[moved], event[moved]))]
         return self._with_sides_in(order)
 
-    def _with_sides_in(self, order: IntArray) -> Events:
+    def _with_sides_in(self, order: IntArray) -> Answers:
         """With the sides (s,) of each event in this order, and all that is said of them."""
         moved = {
             name: _each(values, itemgetter(order))
@@ -616,7 +616,7 @@ class Events:
         }
         return self.saying(self.sides[order], **moved)
 
-    def _by_level(self) -> Events:
+    def _by_level(self) -> Answers:
         """With sides between which there is no order in that of their rows."""
         event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         level = np.arange(len(self.sides)) - self.offsets[:-1][event]
@@ -676,7 +676,7 @@ class Events:
         totals = self.totals
         return np.where(totals % 1.0 == 0.0, totals, 1.0).astype(np.int64)
 
-    def copied(self) -> Events:
+    def copied(self) -> Answers:
         """With each of `copies` by itself."""
         copies = self.copies
         if np.all(copies == 1):
@@ -692,7 +692,7 @@ class Events:
         """What one of them is called."""
         return self.noun.removesuffix("s")
 
-    def _best_first(self, answer: Answers) -> Events:
+    def _best_first(self, answer: Grades) -> Answers:
         """With grades below 0 said from the other side."""
         turned = np.flatnonzero(answer.numbers < 0)
         order = np.arange(len(self.sides))
@@ -701,7 +701,7 @@ class Events:
         graded = answer._replace(numbers=np.abs(answer.numbers))
         return self._with_sides_in(order).saying(answer=graded)
 
-    def with_differences(self, values: FloatArray, names: Sequence[str]) -> Events:
+    def with_differences(self, values: FloatArray, names: Sequence[str]) -> Answers:
         """Events of two sides with covariates, (e, C) of the first side less the second."""
         assert self.in_pairs
         both = np.stack([values, np.zeros_like(values)], 1).reshape(-1, values.shape[1])
@@ -756,7 +756,7 @@ class Events:
             found.append(np.where(said, number[event], -1)[:, None].astype(float))
         return np.column_stack(found)
 
-    def labelled_as(self, names: Mapping[str, Sequence[Hashable]]) -> Events:
+    def labelled_as(self, names: Mapping[str, Sequence[Hashable]]) -> Answers:
         """With the labels of these columns alone, numbered as these names; without the column all
         are unknown."""
         none = Codes.unknown(len(self))
@@ -793,7 +793,7 @@ class Events:
         at = [np.minimum(self.offsets[:-1] + j, last) for j in places]
         return [np.where(j < sizes, values[at[j]], -1) for j in places]
 
-    def merged(self, first: IntArray, number: IntArray) -> Events:
+    def merged(self, first: IntArray, number: IntArray) -> Answers:
         """One event for all of a number, as `alike` gave them, with their counts and weights."""
         merged = self.take(first)
         # Whole numbers in doubles are exact: the counts add up to at most 2**53.
@@ -853,7 +853,7 @@ class Events:
             return found
         return np.bincount(self.doors().event, minlength=len(self))
 
-    def checked(self) -> Events:
+    def checked(self) -> Answers:
         """The same, every column being what it should be; counts and rows are checked elsewhere.
 
         :raises ValueError: a column of another length or kind, offsets that do not cut the sides, a
@@ -882,11 +882,11 @@ class Events:
                     f"Event {i} is a {one.name} of {steps[i]} sides; give it {wanted}."
                 )
         if np.any(kind == GRADE):
-            check_kind("answer", self.answer, Answers, "Answers.of(levels), as there are grades")
+            check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
         columns = {name: self._checked_column(name, kind) for name in self.columns}
         columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
         columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
-        return Events(sides, None if np.all(steps == 2) else offsets, **columns)
+        return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
 
     def _checked_column(self, name: str, kind: IntArray) -> Any:
         """A column, as it should be for events of these kinds; counts as they are.
@@ -913,7 +913,7 @@ class Events:
                 )
         return values
 
-    def frozen(self) -> Events:
+    def frozen(self) -> Answers:
         """The same with arrays that cannot be written to."""
         offsets = [] if self._offsets is None else [self._offsets]
         for array in (self.sides, *offsets, *arrays_of(self.columns)):
@@ -958,12 +958,12 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     return Codes(numbers, tuple(codes.names), codes.column).used()
 
 
-def _check_answers(answer: Answers | None, kind: npt.NDArray[Any]) -> None:
+def _check_answers(answer: Grades | None, kind: npt.NDArray[Any]) -> None:
     """Refuse grades that do not fit the kinds of their events.
 
     :raises ValueError: see above; a grade without a level, or a level of what is none.
     """
-    check_kind("answer", answer, Answers, "Answers.of(levels), as there are grades")
+    check_kind("answer", answer, Grades, "Grades.of(levels), as there are grades")
     assert answer is not None
     _whole(answer.numbers, "answer", len(kind))
     answer.check()
@@ -974,7 +974,7 @@ def _check_answers(answer: Answers | None, kind: npt.NDArray[Any]) -> None:
         )
 
 
-def _joined(every: Sequence[Events], name: str) -> Any:
+def _joined(every: Sequence[Answers], name: str) -> Any:
     """A column of all events; None where none have it.
 
     :raises ValueError: only some have it, and nothing stands for it; grades of other levels,
@@ -995,7 +995,7 @@ def _joined(every: Sequence[Events], name: str) -> Any:
         )
     if isinstance(known[0], Codes):
         return _joined_codes(known, known[0].column)
-    if isinstance(known[0], Answers | Covariates):
+    if isinstance(known[0], Grades | Covariates):
         _check_names(name, [column.names for column in known])
     numbers = np.concatenate([arrays_of(one.whole(name))[0] for one in every])
     return _each(known[0], lambda first: numbers.astype(first.dtype, copy=False))
@@ -1088,7 +1088,7 @@ def _of_pairs(pairs: IntArray, limits: npt.NDArray[Any], cuts: npt.NDArray[Any])
     return Doors(pairs, limits, cuts.astype(np.int8), np.arange(e), np.ones(e))
 
 
-def _one_box(events: Events, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
+def _one_box(events: Answers, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
     """z of each pair in one box."""
     e = len(events)
     return _of_pairs(
@@ -1098,17 +1098,17 @@ def _one_box(events: Events, lower: float, upper: float, cuts: tuple[int, int]) 
     )
 
 
-def _win(events: Events) -> Doors:
+def _win(events: Answers) -> Doors:
     """f(loser) - f(winner), with noise, is below the margin's negative."""
     return _one_box(events, -np.inf, 0.0, (0, -1))
 
 
-def _tie(events: Events) -> Doors:
+def _tie(events: Answers) -> Doors:
     """f(second) - f(first), with noise, is within the margin."""
     return _one_box(events, 0.0, 0.0, (-1, 1))
 
 
-def _grade(events: Events) -> Doors:
+def _grade(events: Answers) -> Doors:
     """z of worse less better lies between two cuts, or beyond the last one."""
     assert events.answer is not None
     signed = events.answer.numbers.astype(np.int64)
@@ -1121,7 +1121,7 @@ def _grade(events: Events) -> Doors:
     )
 
 
-def _set(events: Events) -> Doors:
+def _set(events: Answers) -> Doors:
     """Worse less better, with the noises of their look, is below 0: no margin moves that."""
     columns: list[tuple[npt.NDArray[Any], ...]] = []
     for _, form, at in events.forms():
@@ -1167,7 +1167,7 @@ KINDS = (
 WIN, TIE, GRADE, CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE = range(8)
 
 
-def kinds_of_grades(answer: Answers) -> npt.NDArray[np.int8]:
+def kinds_of_grades(answer: Grades) -> npt.NDArray[np.int8]:
     """The kind of events that were all graded, (e,): ties at 0."""
     return np.where(answer.numbers == 0, TIE, GRADE).astype(np.int8)
 
