@@ -60,8 +60,10 @@ def parsed(
             text = id_text(plain_cell(rows[name][i]))
             raise unknown_item(name, text, where(i), "the items", "duel", items.meant(text))
         sides.append(number)
-    ends = sides if items is None else [items.base[side][:, None] for side in sides]
-    same = (ends[0] == ends[1]).all(1)
+    if items is None:
+        same = (sides[0] == sides[1]).all(1)
+    else:
+        same = np.equal(*(items.base[side] for side in sides))
     refuse_itself(same, where, lambda i: "an item")
     e, roles = len(same), source.roles
     counts = counts_of(_array(rows[COUNT]), COUNT, where) if COUNT in rows else None
@@ -70,7 +72,7 @@ def parsed(
         for number, kind in FLAGGED.items()
         if kind.column in rows
     }
-    kind, answer = kinds_of(flags, e, where), None
+    kind, answer = kinds_of(flags, e, where) if flags else None, None
     if roles.grade is not None:
         answer = _graded(roles, rows[roles.grade], flags, where)
         kind = kinds_of_grades(answer)
