@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import FLAGGED, Answers, Codes, Grades, kinds_of, kinds_of_grades
+from sparse_prefgp.data.answers import (
+    FLAGGED,
+    Answers,
+    Codes,
+    Grades,
+    arrays_of,
+    kinds_of,
+    kinds_of_grades,
+)
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text, refuse_control
 from sparse_prefgp.io.judgements import COUNT, Roles, differences_of
@@ -45,7 +53,7 @@ def parsed(
     :raises ValueError: naming the row.
     """
     if isinstance(rows, Answers):
-        return Chunk(position, rows), _checksum([rows.sides, rows.offsets, rows.counts], rows)
+        return Chunk(position, rows), _checksum([rows.sides, rows.offsets], rows)
 
     def where(i: int) -> str:
         return source.where(position + i)
@@ -100,10 +108,10 @@ def parsed(
     }
     if items is not None:
         events = Answers.between(*sides, **said)
-        return Chunk(position, events), _checksum([events.sides, events.counts], events)
+        return Chunk(position, events), _checksum([events.sides], events)
     # The rows of an event lie side by side.
     events = Answers.between(*np.arange(2 * e).reshape(-1, 2).T, **said)
-    digest = _checksum([*sides, events.counts], events)
+    digest = _checksum(sides, events)
     if transform is not None:
         mean, scale = np.array(transform.mean), np.array(transform.scale)
         sides = [(side - mean) / scale for side in sides]
@@ -113,8 +121,8 @@ def parsed(
 def _checksum(arrays: Sequence[npt.NDArray[Any]], events: Answers) -> int:
     """Of these and all else that events say."""
     digest = 0
-    for array in (*arrays, *events.said()):
-        digest = zlib.crc32(array.tobytes(), digest)
+    for array in (*arrays, *arrays_of(events.columns)):
+        digest = zlib.crc32(np.ascontiguousarray(array).data, digest)
     return digest
 
 
