@@ -261,7 +261,7 @@ def test_two_columns_lean_by_two_covariates(folder: Path, tmp_path: Path, source
     pairs = pairs.assign(length=1.0, judge="Ann", kind=["long", "short"])
     pairs.to_csv(tmp_path / "pairs.csv", index=False)
     model = ("--model", tmp_path / "fitted")
-    asked = ("--pairs", tmp_path / "pairs.csv", "--noise-by", "kind", "--quiet")
+    asked = ("--pairs", tmp_path / "pairs.csv", "--quiet")
     call("predict", *model, *asked, "--out", tmp_path / "p.csv")
     one, other = pd.read_csv(tmp_path / "p.csv")["probability"]
     assert one > other + 0.2

@@ -16,7 +16,6 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.updating import continued_sites, update
 from sparse_prefgp.io import read_table
-from tests.together import refused
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER
 
 RNG = np.random.default_rng(2)
@@ -416,13 +415,17 @@ def test_people_need_their_column_and_features() -> None:
         update(old, more, NEW_ITEMS)
     news = pd.DataFrame({"person": ["cy"], "age": [60.0], "town": ["x"]})
     new, _ = update(
-        old, more.rename(columns={"who": "judge"}), NEW_ITEMS, person="judge", people=news
+        old,
+        more.rename(columns={"who": "judge"}),
+        NEW_ITEMS,
+        columns={"person": "judge"},
+        people=news,
     )
     found = new.duels.people_features
     np.testing.assert_allclose(found.of(["ann", "bo"]), old.duels.people_features.of(["ann", "bo"]))
     np.testing.assert_allclose(found.of(["cy"]), [[2.0, 1.0, 0.0]])
-    with refused("person_column", "duels_of_nobody"):
-        update(build(spg.Exact()), more, NEW_ITEMS, person="who")
+    with pytest.raises(ValueError, match="answers without a person, for which the column 'who'"):
+        update(build(spg.Exact()), more, NEW_ITEMS, columns={"person": "who"})
     capital = MORE.head(1).assign(who="Ann")
     with pytest.warns(UserWarning, match="people 'ann' and 'Ann' differ in case alone"):
         update(of_people(spg.Exact(), table), capital, NEW_ITEMS)
