@@ -12,7 +12,7 @@ from sparse_prefgp.support.checks import check_choice
 Columns = Mapping[str, str] | None
 # Roles of answers about sets, and of duels that are read in chunks.
 OF_SETS = ("judge", "person", "count", "weight")
-OF_STREAMS = (*OF_SETS, "grade")
+OF_STREAMS = ("judge", "count", "weight", "grade")
 # What has to be said of new answers if it was said of the old ones.
 _NEEDED = ("judge", "person", "date", "block")
 

@@ -118,7 +118,7 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "in_time": {
         "streamed": "a filter needs all duels; read them into memory",
-        "duels_without_dates": "name their dates (times=, --time)",
+        "duels_without_dates": "name their dates (times=, --time, columns=, --columns)",
         "levels_of_items": "both are a level of each item; for a level next to form take "
         "ItemInTime(spg.markov.Constant() + spg.markov.Matern12())",
         "effects_by_kernel": FINITE,

@@ -343,7 +343,7 @@ def test_what_a_table_has_no_column_for_is_refused() -> None:
     dated = spg.Duels.from_events(
         duels.items, said, item_ids=duels.item_ids, transform=duels.transform
     )
-    with pytest.raises(ValueError, match="column of dates is 'date'"):
+    with pytest.raises(ValueError, match="has no column 'date' that says it"):
         update(spg.PreferenceGP(dated, kernel(), approximation=spg.Exact()), MORE, NEW_ITEMS)
 
 
