@@ -33,7 +33,13 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers, check_finite, check_number, check_shape
+from sparse_prefgp.support.checks import (
+    as_numbers,
+    check_finite,
+    check_number,
+    check_shape,
+    numbers,
+)
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import id_text, shortened
 from sparse_prefgp.tell.result import Result
@@ -45,6 +51,7 @@ RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01, 0.001)
 # Priors of these standard deviations, on weights of standardised features.
 RIDGES_OF_PROBIT = tuple(width**-2 for width in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
 MAX_NEWTON_STEPS = 100
+_STEP_SIZES = 0.5 ** np.arange(28)
 # Of a Newton step of the cross-validation: r D², beyond which some units stand for all.
 MOST_WORK = 5e8
 # Of the features, a fold's and those times a weight among them; and of the size of the Hessian.
@@ -156,30 +163,26 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
 
     Cost is that of a Hessian and O(D³) a step.
     """
-    w = start
-    activation = loss.x @ w
 
-    def penalised(a: FloatArray, v: FloatArray) -> float:
-        return loss.value(a) + 0.5 * ridge * float(v @ v)
+    def penalised(w: FloatArray) -> float:
+        return loss.value(loss.x @ w) + 0.5 * ridge * float(w @ w)
 
-    value = penalised(activation, w)
+    w, value = start, penalised(start)
     for _ in range(MAX_NEWTON_STEPS):
+        activation = loss.x @ w
         gradient = ridge * w + loss.x.T @ loss.slope(activation)
         hessian = loss.hessian(activation) + ridge * np.eye(len(w))
         step = linalg.solve(hessian, gradient, assume_a="pos")
         decrement = float(gradient @ step)
         if decrement <= 1e-12 * (1.0 + abs(value)):
             return w - step
-        move, size = loss.x @ step, 1.0
-        while True:
-            trial, trial_activation = w - size * step, activation - size * move
-            trial_value = penalised(trial_activation, trial)
-            if trial_value <= value - 1e-4 * size * decrement or size < 1e-8:
+        for size in _STEP_SIZES:
+            trial_value = penalised(w - size * step)
+            if trial_value <= value - 1e-4 * size * decrement:
                 break
-            size *= 0.5
         if trial_value >= value:  # nothing left but rounding
             break
-        w, activation, value = trial, trial_activation, trial_value
+        w, value = w - size * step, trial_value
     return w
 
 
@@ -237,7 +240,13 @@ def fitted(
     best = grid[0] if len(grid) == 1 else 1.0
     if best == 0.0:
         at_start = loss.hessian(np.zeros(loss.x.shape[0]))
-        _check_told_apart(at_start, names)
+        values, vectors = np.linalg.eigh(at_start)
+        if values[0] <= _FLAT * max(values[-1], 1.0):
+            j = int(np.argmax(np.abs(vectors[:, 0])))
+            raise ValueError(
+                f"The feature {names[j]!r} differs in no set from a sum of multiples of the "
+                "others; leave it out, or give a ridge above 0."
+            )
     if len(grid) > 1 and loss.num_units > 1:
         generator = np.random.default_rng(0) if rng is None else rng
         losses = cross_validate(loss, grid, min(folds, loss.num_units), generator)
@@ -258,17 +267,6 @@ def fitted(
     return LinearRival(
         coefficients, names, covariance, likelihood, loss.total, best, table, loss.probit
     )
-
-
-def _check_told_apart(hessian: FloatArray, names: tuple[str, ...]) -> None:
-    """Refuse columns that are combinations of the others within all sets."""
-    values, vectors = np.linalg.eigh(hessian)
-    if values[0] <= _FLAT * max(values[-1], 1.0):
-        j = int(np.argmax(np.abs(vectors[:, 0])))
-        raise ValueError(
-            f"The feature {names[j]!r} differs in no set from a sum of multiples of the others; "
-            "leave it out, or give a ridge above 0."
-        )
 
 
 # ---- rivals ------------------------------------------------------------------------------------
@@ -314,30 +312,39 @@ class LinearRival(Result):
         assert self.covariance is not None
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
+    @property
+    def num_features(self) -> int:
+        """Columns of features, or of items, and products; without those of covariates."""
+        return len(self.coefficients) - len(self.covariate_names)
+
     def log_wins(
         self,
         won: npt.ArrayLike,
-        lost: npt.ArrayLike = 0.0,
+        lost: npt.ArrayLike | None = None,
         covariates: npt.ArrayLike | None = None,
     ) -> FloatArray:
         """Log probability, (k,) in nats, that the first side of a duel wins.
 
-        :param won: (k, D) its features. With a column for each item, the item's number comes last;
+        :param won: (k, D) its features; with a column for each item (k, 1), the item's number:
             others than those of training are average.
         :param lost: the same of the other side; by default `won` has differences.
         :param covariates: (k, C) of the first side less those of the second; 0 by default.
+        :raises ValueError: arrays of another shape or not finite.
         """
-        own = len(self.coefficients) - len(self.covariate_names)
-        by_feature, by_covariate = np.split(self.coefficients, [own])
-        first, second = np.asarray(won, dtype=np.float64), np.asarray(lost, dtype=np.float64)
+        by_feature, by_covariate = np.split(self.coefficients, [self.num_features])
+        first = numbers("won", won)
         if self.of_items:
-            number = np.stack([first[:, -1], second[:, -1]]).astype(np.int64)
-            number = np.where((number >= 0) & (number < own), number, own)
+            sides = (("won", first), ("lost", lost))
+            number = np.stack([as_numbers(name, x, *first.shape[:1], 1)[:, 0] for name, x in sides])
+            there = (number >= 0) & (number < self.num_features)
+            number = np.where(there, number, self.num_features).astype(np.int64)
             lead = np.subtract(*np.append(by_feature, 0.0)[number])
         else:
-            lead = (first - second)[:, :own] @ by_feature
-        if covariates is not None and self.covariate_names:
-            lead = lead + np.asarray(covariates, dtype=np.float64) @ by_covariate
+            if lost is not None:
+                first = first - as_numbers("lost", lost, *first.shape)
+            lead = self._product("won", first, by_feature, *first.shape[:1])
+        if covariates is not None:
+            lead = lead + self._product("covariates", covariates, by_covariate, len(lead))
         return np.asarray(special.log_ndtr(lead) if self.probit else special.log_expit(lead))
 
     def predict_choice(
@@ -350,28 +357,44 @@ class LinearRival(Result):
         :raises ValueError: arrays of another shape, features that are not finite, a set without
             alternatives.
         """
-        x, size = np.asarray(features, dtype=np.float64), len(self.coefficients)
-        check_shape("features", x, "sets", "alternatives", size or "D")
+        x = numbers("features", features)
         there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, dtype=bool)
         check_shape("mask", there, *x.shape[:2])
-        for i in np.flatnonzero(~there.any(1))[:1]:
+        for i in np.flatnonzero(~there.any(-1))[:1]:
             raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
-        seen = np.where(there[:, :, None], x, 0.0)[:, :, :size]
-        check_finite("features", seen)
-        return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
+        sizes = ("sets", "alternatives")
+        utility = self._product("features", x, self.coefficients, *sizes, there=there)
+        return np.asarray(special.softmax(np.where(there, utility, -np.inf), 1))
 
     def utilities(self, features: FloatArray, events: Events) -> FloatArray:
         """(s,) of each side of some answers between rows of features (n, D).
 
         :raises ValueError: other columns than those that it was fitted to.
         """
-        x, size = _columns(features, events, self.people), len(self.coefficients)
-        if size and x.shape[1] != size:
-            raise ValueError(
-                f"The duels have {x.shape[1]} features and covariates, but the logit was "
-                f"fitted to {size}; give the same."
-            )
-        return np.asarray(x[:, :size] @ self.coefficients)
+        x = _columns(features, events, self.people)
+        return self._product("features, with covariates,", x, self.coefficients, len(x))
+
+    def _product(
+        self,
+        name: str,
+        columns: npt.ArrayLike,
+        coefficients: FloatArray,
+        *lengths: int | str,
+        there: BoolArray | None = None,
+    ) -> FloatArray:
+        """Columns (lengths, D) by some of the coefficients; any columns where nothing is known.
+
+        :param there: (lengths), False where columns may be anything.
+        :raises ValueError: other columns than those that it was fitted to, or not finite ones.
+        """
+        x, size = numbers(name, columns), len(coefficients)
+        width = size if len(self.coefficients) else (x.shape or (0,))[-1]
+        check_shape(name, x, *lengths, width, hint=", the columns that the rival was fitted to")
+        x = x[..., :size]
+        if there is not None:
+            x = np.where(there[..., None], x, 0.0)
+        check_finite(name, x)
+        return np.asarray(x @ coefficients)
 
     def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
         """Log probability, (e,) in nats, of each thing that was said of rows of features (n, D).
@@ -421,16 +444,15 @@ def linear_probit(
     :param duels: of which those that have a winner count, with their weights; or (t, D)
         standardised features of the winner less those of the loser.
     :param counts: (t,) of differences, how often each was seen; default all 1.
-    :raises ValueError: all duels are ties; what `fitted` raises.
+    :raises ValueError: all duels are ties; arrays of the wrong shape or not finite, no duels,
+        counts that are not positive; what `fitted` raises.
     """
     covariate_names: tuple[str, ...] = ()
     if isinstance(duels, Duels):
         covariate_names = duels.covariate_names
         sides, weights, said, spread = _won(duels)
-        key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
-        if covariate_names:
-            key, axis = np.column_stack([key, said + 0.0]), 0
-        _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
+        key = np.column_stack([sides, said + 0.0])
+        _, first, row = np.unique(key, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # that of first appearance
         counts = np.bincount(row.reshape(-1), weights)[order]
         _ask_for_rows(len(order), duels.num_features)
@@ -438,8 +460,10 @@ def linear_probit(
         x = np.column_stack([won - lost, said[first[order]]])
         scale = np.append(np.ones(duels.num_features), spread)
     else:
-        x = np.asarray(duels, dtype=np.float64)
-        counts = np.ones(len(x)) if counts is None else counts
+        x = as_numbers("duels", duels, "t", "D", hint=", with at least one duel")
+        counts = np.ones(len(x)) if counts is None else as_numbers("counts", counts, len(x))
+        least = int(np.argmin(counts))
+        check_number(f"The count of duel {least}", counts[least], above=0.0)
         scale = np.ones(x.shape[1])
     every = np.arange(len(x))
     weight = np.asarray(counts, dtype=np.float64)
@@ -624,31 +648,30 @@ def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArr
     if known is None or person is None:
         return None
     place = {id_text(name): i for i, name in enumerate(known.names)}
-    numbers = [place.get(id_text(name), -1) for name in person.names]
+    numbers = np.array([place.get(id_text(name), -1) for name in person.names], np.int64)
     values = np.vstack([known.values, np.zeros(known.values.shape[1])])
-    return np.asarray(values[np.append(numbers, -1).astype(np.int64)[person.numbers]])
+    return np.asarray(values[np.append(numbers, -1)[np.maximum(person.numbers, -1)]])
 
 
-def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
+def decided(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray]:
     """Those of some duels that one side won.
 
-    :return: (t, 2) rows of winner and loser, (t,) weights, and (t,) the event that each is of.
+    :return: (t, 2) rows of winner and loser, (t,) weights, and (t, C) covariates.
     :raises ValueError: answers about sets.
     """
-    doors = duels.events.pair_doors()
-    event = doors.event[doors.decided]
-    weights = duels.events.totals[event] * doors.weight[doors.decided]
-    return doors.features[doors.decided], weights, event
+    won = duels.decided
+    sides = np.column_stack([duels.winners, duels.losers])
+    said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates
+    return sides[won], duels.effective_counts[won], said[won]
 
 
 def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """`decided`, but in place of events their covariates, (t, C), and root mean squares, (C,).
+    """`decided`, and the root mean squares of the covariates, (C,).
 
     :raises ValueError: all duels are ties.
     """
-    sides, weights, event = decided(duels)
+    sides, weights, said = decided(duels)
     together.check(only_ties=not len(sides), linear_probit=True)
-    said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates[event]
     return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
 
 

@@ -126,7 +126,9 @@ class ScoredRows(NamedTuple):
         rows = known[DUELS].rows
         said = _covariates_of(self, rival.covariate_names)
         said = None if said is None else said[rows]
-        return {DUELS: rival.log_wins(self.won[rows], self.lost[rows], said)}
+        columns = slice(-1, None) if rival.of_items else slice(rival.num_features)
+        won, lost = self.won[rows, columns], self.lost[rows, columns]
+        return {DUELS: rival.log_wins(won, lost, said)}
 
 
 def rows_at_once(columns: int) -> int:

@@ -292,9 +292,7 @@ def test_refuses_what_it_knows_nothing_of(said):
         found.predict_choice(np.ones((2, 1, 3)), [[True], [False]])
     with pytest.raises(ValueError, match=r"mask has shape \(2,\)"):
         found.predict_choice(np.ones((2, 1, 3)), [True, False])
-    with pytest.raises(
-        ValueError, match="1 features and covariates, but the logit was fitted to 3"
-    ):
+    with pytest.raises(ValueError, match=r"covariates, has shape \(2, 1\); give \(2, 3\), the col"):
         found.log_answers(np.array([[0.0], [1.0]]), Events.between(np.array([0]), np.array([1])))
 
 
@@ -384,6 +382,40 @@ def test_covariates_are_columns():
     )
     held_at_0 = found.log_wins(apart)
     np.testing.assert_array_equal(held_at_0, found.log_wins(apart, covariates=0.0 * said))
+    for rival, width in ((found, 1), (by_hand, 0)):
+        own = np.ones((1, rival.num_features))
+        with pytest.raises(
+            ValueError, match=rf"covariates has shape \(1, 2\); give \(1, {width}\)"
+        ):
+            rival.log_wins(own, covariates=[[1.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"duels": np.empty((0, 2))}, r"duels has shape \(0, 2\); .* at least one duel"),
+        ({"duels": [1.0]}, r"duels has shape \(1,\); give \(t, D\)"),
+        ({"duels": [[np.nan]]}, "duels has nan at 0, 0"),
+        ({"counts": [0]}, "The count of duel 0 is 0.0; give a number, above 0"),
+        ({"duels": [[1.0], [2.0]], "counts": [2, -1]}, "The count of duel 1 is -1.0"),
+        ({"counts": [1, 1]}, r"counts has shape \(2,\); give \(1,\)"),
+        ({"ridge": [-1.0]}, r"ridge is \[-1.0\]"),
+        ({"folds": 1}, "folds is 1; give a whole number, at least 2"),
+    ],
+)
+def test_differences_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        linear_probit(**{"duels": [[1.0]], **arguments})
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (3, 3), (3,)])
+def test_wrong_number_of_columns(shape):
+    rival = linear_probit(np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"won has shape .*; give \(3, 2\), the columns that"):
+        rival.log_wins(np.ones(shape))
+    for name, sides in (("won", (np.nan, 1.0)), ("lost", (1.0, np.nan))):
+        with pytest.raises(ValueError, match=f"{name} has nan at 0, 0"):
+            rival.log_wins(*(np.full((1, 2), side) for side in sides))
 
 
 def test_real_duels_with_people_held_out(data_dir):
@@ -440,6 +472,8 @@ def test_strengths_of_bradley_and_terry_are_the_maximum() -> None:
     assert found.coefficients[7] == found.coefficients[8] == 0.0  # of whom nothing is known
     for step in np.eye(10) * 1e-3:
         assert minus_log(best) <= min(minus_log(best + step), minus_log(best - step))
+    with pytest.raises(ValueError, match=r"lost has shape \(\); give \(3, 1\)"):
+        found.log_wins([[0], [1], [0]])
     log_p = found.log_wins([[0], [1], [0]], [[1], [0], [99]], np.zeros((3, 1)))
     assert np.exp(log_p[:2]).sum() == pytest.approx(1.0, abs=1e-12)
     assert np.exp(log_p[2]) == pytest.approx(1.0 / (1.0 + np.exp(-best[0])), abs=1e-12)
@@ -556,8 +590,13 @@ def test_products_with_columns_of_people_are_columns() -> None:
     np.testing.assert_allclose(found.coefficients, by_hand.coefficients, rtol=FIXED_POINT)
     total = found.log_answers(duels.items, duels.events) @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
-    strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
-    assert not np.any(features_of_people(duels.people_features, strangers))
+    for labels in ([f"new {k}" for k in people], [None] * sets):
+        strangers = replace(events, person=Codes.of(labels))
+        assert not np.any(features_of_people(duels.people_features, strangers))
+    some = replace(events, person=Codes.of([None, None, *people[2:].tolist()]))
+    np.testing.assert_array_equal(
+        features_of_people(duels.people_features, some)[:3, 0], [0.0, 0.0, age[people[2]]]
+    )
 
 
 def test_folds_of_other_people_leave_products_as_they_are(said: Duels) -> None:
