@@ -75,8 +75,8 @@ def columns_by_role(text: str) -> dict[str, str]:
         role, _, column = (word.strip() for word in part.partition("="))
         if not role or not column or role in columns:
             raise ValueError(
-                f"The columns {text!r} are not of the form judge=rater,person=who, each role once; "
-                "correct them (--columns)."
+                f"--columns is {text!r}; give roles and their columns, each role once, such as "
+                "judge=rater,person=who."
             )
         columns[role] = column
     return columns
