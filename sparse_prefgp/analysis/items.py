@@ -34,7 +34,6 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, counted
 
-NO_ROLES = Roles()
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9
 # Scores of a reduction, which are rounded to single precision.
@@ -157,10 +156,7 @@ class ItemSet:
         return Ids(self.lookup, self.name).rows_in(table, column, what)
 
     def read_duels(
-        self,
-        source: Source,
-        roles: Roles = NO_ROLES,
-        covariates: tuple[str, ...] = (),
+        self, source: Source, roles: Roles, covariates: tuple[str, ...]
     ) -> LabelledDuels:
         """A table of duels between these items.
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.alternatives import only_one, read_sets, refuse_options
-from sparse_prefgp.analysis.items import ItemSet, known_items, resolve_items
+from sparse_prefgp.analysis.items import known_items
 from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.io.judgements import load_duels
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.support import together
@@ -63,7 +62,9 @@ def meet(
     in_contexts = rows is not None and (rows.columns or kind == "duels")
     together.check(meeting=True, contexts=bool(in_contexts))
     if kind == "duels":
-        known, events = _duels(model, source, items, columns)
+        known, table = known_items(model, items), load_duels(source)
+        roles = roles_in(model, table.frame.columns, table.name, columns, among=OF_SETS)
+        events = known.read_duels(table, roles, model.duels.covariate_names).events
     else:
         read = read_sets(model, kind, source, items, columns, **options)
         known, events = read.items, read.events
@@ -71,16 +72,8 @@ def meet(
     place = known.numbers.copy()
     place[new] = len(own) + np.arange(len(new))
     inputs = np.concatenate([own, known.inputs[new, : own.shape[1]]])
-    events = replace(events, sides=place[events.sides])
+    events = replace(events, sides=place[events.sides], judge=None)
     return model.meet(Duels.from_events(inputs, events), features)
-
-
-def _duels(model: Any, source: Any, items: Any, columns: Columns) -> tuple[ItemSet, Events]:
-    known = resolve_items(model) if items is None else known_items(model, items)
-    table = load_duels(source)
-    roles = roles_in(model, table.frame.columns, table.name, columns, among=OF_SETS)
-    said = known.read_duels(table, replace(roles, judge=None), model.duels.covariate_names)
-    return known, said.events
 
 
 def _features_of_one(model: Any, people: Any) -> FloatArray:
