@@ -934,7 +934,7 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,judge\ni0,i1,ann\ni1,i2,\ni2,i3,ben\ni3,i0,ann\n"),
     ),
     "more blocks than pairs": Case(
-        FIT + " --approximation pitc:4000", ("pitc:4000", "distinct pairs", "fitc")
+        FIT + " --approximation pitc:4000", ("PITC(4000)", "distinct pairs", "FITC")
     ),
     "approximation unknown": Case(FIT + " --approximation fit", ("did you mean fitc",)),
     "item effects alone, sparse": Case(
@@ -1018,7 +1018,7 @@ CASES: dict[str, Case] = {
     "top above items": Case(RANK + " --top 13", ("13", "only 12 items")),
     "new items lack a feature": Case(
         RANK + " --items {}/few.csv",
-        ("'width'", "missing"),
+        ("no column 'width'",),
         write("few.csv", "item_id,height,colour\ni0,1,red\n"),
     ),
     "new items with a gap": Case(
