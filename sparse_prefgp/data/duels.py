@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sparse_prefgp.data.answers import (
 from sparse_prefgp.data.flags import flags_of
 from sparse_prefgp.data.items import Items, OfItems, check_features
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -110,6 +112,9 @@ class Duels(OfItems):
     unused_columns: tuple[str, ...]
     """Columns of the table, as read by `read_duels`, that say nothing of the duels; a saved model
     does not keep them."""
+    roles: Mapping[str, str]
+    """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
+    else the role's own name. New tables are read by the same."""
 
     def __init__(
         self,
@@ -168,6 +173,7 @@ class Duels(OfItems):
         *,
         people_features: Any = None,
         unused_columns: Sequence[str] = (),
+        roles: Mapping[str, str] | None = None,
         **about: Any,
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
@@ -177,13 +183,15 @@ class Duels(OfItems):
         :param events: as given; equal ones are merged here.
         :param people_features: as of `Duels`.
         :param unused_columns: of the table that the events were read from.
+        :param roles: by which of its columns they were read, where these were named.
         :param about: what else is known of the items, as of `Items.of`.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
         """
         known = items if isinstance(items, Items) else Items.of(items, **about)
         duels = cls.__new__(cls)
-        duels._hold(known, _checked_events(events, known), people_features, unused_columns)
+        given = _checked_events(events, known)
+        duels._hold(known, given, people_features, unused_columns, roles or {})
         return duels
 
     def _hold(
@@ -192,6 +200,7 @@ class Duels(OfItems):
         given: Answers,
         people_features: Any,
         unused_columns: Sequence[str] = (),
+        roles: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Merge equal events, in the order of their first appearance."""
         given = given.in_order()
@@ -213,6 +222,7 @@ class Duels(OfItems):
             weights_given=each,
             people_features=_of_people(people_features, merged),
             unused_columns=tuple(unused_columns),
+            roles=columns_of_roles(roles),
         )
 
     @property
@@ -316,11 +326,6 @@ class Duels(OfItems):
         return self.events.judge_levels
 
     @property
-    def group_column(self) -> str | None:
-        """The column of a table that said who judged; None without one."""
-        return None if self.events.judge is None else self.events.judge.column
-
-    @property
     def label_names(self) -> dict[str, tuple[Hashable, ...]]:
         """The labels of each column of `labels`, by number."""
         return {column: codes.names for column, codes in self.events.labels.items()}
@@ -340,11 +345,6 @@ class Duels(OfItems):
     def people_names(self) -> tuple[Hashable, ...] | None:
         """The people by number; None without."""
         return None if self.events.person is None else self.events.person.names
-
-    @property
-    def person_column(self) -> str | None:
-        """The column of a table that said whose preference each is; None without one."""
-        return None if self.events.person is None else self.events.person.column
 
     @classmethod
     def from_pairs(

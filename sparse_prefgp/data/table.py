@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,8 @@ class DuelTable:
     """What is known of the people whose preferences the duels are; None for no more than their
     names, or not even that.
     """
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """By which columns more was said of the duels, where these were named, as in `Duels.roles`."""
 
     @property
     def num_rows(self) -> int:
@@ -289,6 +291,7 @@ class DuelTable:
             item_rows=None if self.item_rows is None else self.item_rows.select(kept),
             people_features=people,
             unused_columns=self.unused,
+            roles=self.roles,
         )
 
     def transform_of(self, training: IntArray) -> FeatureTransform:
@@ -362,8 +365,8 @@ class _OwnUnits(DuelTable):
         index = np.arange(self.num_rows) if rows is None else self._rows(rows)
         if len(index) == 0:
             raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        events = self.events.take(index)
-        return Duels.from_events(old.known, events, people_features=old.people_features)
+        events, people = self.events.take(index), old.people_features
+        return Duels.from_events(old.known, events, people_features=people, roles=self.roles)
 
 
 def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
@@ -384,5 +387,6 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
         RowNames("the items", None),
         base_items=duels.known.item,
         item_rows=duels.item_rows,
+        roles=duels.roles,
         source=duels,
     )

@@ -23,6 +23,7 @@ from sparse_prefgp.data.answers import (
     Grades,
     arrays_of,
 )
+from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder, encoded
@@ -80,6 +81,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
             **named,
+            "roles": dict(duels.roles),
             "people_features": None if duels.people_features is None else "people_features",
             "item_rows": None if duels.item_rows is None else "item_rows",
             # Before, effects were of rows.
@@ -234,6 +236,16 @@ def label_names_of(data: dict[str, Any]) -> dict[str, tuple[Hashable, ...]]:
     return {column: tuple(of) for column, of in data.get("labels", ())}
 
 
+def roles_of(data: dict[str, Any]) -> Mapping[str, str]:
+    """The columns of roles that a saved model remembers.
+
+    :param data: what its description says of the duels.
+    """
+    before = {"judge": data.get("group_column"), "person": data.get("person_column")}
+    named = {role: column for role, column in before.items() if column is not None}
+    return columns_of_roles({**named, **data.get("roles", {})})
+
+
 def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Answers:
     """The table of events of a saved model, of whichever format.
 
@@ -275,11 +287,12 @@ def _named(kind: Any, numbers: np.ndarray, fields: Mapping[str, Any]) -> Any:
     return kind(**{**fields, "numbers": numbers, "names": tuple(fields["names"])})
 
 
-def _names_before(data: Mapping[str, Any]) -> dict[str, Any]:
+def _names_before(data: dict[str, Any]) -> dict[str, Any]:
     """The names of the columns of a model that was saved before `columns` told them."""
+    roles = roles_of(data)
     names = {
-        "judge": {"names": data.get("groups"), "column": data.get("group_column")},
-        "person": {"names": data.get("people"), "column": data.get("person_column")},
+        "judge": {"names": data.get("groups"), "column": roles["judge"]},
+        "person": {"names": data.get("people"), "column": roles["person"]},
         "answer": {"names": data.get("levels")},
         "covariates": {"names": data.get("covariates", ())},
     }

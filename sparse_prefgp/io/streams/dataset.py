@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from sparse_prefgp.io.streams.blocks import (
     SIDES,
     UNREAD,
     Rows,
-    columns_of_roles,
+    named_columns,
     remedy,
 )
 from sparse_prefgp.support import together
@@ -47,10 +47,10 @@ class DatasetRows:
                 f"The dataset has elements {spec}; give mappings with the keys 'winner' and "
                 "'loser', or tuples of both."
             )
-        for name, what in columns_of_roles(roles):
+        for name, what in named_columns(roles):
             check_choice(f"The key of {what}", name, sorted(spec), " (the dataset)")
         self.covariate_columns = covariate_columns(sorted(spec), roles.covariates, self.name)
-        lost = next((key for key in UNREAD if key in spec and key != roles.weights), None)
+        lost = next((key for key in UNREAD if key in spec and key != roles.weight), None)
         if lost is not None:
             raise ValueError(
                 f"The dataset has elements with {lost!r}, which nothing was said of; "
@@ -84,6 +84,10 @@ class DatasetRows:
         self._rows: int | None = None
 
     name = "the dataset"
+
+    @property
+    def remembered(self) -> Mapping[str, str]:
+        return self.roles.by_role
 
     @property
     def edges(self) -> tuple[int, ...]:

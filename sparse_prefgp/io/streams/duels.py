@@ -280,7 +280,7 @@ class StreamedDuels:
         read = self.source.read(position, starts[last], max(sizes))
         scan = self.scan
         known = {
-            **scan.labels,
+            **{self.source.roles.labels.get(name, name): x for name, x in scan.labels.items()},
             str(scan.person_column): scan.people or (),
             str(scan.judge_column): scan.judges or (),
         }
@@ -358,6 +358,7 @@ class StreamedDuels:
                 events.saying(row.reshape(-1)[events.sides]),
                 feature_names=self.feature_names,
                 transform=self.transform,
+                roles=self.source.remembered,
             )
         assert self.items is not None
-        return Duels.from_events(self.items, events)
+        return Duels.from_events(self.items, events, roles=self.source.remembered)

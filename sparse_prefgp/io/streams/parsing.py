@@ -21,7 +21,7 @@ from sparse_prefgp.data.answers import (
 )
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text, refuse_control
-from sparse_prefgp.io.judgements import COUNT, Roles, differences_of
+from sparse_prefgp.io.judgements import Roles, differences_of
 from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Rows, Source, plain_cell
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import (
@@ -74,7 +74,9 @@ def parsed(
         same = np.equal(*(items.base[side] for side in sides))
     refuse_itself(same, where, lambda i: "an item")
     e, roles = len(same), source.roles
-    counts = counts_of(_array(rows[COUNT]), COUNT, where) if COUNT in rows else None
+    column, counts = roles.count_column, None
+    if column in rows:
+        counts = counts_of(_array(rows[column]), column, where)
     flags = {
         number: flags_of(_array(rows[str(kind.column)]), str(kind.column), where, kind.flags)
         for number, kind in FLAGGED.items()
@@ -85,8 +87,8 @@ def parsed(
         answer = _graded(roles, rows[roles.grade], flags, where)
         kind = kinds_of_grades(answer)
     weights = None
-    if roles.weights is not None:
-        weights = weights_of(_array(rows[roles.weights]), roles.weights, where)
+    if roles.weight is not None:
+        weights = weights_of(_array(rows[roles.weight]), roles.weight, where)
         weights = weights if counts is None else weights * counts
     values = None
     if source.covariate_columns:
@@ -99,12 +101,12 @@ def parsed(
         "counts": counts,
         "kind": kind,
         "weights": weights,
-        "judge": codes.get(roles.groups),
+        "judge": codes.get(roles.judge),
         "person": codes.get(roles.person),
         "answer": answer,
         "covariates": values,
         "covariate_names": roles.covariates,
-        "labels": {column: codes[column] for column in roles.labels},
+        "labels": {name: codes[column] for name, column in roles.labels.items()},
     }
     if items is not None:
         events = Answers.between(*sides, **said)
@@ -133,8 +135,8 @@ def labels_by_column(
 
     :param known: labels that were met already, as texts.
     """
-    columns = {column: "label" for column in roles.labels}
-    for column, what in ((roles.person, "person"), (roles.groups, "group")):
+    columns = {column: "label" for column in roles.labels.values()}
+    for column, what in ((roles.person, "person"), (roles.judge, "group")):
         if column is not None:
             columns[column] = what
     return {column: Labels(column, what, known.get(column, ())) for column, what in columns.items()}
