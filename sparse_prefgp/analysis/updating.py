@@ -188,7 +188,7 @@ def update(
     if result.margin is not None and old.ties is None and data.ties is not None:
         gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
         result.margin.prior = None
-    if new.events.answer is not None:
+    if new.answer is not None:
         _free_steps(old, result)
     keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
