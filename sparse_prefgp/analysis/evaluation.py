@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.alternatives import only_one, refuse_options
 from sparse_prefgp.analysis.answers import evaluate_sets
@@ -28,11 +27,10 @@ from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING, rivals_of
 from sparse_prefgp.analysis.scoring import (
-    ScoredRows,
+    Asked,
+    asked_of_stream,
     asks_for_outcomes,
     learned_from,
-    rows_between,
-    rows_of_stream,
     score_events,
     unseen_pairs,
 )
@@ -50,9 +48,7 @@ from sparse_prefgp.models.outcomes import (
     check_blocks,
     judge_column,
     known_blocks,
-    known_labels,
     label_columns,
-    labelled_for,
     warn_without_blocks,
     warn_without_labels,
 )
@@ -152,8 +148,14 @@ def evaluate(
     if model.duels.held:  # the duels of a stream are not kept
         rivals = rivals_of(holding_duels(model).duels, rng)
     outcomes = asks_for_outcomes(model, given.ties)
-    more = {"grouping": given.grouping, "unseen": given.unseen}
-    found = score_events(model, rivals, given.rows, outcomes=outcomes, **more)
+    found = score_events(
+        model,
+        rivals,
+        given.rows,
+        outcomes=outcomes,
+        grouping=given.grouping,
+        unseen=given.unseen,
+    )
     if ahead:
         assert given.later is not None
         found = with_forecasts(found, holding_duels(model), given.later())
@@ -176,7 +178,7 @@ def evaluate(
 class _Given:
     """Duels to be scored."""
 
-    rows: Iterable[ScoredRows]
+    rows: Iterable[Asked]
     duels: int
     ties: int
     there: Callable[[], ItemSet | None]
@@ -223,7 +225,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
                 stacklevel=3,
             )
         header = table.frame.columns
-        groups = _groups_in(model, header, groups)
+        groups = judge_column(model, header, groups)
         warn_without_labels(model, header, table.name)
         given = found.read_duels(
             table,
@@ -236,9 +238,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             labels=label_columns(model, header),
         )
     model.allow(duels_without_dates=given.events.time is None)
-    events, labels, of_event = labelled_for(model, given.events), given.groups, given.blocks
-    if labels is not None:
-        labels = known_labels(model, labels)
+    events, of_event = given.events, given.blocks
     in_blocks = 0
     if of_event is not None:
         of_event = known_blocks(model, of_event)
@@ -253,7 +253,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         _warn_of_known(training, events, _items_of(found, training)[events.pairs])
     named, people = np.unique(events.sides), grouping_of_people(events)
     return _Given(
-        rows_between(found.inputs, events, labels, of_event, people_of(model, events)),
+        [Asked(events, found.inputs, blocks=of_event)],
         events.num_events,
         0 if events.ties is None else int(events.counts[events.ties].sum()),
         lambda: found.select(named),
@@ -262,21 +262,6 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         in_blocks,
         lambda: later_duels(holding_duels(model), found, given),
     )
-
-
-def people_of(model: Predicts, events: Events) -> npt.NDArray[np.object_] | None:
-    """Whose preference each event is, for a model with tastes."""
-    return events.person.labels if model.people and events.person is not None else None
-
-
-def _groups_in(model: Predicts, columns: Collection[str], groups: str | None) -> str | None:
-    """The column of who judged, as `judge_column`.
-
-    :raises ValueError: one that is of no account.
-    """
-    if groups is not None:
-        known_labels(model, np.empty(0, dtype=object))
-    return judge_column(model, columns, groups)
 
 
 def _warn_of_known(training: Duels, events: Events, sides: IntArray) -> None:
@@ -306,23 +291,15 @@ def _said_of(model: Predicts, events: Events) -> Events:
     """Duels with the covariates of the model, or with none of them.
 
     Warns of none, which count as 0.
-
-    :raises ValueError: some of them alone.
     """
-    wanted, there = model.duels.covariate_names, events.covariate_names
-    missing = [name for name in wanted if name not in there]
-    if wanted and len(missing) == len(wanted):
+    wanted = model.duels.covariate_names
+    if wanted and not {*wanted} & {*events.covariate_names}:
         warnings.warn(
             f"The duels have no {wanted[0]!r}, a covariate of the model; nothing is said of the "
             "duels' covariates, which count as 0.",
             stacklevel=4,
         )
         return replace(events, covariates=None, covariate_names=())
-    if missing:
-        raise ValueError(
-            f"The duels have no {missing[0]!r}, a covariate of the model, but "
-            f"{', '.join(map(repr, there))}; give them the covariates of the model, or none."
-        )
     return events
 
 
@@ -380,7 +357,7 @@ def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Gi
         return found.select(np.flatnonzero(stream.totals.comparisons))
 
     totals = stream.totals
-    return _Given(rows_of_stream(stream, model), totals.duels, totals.ties, there)
+    return _Given(asked_of_stream(stream, model), totals.duels, totals.ties, there)
 
 
 def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
@@ -410,7 +387,7 @@ def _in_units_of(
     graded = grades_like(model, grade)
     said: dict[str, Any] = {} if graded is None else {"grade": graded[0], "grades": graded[1]}
     said["covariates"] = covariates_there(columns, own.covariate_names, str(duels))
-    said["groups"] = _groups_in(model, columns, groups)
+    said["groups"] = judge_column(model, columns, groups)
     said["labels"] = label_columns(model, columns)
     warn_without_labels(model, columns, str(duels))
     if not {*SIDES} <= {*columns} and items is None:

@@ -31,6 +31,7 @@ from sparse_prefgp.data.events import (
 )
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.models.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import as_numbers, check_finite, check_number, check_shape
@@ -302,7 +303,7 @@ class LinearRival(Result):
     probit: bool = False
     """Whether noise is normal; it knows duels alone then."""
     covariate_names: tuple[str, ...] = ()
-    """Those of duels, whose coefficients are the last."""
+    """Whose coefficients come after those of the features."""
     people: PeopleFeatures | None = None
     """Whose products with the others are the last columns; None without."""
     of_items: bool = False
@@ -313,32 +314,6 @@ class LinearRival(Result):
         """(D,) of the coefficients."""
         assert self.covariance is not None
         return np.asarray(np.sqrt(np.diag(self.covariance)))
-
-    def log_wins(
-        self,
-        won: npt.ArrayLike,
-        lost: npt.ArrayLike = 0.0,
-        covariates: npt.ArrayLike | None = None,
-    ) -> FloatArray:
-        """Log probability, (k,) in nats, that the first side of a duel wins.
-
-        :param won: (k, D) its features. With a column for each item, the item's number comes last;
-            others than those of training are average.
-        :param lost: the same of the other side; by default `won` has differences.
-        :param covariates: (k, C) of the first side less those of the second; 0 by default.
-        """
-        own = len(self.coefficients) - len(self.covariate_names)
-        by_feature, by_covariate = np.split(self.coefficients, [own])
-        first, second = np.asarray(won, dtype=np.float64), np.asarray(lost, dtype=np.float64)
-        if self.of_items:
-            number = np.stack([first[:, -1], second[:, -1]]).astype(np.int64)
-            number = np.where((number >= 0) & (number < own), number, own)
-            lead = np.subtract(*np.append(by_feature, 0.0)[number])
-        else:
-            lead = (first - second)[:, :own] @ by_feature
-        if covariates is not None and self.covariate_names:
-            lead = lead + np.asarray(covariates, dtype=np.float64) @ by_covariate
-        return np.asarray(special.log_ndtr(lead) if self.probit else special.log_expit(lead))
 
     def predict_choice(
         self, features: npt.ArrayLike, mask: npt.ArrayLike | None = None
@@ -361,27 +336,63 @@ class LinearRival(Result):
         return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
 
     def utilities(self, features: FloatArray, events: Events) -> FloatArray:
-        """(s,) of each side of some answers between rows of features (n, D).
+        """(s,) of each side of questions between rows.
 
-        :raises ValueError: other columns than those that it was fitted to.
+        :param features: (n, D), perhaps with more columns. With a coefficient for each item, its
+            number comes last; others than those of training are average.
+        :param events: of which covariates count, 0 where they have none.
+        :raises ValueError: fewer columns than it was fitted to.
         """
-        x, size = _columns(features, events, self.people), len(self.coefficients)
-        if size and x.shape[1] != size:
+        if not len(self.coefficients):
+            return np.zeros(len(events.sides))
+        people, names = features_of_people(self.people, events), self.covariate_names
+        base = len(self.coefficients)
+        if self.people is not None:
+            base //= 1 + len(self.people.feature_names)
+        own = base - len(names)
+        # Products with features of people are further coefficients of each column.
+        weights = np.column_stack(
+            [self.coefficients[:base], self.coefficients[base:].reshape(base, -1)]
+        )
+        if self.of_items:
+            number = features[:, -1].astype(np.int64)
+            number = np.where((number >= 0) & (number < own), number, own)
+            by_row = np.append(weights[:own], [[0.0]], 0)[number]
+        elif features.shape[1] < own:
             raise ValueError(
-                f"The duels have {x.shape[1]} features and covariates, but the logit was "
-                f"fitted to {size}; give the same."
+                f"The rows have {features.shape[1]} features, but the rival was fitted to {own}; "
+                "give the same."
             )
-        return np.asarray(x[:, :size] @ self.coefficients)
+        else:
+            by_row = features[:, :own] @ weights[:own]
+        found = by_row[events.sides]
+        if names and events.covariates is not None:
+            places = [events.covariate_names.index(name) for name in names]
+            found = found + events.covariates[:, places] @ weights[own:]
+        if people is None:
+            return np.asarray(found[:, 0])
+        whose = np.repeat(people, np.diff(events.offsets), axis=0)
+        return np.asarray(found[:, 0] + np.sum(found[:, 1:] * whose, 1))
 
-    def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
-        """Log probability, (e,) in nats, of each thing that was said of rows of features (n, D).
+    def predict(self, questions: Events, features: FloatArray) -> Forecast:
+        """What it says of questions, as `PreferenceGP.predict`; it knows neither ties nor grades.
 
-        :param events: choices, rankings, best and worst, or wins.
-        :raises ValueError: ties and grades; what `utilities` raises.
+        :param questions: duels, choices, rankings, best and worst, between rows of `features`.
+        :param features: as for `utilities`.
+        :raises ValueError: ties and grades among answers about sets; what `utilities` raises.
         """
-        loss = loss_of(events, self.utilities(features, events)[:, None])
+        utility = self.utilities(features, questions)
+        if not questions.has_sets:
+            lead = utility[questions.offsets[:-1]] - utility[questions.offsets[1:] - 1]
+            log_of = special.log_ndtr if self.probit else special.log_expit
+            return Forecast(DUELS, np.stack([log_of(lead), log_of(-lead)], 1), (FIRST, SECOND))
+        if np.isin(questions.kind, (CHOICE, WIN)).all():
+            at, there = questions.padded()
+            logs = special.log_softmax(np.where(there, utility[at], -np.inf), 1)
+            return Forecast.of_choices(logs)
+        loss = loss_of(questions, utility[:, None])
         logs = loss.log_probabilities(loss.x[:, 0])
-        return np.asarray(np.bincount(loss.event, logs, len(events)), dtype=np.float64)
+        return Forecast.of_answers(np.bincount(loss.event, logs, len(questions)).astype(float))
 
     def table(self, most: int | None = None) -> Table:
         """The coefficients."""
@@ -510,7 +521,7 @@ def conditional_logit(
         or grades; with ridge 0, features that are not told apart within sets, or that part the
         chosen from the others without an error, so that coefficients are not finite.
     """
-    known = None
+    known, said = None, tuple[str, ...]()
     if isinstance(features, Duels):
         if sets is not None or chosen is not None or names is not None:
             raise ValueError(
@@ -522,7 +533,8 @@ def conditional_logit(
         x = _columns(features.items, events, known)  # of those whose preference it is
         if people is not None:
             events = replace(events, person=_coded(people, "people", len(events)))
-        columns = _names(features.feature_names, features.num_features) + features.covariate_names
+        said = features.covariate_names
+        columns = _names(features.feature_names, features.num_features) + said
         if known is not None:
             columns += tuple(f"{name} × {of}" for name in columns for of in known.feature_names)
     else:
@@ -534,7 +546,8 @@ def conditional_logit(
         events, columns = _choices(len(x), sets, chosen, people), _names(names, x.shape[1])
         x = x[events.sides]
     loss = loss_of(events, x)
-    return replace(fitted(loss, loss.spread(), columns, ridge, folds, rng), people=known)
+    rival = fitted(loss, loss.spread(), columns, ridge, folds, rng)
+    return replace(rival, covariate_names=said, people=known)
 
 
 def rivals_of(

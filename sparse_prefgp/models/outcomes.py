@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -30,6 +29,8 @@ FIRST_STEP = 0.7
 CUT_WITHOUT_GRADES_SD = 1.0
 # Cuts of groups differ by a factor of some e^0.5 from one another, as a rule.
 CUT_LOG_SD = 0.5
+# What is done about labels that a model does not know.
+LEANS, NOISE = "its lean is averaged over the prior", "noise is averaged over the prior"
 # Noise variances of groups differ by a factor of some e² from one another, as a rule.
 RATIO_LOG_SD = 1.0
 
@@ -234,24 +235,15 @@ def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
     return float(np.asarray(prior.loc)), float(np.asarray(prior.scale))
 
 
-def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
-    """The labels (N,) as the model has them, None where it knows none, of which one warning is
-    given.
-
-    :raises ValueError: a model without noise by group.
-    """
-    number = group_numbers(groups, len(groups), model.duels, model.noise_ratio is not None)
-    names = np.array([*(model.duels.group_names or ()), None], dtype=object)
-    return names[number]
-
-
 def judge_column(model: Any, columns: Any, named: str | None) -> str | None:
     """The column of a table that says who judged; None where it does not matter.
 
     :param columns: of the table.
     :param named: where the user says; by default what a model with noise by group has recorded, if
         leans are by it too and the table has it.
+    :raises ValueError: one that was named for a model without noise by group.
     """
+    together.check(groups=named is not None, one_noise=model.noise_ratio is None)
     if named is not None or model.noise_ratio is None:
         return named
     recorded: str | None = model.duels.group_column
@@ -279,16 +271,9 @@ def labels_of(model: Any, events: Events) -> dict[str, npt.NDArray[np.object_]]:
     return {c: events.labels[c].labels for c in label_columns(model, events.labels)}
 
 
-def labelled_for(model: Any, events: Events) -> Events:
-    """Events with the labels that lean in a model as it has them, see `known_levels`."""
-    found = known_levels(model, labels_of(model, events), len(events))
-    labels = {column: Codes.of(values.tolist(), column) for column, values in found.items()}
-    return replace(events, labels=labels)
-
-
-def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str, Any]:
-    """Labels (pairs,) by their columns as the model has them, None where it knows none, of which
-    one warning is given for each column.
+def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str, IntArray]:
+    """Numbers (pairs,) of labels by their columns, -1 where the model knows none, of which one
+    warning is given for each column.
 
     :param labels: one for all, or one for each.
     :raises ValueError: a column by which nothing leans, or labels of another length.
@@ -297,10 +282,47 @@ def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str,
     for column, given in labels.items():
         names = model.duels.label_names.get(column, ())
         check_choice("The column of labels", column, model.leaning.columns)
-        unknown = "its lean is averaged over the prior"
-        numbers = _numbers(given, pairs, names, f"labels of {column!r}", column, unknown)
-        found[column] = np.array([*names, None], dtype=object)[numbers]
+        found[column] = numbers_of(given, pairs, names, f"labels of {column!r}", column, LEANS)
     return found
+
+
+def known_codes(
+    codes: Codes,
+    names: tuple[Hashable, ...],
+    one: str,
+    then: str,
+    often: npt.NDArray[Any] | None = None,
+) -> Codes:
+    """Labels by the numbers that a model has for them, -1 for those that it does not know, of which
+    one warning is given; of a label None none is.
+
+    Labels are compared as they are, else as text: 7 and "7" are one group.
+
+    :param names: those of the model.
+    :param one: of them is, and `then` what is done about unknown ones.
+    :param often: (e,) how often each was said, where these are the duels of a stream.
+    """
+    if codes.names == names:
+        return codes
+    number = np.maximum(codes.numbers, -1)
+    found = np.append(places_of(codes.names, names), -1)[number]
+    named = np.array([*(name is not None for name in codes.names), False])[number]
+    unknown = np.flatnonzero((found < 0) & named)
+    if unknown.size:
+        each, what = (np.ones(len(found), int), "pairs") if often is None else (often, "duels")
+        label = codes.names[codes.numbers[unknown[0]]]
+        _warn_of_unknown(one, label, int(each[unknown].sum()), int(each.sum()), what, then)
+    return Codes(found, names, codes.column)
+
+
+def _warn_of_unknown(
+    one: str, label: Hashable, unknown: int, number: int, what: str, then: str
+) -> None:
+    warnings.warn(
+        f"The {one} {shortened(label)} is unknown to the model ({unknown:,} of {number:,} {what} "
+        f"have unknown ones); {then}.",
+        stacklevel=6,
+    )
 
 
 def check_blocks(model: Predicts, given: Any) -> None:
@@ -360,10 +382,10 @@ def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) ->
     if not by_group:
         raise together.refused(groups=True, one_noise=True)
     names = duels.group_names or ()
-    return _numbers(groups, pairs, names, "groups", "group", "noise is averaged over the prior")
+    return numbers_of(groups, pairs, names, "groups", "group", NOISE)
 
 
-def _numbers(
+def numbers_of(
     given: Any, pairs: int, names: Sequence[Hashable], what: str, one: str, then: str
 ) -> IntArray:
     """The place of each pair's label, (pairs,), -1 where it is None or unknown.
@@ -375,11 +397,7 @@ def _numbers(
     found = places_of(asked, names)
     unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
     if unknown:
-        warnings.warn(
-            f"The {one} {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
-            f"{pairs:,} pairs have unknown ones); {then}.",
-            stacklevel=6,
-        )
+        _warn_of_unknown(one, asked[unknown[0]], len(unknown), pairs, "pairs", then)
     return found
 
 
@@ -390,4 +408,5 @@ def places_of(labels: Sequence[Hashable], names: Sequence[Hashable]) -> IntArray
     """
     known: dict[Hashable, int] = {id_text(name): i for i, name in enumerate(names)}
     known.update({name: i for i, name in enumerate(names)})
+    known.update({None: -1})
     return np.array([known.get(x, known.get(id_text(x), -1)) for x in labels], dtype=np.int64)

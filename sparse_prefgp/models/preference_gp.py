@@ -395,20 +395,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """What the columns of the rows of `graph` are."""
         return self.graph.layout
 
-    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> np.ndarray:
-        """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
-
-        :param rows: which rows of `duels.items`; all by default.
-        :param at: the date, or (N,) dates, of utilities that move in time; by default the last one
-            of the duels.
-        :return: (N, D), (N, D + 1) with item effects, or (N, D + 2) with dates.
-        """
-        items = self.duels.items
-        if self.has_item_effect:
-            items = np.column_stack([items, self.duels.item])
-        items = items[rows]
-        return items if at is None else self.dated(items, at)
-
     @property
     def slices(self) -> Any:
         """The slices of time in which duels are taken together, as `ItemInTime` has them; None
@@ -820,7 +806,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior_in_block(block).difference, pairs)
-        return tf.exp(self.log_win(both[:, 0], both[:, 1], groups))
+        number = self._group_numbers(groups, both[:, 0])
+        return tf.exp(self._log_win(both[:, 0], both[:, 1], number))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference_in_blocks(

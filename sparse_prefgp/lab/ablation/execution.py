@@ -19,6 +19,7 @@ import numpy as np
 
 from sparse_prefgp.analysis import metrics
 from sparse_prefgp.analysis.rivals import KNOWS_NOTHING, linear_probit
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.lab.ablation import fitting
 from sparse_prefgp.lab.ablation.duels import COINS, stream
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
@@ -175,8 +176,7 @@ def _baseline(
         rival = KNOWS_NOTHING
         if run.approximation != COIN:
             rival = linear_probit(holdout.train, rng=np.random.default_rng(run.seed))
-    won, lost = holdout.test_sides()
-    log_p = rival.log_wins(items[won], items[lost])
+    log_p = rival.predict(Events.between(*holdout.test_sides()), items).log_first
     figures = _scores(run, holdout, log_p) | {"fit_seconds": clock.seconds["fit"]}
     if utilities is not None and run.approximation != COIN:
         rows = fitting.compared_items(holdout, run.seed)

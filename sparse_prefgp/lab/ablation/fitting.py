@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.lab.ablation.duels import INPUTS, ITEMS, PartedDuels, parted, stream
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings
 from sparse_prefgp.lab.ablation.study import FIXED, JOINT, LEARNED, Study
@@ -237,9 +238,7 @@ def learned(
 
 def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
     """What a model says of the held-out duels and of the items in these rows (N,)."""
-    from sparse_prefgp.analysis.scoring import pair_log_probabilities
-
-    log_p = pair_log_probabilities(model, *holdout.test_sides())
+    log_p = model.predict(Events.between(*holdout.test_sides())).log_first
     mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
     return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
 
