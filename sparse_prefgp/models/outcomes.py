@@ -321,7 +321,7 @@ def _warn_of_unknown(
     warnings.warn(
         f"The {one} {shortened(label)} is unknown to the model ({unknown:,} of {number:,} {what} "
         f"have unknown ones); {then}.",
-        stacklevel=6,
+        stacklevel=5,
     )
 
 

@@ -180,7 +180,6 @@ def test_an_unknown_judge_is_averaged_over(model: spg.PreferenceGP) -> None:
     three = expected(model)
     np.testing.assert_allclose(model.predict_outcome(a, b), three, atol=IDENTITY)
     np.testing.assert_allclose(model.predict_duel(a, b), three[:, 0], atol=IDENTITY)
-    np.testing.assert_allclose(model.predict_log_duel(a, b), np.log(three[:, 0]), atol=IDENTITY)
     # 20 nodes are nearly the integral over all ratios.
     (mean, variance), *_ = differences(model)
     whole = slow.won_by_integral(mean, variance, 2 * NOISE, MARGIN, 1.0)
@@ -188,13 +187,13 @@ def test_an_unknown_judge_is_averaged_over(model: spg.PreferenceGP) -> None:
     # Its slope, as of any prediction.
     first = tf.Variable(a)
     with tf.GradientTape() as tape:
-        value = tf.reduce_sum(model.predict_log_duel(first, b)[:2])
+        value = tf.reduce_sum(model.predict_duel(first, b)[:2])
     slope = tape.gradient(value, first).numpy()[0, 0]
     values = []
     for step in (1e-5, -1e-5):
         moved = a.copy()
         moved[0, 0] += step
-        values.append(np.sum(model.predict_log_duel(moved, b).numpy()[:2]))
+        values.append(np.sum(model.predict_duel(moved, b).numpy()[:2]))
     assert slope == pytest.approx((values[0] - values[1]) / 2e-5, rel=GRADIENT)
 
 
