@@ -31,7 +31,7 @@ from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers
+from sparse_prefgp.support.checks import as_numbers, one_each
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
 
@@ -182,9 +182,10 @@ class DuelGP(
         :param questions: t of them, between rows of `inputs`; a `Duels` as it was given.
         :param inputs: (n, D) rows as `predict_f` takes them; by default those of the model, and of
             another `Duels` its items, without numbers.
-        :param blocks: (t,) the block of `PITC` that each duel joins, None where it is not known.
+        :param blocks: the block of `PITC` that all duels join, or (t,) those of each, None where it
+            is not known: by its label, or its number for blocks by k-means (`posterior_in_block`).
         :raises ValueError: answers about sets for a model with logistic noise; some of the
-            covariates of the model alone; what `predict_difference_in_blocks` raises.
+            covariates of the model alone; no such block, or blocks of more or fewer duels.
         """
         rows = inputs
         if isinstance(questions, Duels):
@@ -193,6 +194,9 @@ class DuelGP(
             questions = questions.given
         rows = self.item_inputs() if rows is None else np.asarray(rows)
         events = self.as_known(questions)
+        together.check(streamed=not self.duels.held, block=blocks is not None)
+        if blocks is not None:
+            blocks = one_each("blocks", np.asarray(blocks, dtype=object), len(events))
         columns, choices = rows.shape[1] + len(events.covariate_names), False
         if events.has_sets:
             columns = 2 * int(np.diff(events.offsets).max()) ** 2

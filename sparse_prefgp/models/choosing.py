@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
 
-from sparse_prefgp.data.events import CHOICE, WIN, Events
+from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.sets import SetForm
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
@@ -50,7 +50,7 @@ class ChoicePredictions:
         @property
         def row_layout(self) -> RowLayout: ...
 
-        def level_numbers(self, labels: Any, n: int) -> FloatArray: ...
+        def known_labels(self, labels: Any, n: int) -> dict[str, Codes]: ...
 
         @property
         def people(self) -> tuple[Any, ...]: ...
@@ -59,7 +59,7 @@ class ChoicePredictions:
 
         def as_known(self, events: Events) -> Events: ...
 
-        def levels_of(self, events: Events) -> FloatArray: ...
+        def levels_of(self, labels: Mapping[str, Codes], n: int) -> FloatArray: ...
 
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
@@ -103,18 +103,21 @@ class ChoicePredictions:
         :raises ValueError: shapes that do not fit; a set without alternatives; a model with
             logistic noise.
         """
-        rows, there = self._sets_given(X, mask, covariates, labels)
-        sets, sobol = self._known_of(*rows), self._points(method, points, there.shape[1] - 1, rng)
+        rows, events, there = self._sets_given(X, mask, covariates, labels)
+        sets = self.set_posterior(rows, events)
+        sobol = self._points(method, points, sets.mask.shape[1] - 1, rng)
 
         def at(noise: FloatArray, which: IntArray) -> FloatArray:
-            found = choice_log_probabilities(*sets.take(which)[:2], noise, there[which], sobol)
+            found = choice_log_probabilities(*sets.take(which)[:2], noise, sets.mask[which], sobol)
             # What the points err by is much the same for all alternatives.
             return found - logsumexp(found, axis=1, keepdims=True)
 
         number = None
         if groups is not None:
             number = group_numbers(groups, len(there), self.duels, self.noise_ratio is not None)
-        return tf.constant(np.exp(self._over_noises(at, number, len(there))))
+        shares = np.zeros(there.shape)
+        shares[there] = np.exp(self._over_noises(at, number, len(there)))[sets.mask]
+        return tf.constant(shares)
 
     def _forecast_of_sets(self, inputs: FloatArray, events: Events, choices: bool) -> Forecast:
         """What `predict` says of some questions about sets as the model knows them, by expectation
@@ -158,18 +161,55 @@ class ChoicePredictions:
         return Forecast.of_answers(found)
 
     def set_posterior(self, inputs: FloatArray, events: Events) -> SetPosterior:
-        """What is known of the alternatives of sets between rows, whatever was answered.
+        """What is known of the alternatives of sets between rows, whatever was answered: from
+        differences of two alone, each pair once.
 
         With tastes those are of the person of each event; of somebody of whom nothing is known
         where events are nobody's.
 
-        :param inputs: (n, D) rows as the kernel takes them.
+        :param inputs: (n, D) rows as `predict_f` takes them.
+        :raises NotEnoughMemory: more than is free.
         """
         self._check_noise()
         events = self.as_known(events)
-        at, there = events.padded()
+        at, mask = events.padded()
+        b, k = at.shape
+        ask(
+            _ARRAYS_OF_SETS * 8 * b * k**2,
+            f"Covariances of {b:,} sets of {k:,} alternatives",
+            "ask about fewer sets at a time",
+        )
+        places = events.sides[at]
+        if events.covariates is not None:  # a row for each side
+            numbers = np.repeat(
+                self.levels_of(events.labels, len(events)), np.diff(events.offsets), axis=0
+            )
+            inputs = self._before_covariates(inputs[events.sides])
+            inputs, places = np.column_stack([inputs, events.covariates, numbers]), at
+        rows = np.asarray(self._inputs(inputs))
         people = None if events.person is None else events.person.numbers
-        return self._known_of(*self._rows_of(inputs, events, at), there, people)
+        first, second = np.triu_indices(k, 1)
+        pairs = np.stack([places[:, first], places[:, second]], -1).reshape(-1, 2)
+        turned = pairs[:, 0] > pairs[:, 1]
+        keys = np.sort(pairs, 1)
+        if people is not None:
+            keys = np.column_stack([keys, np.repeat(people, len(first))])
+        each, number = np.unique(keys, axis=0, return_inverse=True)
+        found = np.zeros((len(each), 2))
+        step = CHUNK * max(1, _AT_ONCE // (2 * rows.shape[1] * CHUNK))
+        for start in range(0, len(each), step):
+            some = each[start : start + step]
+            whose = None if people is None else some[:, 2]
+            ends = tf.gather(rows, some[:, :2])
+            found[start : start + step] = self._differences(ends, whose).numpy()
+        lead = np.where(turned, -1.0, 1.0) * found[number.reshape(-1), 0]
+        spread = found[number.reshape(-1), 1]
+        mean, apart = np.zeros((b, k)), np.zeros((b, k, k))
+        lead, spread = lead.reshape(b, -1), spread.reshape(b, -1)
+        apart[:, first, second] = apart[:, second, first] = spread
+        mean[:, 1:] = -lead[:, : k - 1]  # the pairs with the first one come first
+        covariance = 0.5 * (apart[:, :1, :] + apart[:, :, :1] - apart)
+        return SetPosterior(mean, covariance, mask)
 
     def look_noise(self, events: Events) -> tuple[FloatArray, FloatArray]:
         """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
@@ -194,8 +234,8 @@ class ChoicePredictions:
 
     def _sets_given(
         self, X: Any, mask: Any, covariates: Any, labels: Any
-    ) -> tuple[tuple[FloatArray, IntArray, BoolArray], BoolArray]:
-        """Rows as the kernel takes them, where each alternative stands in them, and which count."""
+    ) -> tuple[FloatArray, Events, BoolArray]:
+        """The alternatives that there are, sets of them, and which these are, (b, k)."""
         self._check_noise()
         given = np.asarray(X, np.float64)
         if given.ndim != 3 or 0 in given.shape[:2]:
@@ -212,71 +252,22 @@ class ChoicePredictions:
         empty = np.flatnonzero(~there.any(1))
         if empty.size:
             raise ValueError(f"Set {empty[0]} has no alternative; leave it out, or mask fewer.")
-        first = np.argmax(there, 1)
-        # What does not count stands in as the first that does.
-        full = np.where(there[:, :, None], given, given[np.arange(b), first][:, None])
-        rows = full.reshape(b * k, -1)
+        sizes, said = there.sum(1), None
         if covariates is not None:
-            values = np.asarray(covariates, np.float64)
             c = self.row_layout.covariates
-            check_shape("covariates", values, b, k, c, hint=", of each alternative")
-            full = np.where(there[:, :, None], values, values[np.arange(b), first][:, None])
-            numbers = np.repeat(self.level_numbers(labels, b), k, axis=0)
-            rows = np.column_stack([self._before_covariates(rows), full.reshape(b * k, c), numbers])
-        inputs = np.asarray(self._inputs(rows))
-        return (inputs, np.arange(b * k).reshape(b, k), there), there
-
-    def _rows_of(
-        self, inputs: FloatArray, events: Events, at: IntArray
-    ) -> tuple[FloatArray, IntArray]:
-        """Rows as the kernel takes them, and where in them each side, of `padded`, stands."""
-        if events.covariates is None:
-            return np.asarray(self._inputs(inputs)), events.sides[at]
-        numbers = np.repeat(self.levels_of(events), np.diff(events.offsets), axis=0)
-        rows = self._before_covariates(inputs[events.sides])
-        rows = np.column_stack([rows, events.covariates, numbers])
-        return np.asarray(self._inputs(rows)), at
-
-    def _known_of(
-        self,
-        rows: FloatArray,
-        places: IntArray,
-        mask: BoolArray,
-        people: IntArray | None = None,
-    ) -> SetPosterior:
-        """What is known of sets of rows (b, k): from differences of two alone, each pair once.
-
-        :param people: (b,) whose utilities they are, of a model with tastes.
-        :raises NotEnoughMemory: more than is free.
-        """
-        b, k = places.shape
-        ask(
-            _ARRAYS_OF_SETS * 8 * b * k**2,
-            f"Covariances of {b:,} sets of {k:,} alternatives",
-            "ask about fewer sets at a time",
+            said = np.asarray(covariates, np.float64)
+            check_shape("covariates", said, b, k, c, hint=", of each alternative")
+            said = said[there]
+        events = Events(
+            np.arange(sizes.sum()),
+            np.append(0, np.cumsum(sizes)),
+            np.full(b, CHOICE, np.int8),
+            np.ones(b, np.int64),
+            covariates=said,
+            covariate_names=() if said is None else self.duels.covariate_names,
+            labels=self.known_labels(labels, b),
         )
-        first, second = np.triu_indices(k, 1)
-        pairs = np.stack([places[:, first], places[:, second]], -1).reshape(-1, 2)
-        turned = pairs[:, 0] > pairs[:, 1]
-        keys = np.sort(pairs, 1)
-        if people is not None:
-            keys = np.column_stack([keys, np.repeat(people, len(first))])
-        each, number = np.unique(keys, axis=0, return_inverse=True)
-        found = np.zeros((len(each), 2))
-        step = CHUNK * max(1, _AT_ONCE // (2 * rows.shape[1] * CHUNK))
-        for start in range(0, len(each), step):
-            some = each[start : start + step]
-            whose = None if people is None else some[:, 2]
-            ends = tf.gather(rows, some[:, :2])
-            found[start : start + step] = self._differences(ends, whose).numpy()
-        lead = np.where(turned, -1.0, 1.0) * found[number.reshape(-1), 0]
-        spread = found[number.reshape(-1), 1]
-        mean, apart = np.zeros((b, k)), np.zeros((b, k, k))
-        lead, spread = lead.reshape(b, -1), spread.reshape(b, -1)
-        apart[:, first, second] = apart[:, second, first] = spread
-        mean[:, 1:] = -lead[:, : k - 1]  # the pairs with the first one come first
-        covariance = 0.5 * (apart[:, :1, :] + apart[:, :, :1] - apart)
-        return SetPosterior(mean, covariance, mask)
+        return given[there], events, there
 
     def _points(
         self, method: str, points: int, size: int, rng: np.random.Generator | None

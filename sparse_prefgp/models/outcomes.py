@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import gpflow
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.events import Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -266,26 +266,6 @@ def warn_without_labels(model: Any, columns: Any, source: str) -> None:
             )
 
 
-def labels_of(model: Any, events: Events) -> dict[str, npt.NDArray[np.object_]]:
-    """The labels (e,) of events that lean in a model, by their columns."""
-    return {c: events.labels[c].labels for c in label_columns(model, events.labels)}
-
-
-def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str, IntArray]:
-    """Numbers (pairs,) of labels by their columns, -1 where the model knows none, of which one
-    warning is given for each column.
-
-    :param labels: one for all, or one for each.
-    :raises ValueError: a column by which nothing leans, or labels of another length.
-    """
-    found = {}
-    for column, given in labels.items():
-        names = model.duels.label_names.get(column, ())
-        check_choice("The column of labels", column, model.leaning.columns)
-        found[column] = numbers_of(given, pairs, names, f"labels of {column!r}", column, LEANS)
-    return found
-
-
 def known_codes(
     codes: Codes,
     names: tuple[Hashable, ...],
@@ -310,19 +290,12 @@ def known_codes(
     unknown = np.flatnonzero((found < 0) & named)
     if unknown.size:
         each, what = (np.ones(len(found), int), "pairs") if often is None else (often, "duels")
-        label = codes.names[codes.numbers[unknown[0]]]
-        _warn_of_unknown(one, label, int(each[unknown].sum()), int(each.sum()), what, then)
+        warnings.warn(
+            f"The {one} {shortened(codes.names[number[unknown[0]]])} is unknown to the model "
+            f"({each[unknown].sum():,} of {each.sum():,} {what} have unknown ones); {then}.",
+            stacklevel=4,
+        )
     return Codes(found, names, codes.column)
-
-
-def _warn_of_unknown(
-    one: str, label: Hashable, unknown: int, number: int, what: str, then: str
-) -> None:
-    warnings.warn(
-        f"The {one} {shortened(label)} is unknown to the model ({unknown:,} of {number:,} {what} "
-        f"have unknown ones); {then}.",
-        stacklevel=5,
-    )
 
 
 def check_blocks(model: Predicts, given: Any) -> None:
@@ -354,21 +327,10 @@ def known_blocks(model: Predicts, blocks: Any) -> npt.NDArray[np.object_]:
     :raises ValueError: what `check_blocks` raises.
     """
     check_blocks(model, blocks)
-    labels = model.approximation.labels or ()
-    known: dict[Hashable, Hashable] = {id_text(label): label for label in labels}
-    known.update({label: label for label in labels})
-    asked = list(blocks)
-    found = np.empty(len(asked), dtype=object)
-    found[:] = [known.get(x, known.get(id_text(x))) if x is not None else None for x in asked]
-    unknown = [i for i, x in enumerate(asked) if x is not None and found[i] is None]
-    if unknown:
-        warnings.warn(
-            f"The block {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
-            f"{len(asked):,} duels have unknown ones); these duels are predicted from the inducing "
-            "values alone.",
-            stacklevel=4,
-        )
-    return found
+    labels, asked = model.approximation.labels or (), list(blocks)
+    then = "these duels are predicted from the inducing values alone"
+    places = numbers_of(asked, len(asked), labels, "blocks", "block", then)
+    return np.array([*labels, None], dtype=object)[places]
 
 
 def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) -> IntArray:
@@ -393,12 +355,8 @@ def numbers_of(
     :param what: the labels are, and `one` of them.
     :param then: what is done about unknown ones.
     """
-    asked = one_each(what, given, pairs).tolist()
-    found = places_of(asked, names)
-    unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
-    if unknown:
-        _warn_of_unknown(one, asked[unknown[0]], len(unknown), pairs, "pairs", then)
-    return found
+    codes = Codes.of(one_each(what, given, pairs).tolist())
+    return known_codes(codes, tuple(names), one, then).numbers
 
 
 def places_of(labels: Sequence[Hashable], names: Sequence[Hashable]) -> IntArray:

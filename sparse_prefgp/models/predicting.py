@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from sparse_prefgp.models.outcomes import (
     cuts_of,
     group_numbers,
     known_codes,
-    known_levels,
     label_columns,
     new_ratios,
     numbers_of,
@@ -38,7 +37,7 @@ from sparse_prefgp.models.outcomes import (
 from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers
+from sparse_prefgp.support.checks import as_numbers, check_choice, one_each
 from sparse_prefgp.support.shapes import check_shapes
 from sparse_prefgp.support.words import shortened
 
@@ -137,7 +136,7 @@ class DuelPredictions:
 
         def posterior(self) -> Posterior: ...
 
-        def predict_difference_in_blocks(self, Xa: Any, Xb: Any, blocks: Any) -> Any: ...
+        def _differences_in_blocks(self, pairs: tf.Tensor, blocks: Any) -> tf.Tensor: ...
 
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
@@ -287,19 +286,19 @@ class DuelPredictions:
         # Not even rounding parts an item from itself.
         said, same = events.covariate_differences, ends[0] == ends[1]
         if said is not None:
-            Xa, Xb = self.in_duels(Xa, Xb, said, self.levels_of(events))
+            Xa, Xb = self.in_duels(Xa, Xb, said, self.levels_of(events.labels, len(events)))
             same &= ~said.any(1)
-        if blocks is not None:
-            mean, variance = self.predict_difference_in_blocks(Xa, Xb, blocks)
-        else:
-            pairs = self._pairs(Xa, Xb)
-            if self.row_layout.numbered and said is not None:  # nor an effect of its own
-                number = np.arange(pairs.shape[2]) == self.row_layout.number
-                again = (ends[0] == ends[1])[:, None, None]
-                pairs = tf.where(again & number, pairs[:, :1], pairs)
+        pairs = self._pairs(Xa, Xb)
+        if self.row_layout.numbered and said is not None:  # nor an effect of its own
+            number = np.arange(pairs.shape[2]) == self.row_layout.number
+            again = (ends[0] == ends[1])[:, None, None]
+            pairs = tf.where(again & number, pairs[:, :1], pairs)
+        if blocks is None:
             people = None if events.person is None else events.person.numbers
-            mean, variance = tf.unstack(self._differences(pairs, people), axis=1)
-        mean, variance = (np.where(same, 0.0, each.numpy()) for each in (mean, variance))
+            moments = self._differences(pairs, people)
+        else:
+            moments = self._differences_in_blocks(pairs, blocks)
+        mean, variance = np.where(same, 0.0, moments.numpy().T)
         return self.forecast_of(mean, variance, events.judge)
 
     @property
@@ -465,7 +464,8 @@ class DuelPredictions:
         if at is not None:
             Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
         if covariates is not None:
-            Xa, Xb = self.in_duels(Xa, Xb, covariates, labels)
+            numbers = self.levels_of(self.known_labels(labels, len(Xa)), len(Xa))
+            Xa, Xb = self.in_duels(Xa, Xb, covariates, numbers)
         pairs = self._pairs(Xa, Xb)
         # The number of pairs is not known while a prediction is compiled.
         whose = None if people is None else self._person_numbers(people, len(pairs))
@@ -541,12 +541,12 @@ class DuelPredictions:
         return tf.concat(columns, 1)
 
     def in_duels(
-        self, Xa: Any, Xb: Any, covariates: Any, labels: Any = None
+        self, Xa: Any, Xb: Any, covariates: Any, numbers: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Both items of duels as rows (N, …) that hold the covariates (N, C) of the first less
         those of the second, and the numbers of labels.
 
-        :param labels: as for `predict_difference`, or their numbers as `level_numbers` gives them.
+        :param numbers: as of `levels_of`.
         :raises ValueError: a model without covariates, or covariates of another shape.
         """
         layout = self.row_layout
@@ -557,29 +557,36 @@ class DuelPredictions:
         values = np.broadcast_to(given, (n, c)) if given.shape == (c,) else given
         hint = f", first less second of {', '.join(self.duels.covariate_names)}"
         values = as_numbers("covariates", values, n, c, hint=hint)
-        numbers = labels if isinstance(labels, np.ndarray) else self.level_numbers(labels, n)
         rows = []
         for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
             more = [np.broadcast_to(said, (n, c)), numbers]
             rows.append(np.column_stack([self._before_covariates(side), *more]))
         return rows[0], rows[1]
 
-    def level_numbers(self, labels: Any, n: int) -> FloatArray:
-        """The numbers of the labels of n duels that lean, (n, number of their columns), -1 for
-        unknown ones, of which a warning tells.
+    def known_labels(self, labels: Any, n: int) -> dict[str, Codes]:
+        """Labels of n questions that lean, by their columns and by the numbers that the model has
+        for them, below 0 for unknown ones, of which a warning tells.
 
         :param labels: as for `predict_difference`.
+        :raises ValueError: a column by which nothing leans, or labels of another length.
         """
-        known, columns = known_levels(self, labels or {}, n), self.leaning.columns
-        found = [known.get(column, np.full(n, -1)) for column in columns]
-        return np.array(found, dtype=np.float64).reshape(len(columns), n).T
+        found = {}
+        for column, given in (labels or {}).items():
+            check_choice("The column of labels", column, self.leaning.columns)
+            every = one_each(f"labels of {column!r}", given, n).tolist()
+            names = self.duels.label_names[column]
+            found[column] = known_codes(Codes.of(every, column), names, column, LEANS)
+        return found
 
-    def levels_of(self, events: Events) -> FloatArray:
-        """The same of the labels of questions as the model knows them (`as_known`)."""
-        known, columns = events.labels, self.leaning.columns
-        none = np.full(len(events), -1)
-        found = [known[column].numbers if column in known else none for column in columns]
-        return np.array(found, dtype=np.float64).reshape(len(columns), len(events)).T
+    def levels_of(self, labels: Mapping[str, Codes], n: int) -> FloatArray:
+        """The numbers of the labels of n questions that lean, (n, number of their columns), below 0
+        for unknown ones.
+
+        :param labels: by the numbers of the model, as of `known_labels`.
+        """
+        columns, none = self.leaning.columns, np.full(n, -1)
+        found = [labels[column].numbers if column in labels else none for column in columns]
+        return np.array(found, dtype=np.float64).reshape(len(columns), n).T
 
     def _before_covariates(self, rows: FloatArray) -> FloatArray:
         """Rows of items with all columns that stand before covariates, dates among them."""

@@ -247,10 +247,6 @@ class Predicts(Protocol):
 
     def new_ratios(self) -> NoiseRatios: ...
 
-    def predict_choice(
-        self, X: Any, mask: Any = None, groups: Any = None, covariates: Any = None
-    ) -> tf.Tensor: ...
-
     def predict(
         self, questions: Duels | Events, inputs: Any = None, blocks: Any = None
     ) -> Forecast: ...
@@ -281,10 +277,6 @@ class HoldsDuels(Predicts, Preferences, Protocol):
     def problem(self) -> DuelProblem: ...
 
     def sites(self) -> tuple[FloatArray, FloatArray]: ...
-
-    def predict_difference_in_blocks(
-        self, Xa: Any, Xb: Any, blocks: Any
-    ) -> tuple[tf.Tensor, tf.Tensor]: ...
 
 
 def holding_duels(model: Predicts) -> HoldsDuels:
