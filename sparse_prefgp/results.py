@@ -8,6 +8,7 @@ from sparse_prefgp.analysis.importance import SampledEvidence as SampledEvidence
 from sparse_prefgp.analysis.ranking import Ranking as Ranking
 from sparse_prefgp.analysis.suggestion import Suggestions as Suggestions
 from sparse_prefgp.analysis.updating import UpdateReport as UpdateReport
+from sparse_prefgp.data.forecast import Forecast as Forecast
 from sparse_prefgp.engines import InferenceResult as InferenceResult
 from sparse_prefgp.engines import Status as Status
 from sparse_prefgp.engines import TruncatedNormalResult as TruncatedNormalResult
@@ -16,7 +17,6 @@ from sparse_prefgp.learning.initial import AutoInputs as AutoInputs
 from sparse_prefgp.learning.report import OptimisationReport as OptimisationReport
 from sparse_prefgp.learning.report import Progress as Progress
 from sparse_prefgp.models.filtering import Filtering as Filtering
-from sparse_prefgp.models.forecast import Forecast as Forecast
 from sparse_prefgp.models.posterior import Posterior as Posterior
 from sparse_prefgp.models.streaming import StreamedResult as StreamedResult
 from sparse_prefgp.sampling import PosteriorDraws as PosteriorDraws

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.metrics import constant_shares, score
 from sparse_prefgp.analysis.rivals import linear_probit
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.forecast import Forecast
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.workflow.holdout import Training, fit_model
 from sparse_prefgp.workflow.settings import FitSettings

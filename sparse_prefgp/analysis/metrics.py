@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.models.forecast import CHOICES, DUELS, GRADES, OUTCOMES, RANKINGS
+from sparse_prefgp.data.forecast import CHOICES, DUELS, GRADES, OUTCOMES, RANKINGS
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_shape
 

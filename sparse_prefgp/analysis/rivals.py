@@ -30,8 +30,8 @@ from sparse_prefgp.data.events import (
     Events,
 )
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.data.people import PeopleFeatures
-from sparse_prefgp.models.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import as_numbers, check_finite, check_number, check_shape

@@ -20,9 +20,7 @@ from sparse_prefgp.analysis.metrics import (
 from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
-from sparse_prefgp.data.splits import Grouping
-from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.models.forecast import (
+from sparse_prefgp.data.forecast import (
     CHOICES,
     DUELS,
     GRADES,
@@ -31,6 +29,8 @@ from sparse_prefgp.models.forecast import (
     Forecast,
     joined,
 )
+from sparse_prefgp.data.splits import Grouping
+from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.outcomes import LEANS, NOISE, known_codes, label_columns
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray

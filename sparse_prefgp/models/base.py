@@ -19,11 +19,11 @@ from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.models.choosing import CHOSEN, ChoicePredictions
-from sparse_prefgp.models.forecast import Forecast
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior, each_difference
 from sparse_prefgp.models.predicting import DuelPredictions

@@ -11,11 +11,11 @@ import tensorflow as tf
 from scipy.special import logsumexp
 
 from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.sets import SetForm
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
-from sparse_prefgp.models.forecast import Forecast
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray

@@ -20,11 +20,11 @@ from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
-from sparse_prefgp.models.forecast import Forecast
 from sparse_prefgp.models.posterior import Posterior, SetPosterior
 from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray

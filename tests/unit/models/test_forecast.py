@@ -11,8 +11,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.events import CHOICE, RANKING, TOP, Codes, Events
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.models import base
-from sparse_prefgp.models.forecast import Forecast
 from tests.reference import slow_forecasts
 from tests.tolerances import CHOICE_BY_EP, IDENTITY, NOISE_NODES, ROUNDING
 
