@@ -176,10 +176,10 @@ class DuelGP(
 
         Of duels, which side wins, with a margin whether they tie, with grades which one the first
         gets over the second; of choices, each alternative; where there are rankings or other
-        answers about sets, each answer as it was given. Judges, people, dates, covariates and
+        answers about sets, each answer as it stands. Judges, people, dates, covariates and
         labels count as far as the model has any. Memory is bounded.
 
-        :param questions: t of them, between rows of `inputs`; a `Duels` as it was given.
+        :param questions: t of them, between rows of `inputs`; a `Duels` as it was made.
         :param inputs: (n, D) rows as `predict_f` takes them; by default those of the model, and of
             another `Duels` its items, without numbers.
         :param blocks: the block of `PITC` that all duels join, or (t,) those of each, None where it

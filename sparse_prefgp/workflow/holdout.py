@@ -309,15 +309,13 @@ class Holdout(Training):
         from sparse_prefgp.models.outcomes import known_blocks
 
         table, rows, blocks = self.table, self.split.test_rows, None
-        events = table.events.take(rows)
-        if self.train.events.has_sets:
-            events = table.to_duels(rows, transform=self.train.transform).given
+        events, sets = table.events.take(rows), self.train.events.has_sets
         column = self.settings.approximation_choice.column
-        if column is not None and model.approximation.has_blocks:
+        if column is not None and model.approximation.has_blocks and not sets:
             blocks = known_blocks(model, table.context[column].to_numpy()[rows])
         if model.taste is not None and events.person is not None:
             events = replace(events, person=_nobody_new(events, model))
-        return [Asked(events, model.item_inputs(), 0, blocks, self.train.events.has_sets)]
+        return [Asked(events, model.item_inputs(), blocks=blocks, sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""

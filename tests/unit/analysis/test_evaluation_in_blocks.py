@@ -66,7 +66,7 @@ def model() -> spg.PreferenceGP:
 
 
 def test_each_duel_is_predicted_from_its_own_block(model: spg.PreferenceGP) -> None:
-    with pytest.warns(UserWarning, match=r"The block 'dan' is unknown .* \(1 of 6 duels"):
+    with pytest.warns(UserWarning, match=r"The block 'dan' is unknown .* \(1 of 6 pairs"):
         found = spg.evaluate(model, TABLE, blocks="session")
     inside: list[str | None] = [None if s == "dan" else s for s in SESSION]
     right, alone = expected(inside), expected([None] * 6)
