@@ -34,7 +34,13 @@ from sparse_prefgp.data.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers, check_finite, check_number, check_shape
+from sparse_prefgp.support.checks import (
+    as_numbers,
+    check_finite,
+    check_number,
+    check_shape,
+    numbers,
+)
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import id_text, shortened
 from sparse_prefgp.tell.result import Result
@@ -46,10 +52,12 @@ RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01, 0.001)
 # Priors of these standard deviations, on weights of standardised features.
 RIDGES_OF_PROBIT = tuple(width**-2 for width in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
 MAX_NEWTON_STEPS = 100
+_STEP_SIZES = 0.5 ** np.arange(28)
 # Of a Newton step of the cross-validation: r D², beyond which some units stand for all.
 MOST_WORK = 5e8
 # Of the features, a fold's and those times a weight among them; and of the size of the Hessian.
 _COPIES, _SQUARES = 6, 4
+_FITTED_TO = ", the columns that the rival was fitted to"
 _BOTH_ENDS = (BEST_WORST, BEST_WORST_AT_ONCE)
 # Without a ridge: curvature that is so small, next to the largest one and next to what it is where
 # all weights are 0, is rounding, or the end of a way that leads to infinity.
@@ -157,30 +165,26 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
 
     Cost is that of a Hessian and O(D³) a step.
     """
-    w = start
-    activation = loss.x @ w
 
-    def penalised(a: FloatArray, v: FloatArray) -> float:
-        return loss.value(a) + 0.5 * ridge * float(v @ v)
+    def penalised(w: FloatArray) -> float:
+        return loss.value(loss.x @ w) + 0.5 * ridge * float(w @ w)
 
-    value = penalised(activation, w)
+    w, value = start, penalised(start)
     for _ in range(MAX_NEWTON_STEPS):
+        activation = loss.x @ w
         gradient = ridge * w + loss.x.T @ loss.slope(activation)
         hessian = loss.hessian(activation) + ridge * np.eye(len(w))
         step = linalg.solve(hessian, gradient, assume_a="pos")
         decrement = float(gradient @ step)
         if decrement <= 1e-12 * (1.0 + abs(value)):
             return w - step
-        move, size = loss.x @ step, 1.0
-        while True:
-            trial, trial_activation = w - size * step, activation - size * move
-            trial_value = penalised(trial_activation, trial)
-            if trial_value <= value - 1e-4 * size * decrement or size < 1e-8:
+        for size in _STEP_SIZES:
+            trial_value = penalised(w - size * step)
+            if trial_value <= value - 1e-4 * size * decrement:
                 break
-            size *= 0.5
         if trial_value >= value:  # nothing left but rounding
             break
-        w, activation, value = trial, trial_activation, trial_value
+        w, value = w - size * step, trial_value
     return w
 
 
@@ -238,7 +242,13 @@ def fitted(
     best = grid[0] if len(grid) == 1 else 1.0
     if best == 0.0:
         at_start = loss.hessian(np.zeros(loss.x.shape[0]))
-        _check_told_apart(at_start, names)
+        values, vectors = np.linalg.eigh(at_start)
+        if values[0] <= _FLAT * max(values[-1], 1.0):
+            j = int(np.argmax(np.abs(vectors[:, 0])))
+            raise ValueError(
+                f"The feature {names[j]!r} differs in no set from a sum of multiples of the "
+                "others; leave it out, or give a ridge above 0."
+            )
     if len(grid) > 1 and loss.num_units > 1:
         generator = np.random.default_rng(0) if rng is None else rng
         losses = cross_validate(loss, grid, min(folds, loss.num_units), generator)
@@ -259,17 +269,6 @@ def fitted(
     return LinearRival(
         coefficients, names, covariance, likelihood, loss.total, best, table, loss.probit
     )
-
-
-def _check_told_apart(hessian: FloatArray, names: tuple[str, ...]) -> None:
-    """Refuse columns that are combinations of the others within all sets."""
-    values, vectors = np.linalg.eigh(hessian)
-    if values[0] <= _FLAT * max(values[-1], 1.0):
-        j = int(np.argmax(np.abs(vectors[:, 0])))
-        raise ValueError(
-            f"The feature {names[j]!r} differs in no set from a sum of multiples of the others; "
-            "leave it out, or give a ridge above 0."
-        )
 
 
 # ---- rivals ------------------------------------------------------------------------------------
@@ -315,6 +314,12 @@ class LinearRival(Result):
         assert self.covariance is not None
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
+    @property
+    def num_features(self) -> int:
+        """Columns of features, or items where each has one; without covariates and products."""
+        of_people = 0 if self.people is None else len(self.people.feature_names)
+        return len(self.coefficients) // (1 + of_people) - len(self.covariate_names)
+
     def predict_choice(
         self, features: npt.ArrayLike, mask: npt.ArrayLike | None = None
     ) -> FloatArray:
@@ -325,50 +330,45 @@ class LinearRival(Result):
         :raises ValueError: arrays of another shape, features that are not finite, a set without
             alternatives.
         """
-        x, size = np.asarray(features, dtype=np.float64), len(self.coefficients)
-        check_shape("features", x, "sets", "alternatives", size or "D")
+        x, size = numbers("features", features), len(self.coefficients)
+        width = size or (x.shape or (0,))[-1]  # any where nothing is known
         there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, dtype=bool)
         check_shape("mask", there, *x.shape[:2])
-        for i in np.flatnonzero(~there.any(1))[:1]:
+        for i in np.flatnonzero(~there.any(-1))[:1]:
             raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
-        seen = np.where(there[:, :, None], x, 0.0)[:, :, :size]
+        check_shape("features", x, "sets", "alternatives", width, hint=_FITTED_TO)
+        seen = np.where(there[..., None], x, 0.0)[..., :size]
         check_finite("features", seen)
         return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
 
     def utilities(self, features: FloatArray, events: Events) -> FloatArray:
         """(s,) of each side of questions between rows.
 
-        :param features: (n, D), perhaps with more columns. With a coefficient for each item, its
-            number comes last; others than those of training are average.
+        :param features: (n, D); with a coefficient for each item (n, 1), its number: others than
+            those of training are average.
         :param events: of which covariates count, 0 where they have none.
-        :raises ValueError: fewer columns than it was fitted to.
+        :raises ValueError: other columns than those that it was fitted to, or not finite ones.
         """
         if not len(self.coefficients):
             return np.zeros(len(events.sides))
-        people, names = features_of_people(self.people, events), self.covariate_names
-        base = len(self.coefficients)
-        if self.people is not None:
-            base //= 1 + len(self.people.feature_names)
-        own = base - len(names)
+        own, names = self.num_features, self.covariate_names
+        base, rows, place = own + len(names), features, events.sides
+        if len(place) < len(rows):
+            rows, place = rows[place], np.arange(len(place))
+        width = 1 if self.of_items else own
+        x = as_numbers("features", rows, len(rows), width, hint=_FITTED_TO)
         # Products with features of people are further coefficients of each column.
-        weights = np.column_stack(
-            [self.coefficients[:base], self.coefficients[base:].reshape(base, -1)]
-        )
+        products = self.coefficients[base:].reshape(base, -1)
+        weights = np.column_stack([self.coefficients[:base], products])
         if self.of_items:
-            number = features[:, -1].astype(np.int64)
-            number = np.where((number >= 0) & (number < own), number, own)
-            by_row = np.append(weights[:own], [[0.0]], 0)[number]
-        elif features.shape[1] < own:
-            raise ValueError(
-                f"The rows have {features.shape[1]} features, but the rival was fitted to {own}; "
-                "give the same."
-            )
+            number = np.where((x[:, 0] >= 0) & (x[:, 0] < own), x[:, 0], own).astype(np.int64)
+            found = np.append(weights[:own], [[0.0]], 0)[number][place]
         else:
-            by_row = features[:, :own] @ weights[:own]
-        found = by_row[events.sides]
+            found = (x @ weights[:own])[place]
         if names and events.covariates is not None:
-            places = [events.covariate_names.index(name) for name in names]
-            found = found + events.covariates[:, places] @ weights[own:]
+            columns = [events.covariate_names.index(name) for name in names]
+            found = found + events.covariates[:, columns] @ weights[own:]
+        people = features_of_people(self.people, events)
         if people is None:
             return np.asarray(found[:, 0])
         whose = np.repeat(people, np.diff(events.offsets), axis=0)
@@ -432,16 +432,15 @@ def linear_probit(
     :param duels: of which those that have a winner count, with their weights; or (t, D)
         standardised features of the winner less those of the loser.
     :param counts: (t,) of differences, how often each was seen; default all 1.
-    :raises ValueError: all duels are ties; what `fitted` raises.
+    :raises ValueError: all duels are ties; arrays of the wrong shape or not finite, no duels,
+        counts that are not positive; what `fitted` raises.
     """
     covariate_names: tuple[str, ...] = ()
     if isinstance(duels, Duels):
         covariate_names = duels.covariate_names
         sides, weights, said, spread = _won(duels)
-        key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
-        if covariate_names:
-            key, axis = np.column_stack([key, said + 0.0]), 0
-        _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
+        key = np.column_stack([sides, said + 0.0])
+        _, first, row = np.unique(key, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # that of first appearance
         counts = np.bincount(row.reshape(-1), weights)[order]
         _ask_for_rows(len(order), duels.num_features)
@@ -449,8 +448,10 @@ def linear_probit(
         x = np.column_stack([won - lost, said[first[order]]])
         scale = np.append(np.ones(duels.num_features), spread)
     else:
-        x = np.asarray(duels, dtype=np.float64)
-        counts = np.ones(len(x)) if counts is None else counts
+        x = as_numbers("duels", duels, "t", "D", hint=", with at least one duel")
+        counts = np.ones(len(x)) if counts is None else as_numbers("counts", counts, len(x))
+        least = int(np.argmin(counts))
+        check_number(f"The count of duel {least}", counts[least], above=0.0)
         scale = np.ones(x.shape[1])
     every = np.arange(len(x))
     weight = np.asarray(counts, dtype=np.float64)
@@ -637,31 +638,30 @@ def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArr
     if known is None or person is None:
         return None
     place = {id_text(name): i for i, name in enumerate(known.names)}
-    numbers = [place.get(id_text(name), -1) for name in person.names]
+    numbers = np.array([place.get(id_text(name), -1) for name in person.names], np.int64)
     values = np.vstack([known.values, np.zeros(known.values.shape[1])])
-    return np.asarray(values[np.append(numbers, -1).astype(np.int64)[person.numbers]])
+    return np.asarray(values[np.append(numbers, -1)[np.maximum(person.numbers, -1)]])
 
 
-def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
+def decided(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray]:
     """Those of some duels that one side won.
 
-    :return: (t, 2) rows of winner and loser, (t,) weights, and (t,) the event that each is of.
+    :return: (t, 2) rows of winner and loser, (t,) weights, and (t, C) covariates.
     :raises ValueError: answers about sets.
     """
-    doors = duels.events.pair_doors()
-    event = doors.event[doors.decided]
-    weights = duels.events.totals[event] * doors.weight[doors.decided]
-    return doors.features[doors.decided], weights, event
+    won = duels.decided
+    sides = np.column_stack([duels.winners, duels.losers])
+    said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates
+    return sides[won], duels.effective_counts[won], said[won]
 
 
 def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """`decided`, but in place of events their covariates, (t, C), and root mean squares, (C,).
+    """`decided`, and the root mean squares of the covariates, (C,).
 
     :raises ValueError: all duels are ties.
     """
-    sides, weights, event = decided(duels)
+    sides, weights, said = decided(duels)
     together.check(only_ties=not len(sides), linear_probit=True)
-    said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates[event]
     return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
 
 

@@ -248,7 +248,9 @@ def score_events(
             # Duels have the better side first, as their outcomes have.
             asked = events.take(rows) if sets else events.in_order()
             said = {} if model is None else {MODEL: model.predict(asked, inputs, blocks)}
-            said |= {name: rival.predict(asked, inputs) for name, rival in rivals.items()}
+            for name, rival in rivals.items():
+                own = slice(-1, None) if rival.of_items else slice(rival.num_features)
+                said[name] = rival.predict(asked, inputs[:, own])
             happened = {kind: (np.arange(len(rows)), np.zeros(len(rows), np.int64))}
             if not sets:
                 happened = _happened(asked, model, outcomes)

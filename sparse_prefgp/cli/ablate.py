@@ -100,16 +100,16 @@ def _tell(console: Output, title: str, result: StudyResult) -> None:
 
 @contextmanager
 def _progress(console: Output) -> Iterator[Callable[[StudyProgress], None]]:
-    """A bar over the runs; where there is no terminal, a line after each."""
+    """A bar over the runs or exact models; where there is no terminal, a line after each."""
     if console.is_terminal:
         with counting_bar(console, "runs") as bar:
-            yield lambda progress: bar(progress.done, progress.total)
+            yield lambda progress: bar(progress.done, progress.total, progress.what)
         return
 
     def update(progress: StudyProgress) -> None:
-        if progress.left is not None:
-            failed = f", {progress.failed:,} failed" if progress.failed else ""
-            done = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
-            console.tell(f"{done}{failed}, about {clock(progress.left)} left")
+        failed = f", {progress.failed:,} failed" if progress.failed else ""
+        left = "" if progress.left is None else f", about {clock(progress.left)} left"
+        done = f"{progress.done:,} of {progress.total:,} {progress.what}"
+        console.tell(f"{done} in {clock(progress.seconds)}{failed}{left}")
 
     yield update

@@ -298,8 +298,9 @@ def progress_bar(
 
 
 @contextmanager
-def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for work whose size is known: called with what is done and the total."""
+def counting_bar(console: Console, label: str) -> Iterator[Callable[..., None]]:
+    """A bar for work whose size is known: called with what is done, the total, and another label
+    while it is of something else."""
     columns: Sequence[Any] = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -311,12 +312,12 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
     # From the first step on: no bar of nothing stays where the work is refused.
     begun = False
 
-    def update(done: int, total: int) -> None:
+    def update(done: int, total: int, description: str = label) -> None:
         nonlocal begun
         if not begun:
             begun = True
             bar.start()
-        bar.update(task, completed=done, total=total)
+        bar.update(task, completed=done, total=total, description=description)
 
     try:
         yield update

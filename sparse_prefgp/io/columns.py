@@ -237,14 +237,13 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
     if commas.any() and 2 * (commas | parsed).sum() > present.sum():
         points = parsed & written.str.contains(".", regex=False)
         if points.any() or not table.decimal_commas:
-            thousands = written[commas].str.fullmatch(THOUSANDS_COMMA).all()
-            _refuse(
-                commas,
-                table,
-                name,
-                column,
-                "leave commas between thousands out" if thousands else "write decimal points",
-            )
+            remedy = "write decimal points"
+            if points.any():
+                i = int(np.flatnonzero(points)[0])
+                remedy += f", as {str(column.iloc[i])!r} in {table.row(i)}"
+            elif written[commas].str.fullmatch(THOUSANDS_COMMA).all():
+                remedy = "leave commas between thousands out"
+            _refuse(commas, table, name, column, remedy)
         parsed |= commas
         texts &= ~commas
     if not parsed.any():

@@ -92,8 +92,8 @@ def read_file(
     return _read_csv(path, role, id_columns, texts, blank_rows)
 
 
-def _empty(path: Path, role: str) -> ValueError:
-    return ValueError(f"The {role} file {str(path)!r} is empty; give a header and rows.")
+def _empty(path: Path, role: str, sheet: str = "") -> ValueError:
+    return ValueError(f"The {role} file {str(path)!r} is empty{sheet}; give a header and rows.")
 
 
 def refuse_repeated(columns: Sequence[str], table: str) -> None:
@@ -176,7 +176,8 @@ def _read_excel(path: Path, role: str) -> Loaded:
     except Exception as error:
         raise _unreadable(path, role, error) from None
     if not len(first):
-        raise _empty(path, role)
+        sheet = f" (its first sheet, {sheets[0]!r})" if len(sheets) > 1 else ""
+        raise _empty(path, role, sheet)
     written = [name for name in first.iloc[0] if isinstance(name, str)]
     refuse_repeated([name.strip() for name in written], path.name)
     said = ""

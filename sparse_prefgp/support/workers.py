@@ -52,9 +52,10 @@ def dask() -> Any:
     return needed("distributed", "distributed", what, "scale")
 
 
-def connect(distributed: Any, address: str, **options: Any) -> Any:
+def connect(distributed: Any, address: str, instead: str = "", **options: Any) -> Any:
     """A `distributed.Client` of a scheduler that runs already.
 
+    :param instead: what else may be given, in the sentences of refusals.
     :raises ConnectionError: none answers there.
     :raises ValueError: what is not an address.
     """
@@ -63,13 +64,13 @@ def connect(distributed: Any, address: str, **options: Any) -> Any:
     except OSError as error:
         raise ConnectionError(
             f"There is no Dask scheduler at {address!r}; start one (dask scheduler) and its "
-            "workers (dask worker), or give the address it prints."
+            f"workers (dask worker), or give the address it prints{instead}."
         ) from error
     except ValueError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
             f"{address!r} is not an address of a Dask scheduler ({reason}); give one such as "
-            "tcp://10.0.0.1:8786."
+            f"tcp://10.0.0.1:8786{instead}."
         ) from None
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Codes, Events
+from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
     Grouping,
@@ -670,6 +671,10 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     if choice.column is not None:
         hint = " (the same within a set), or a number, such as pitc:20"
         check_choice("The column of pitc", choice.column, table.context.columns, hint)
+        labels = table.context[choice.column]
+        missing = [not id_text(label) for label in labels.tolist()]
+        where = "row {} of the duels".format
+        refuse_cells(missing, labels, choice.column, where, "give each duel a block")
     count = None
     if choice.needs_inducing and settings.inducing_share is None:
         distinct = len(train.distinct_rows()[0])

@@ -68,6 +68,7 @@ def site(tmp_path_factory) -> dict[Path, _Page]:
     return pages
 
 
+@pytest.mark.slow
 def test_every_internal_link_and_anchor_is_alive(site):
     dead = []
     checked = 0
@@ -88,6 +89,7 @@ def test_every_internal_link_and_anchor_is_alive(site):
     assert dead == []
 
 
+@pytest.mark.slow
 def test_every_worked_page_leads_to_its_notebook(site):
     """Links to dead files are found above; here those in the notebooks, to places in pages too."""
     found = {
@@ -105,6 +107,7 @@ def test_every_worked_page_leads_to_its_notebook(site):
             assert not place or place in site[target].anchors, f"{path.name}: {name}#{place}"
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(site):
     for path, page in site.items():
         foreign = [link for link in page.loaded if urlsplit(link).netloc]
@@ -114,6 +117,7 @@ def test_nothing_is_loaded_from_elsewhere(site):
         assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", sheet.read_text()) == []
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name(site):
     import sparse_prefgp
     from tools.docs_pages import names_in
@@ -125,6 +129,7 @@ def test_the_reference_has_every_public_name(site):
     assert names - shown == set()
 
 
+@pytest.mark.slow
 def test_no_docstring_field_is_left_raw(site):
     (page,) = (page for path, page in site.items() if path.name == "reference.html")
     assert re.findall(r":(?:param|raises|returns?)\b.{0,40}", page.text) == []
@@ -135,6 +140,7 @@ def test_no_docstring_field_is_left_raw(site):
     assert page.text.index("(n, D) features, one row per item") > 0
 
 
+@pytest.mark.slow
 def test_the_command_line_page_has_every_command_and_option(site):
     import typer
 
@@ -186,6 +192,7 @@ def test_every_page_but_the_last_names_its_next_one():
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_pictures_of_pages_are_cards_and_in_the_gallery(site):
     """Every picture of a page is in the gallery, and leads to its page."""
     (gallery,) = (page for path, page in site.items() if path.name == "gallery.html")

@@ -2,8 +2,10 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,70 @@ def test_no_import_runs_back() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def _extras() -> set[str]:
+    """What the packages of the extras are imported as."""
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["project"]["optional-dependencies"].values()
+    wanted = {re.split(r"[^\w-]", one)[0] for group in groups for one in group}
+    return {"yaml" if name == "pyyaml" else name.replace("-", "_") for name in wanted}
+
+
+# What takes so long to import that functions do it, and of which modules: names, settings and
+# refusals come before TensorFlow; half a second of SciPy or scikit-learn is for those who use it.
+LATE = {
+    "analysis/far.py": {"sklearn"},
+    "analysis/metrics.py": {"scipy", "sklearn"},
+    "data/duels.py": {"scipy"},
+    "data/features.py": {"sklearn"},
+    "data/reduction.py": {"scipy"},
+    "data/texts.py": {"scipy", "sklearn"},
+    "data/vectors.py": {"data"},
+    "datasets/demo.py": {"sklearn"},
+    "datasets/fetching.py": {"requests"},
+    "factors/orthants.py": {"scipy"},
+    "io/streams/dataset.py": {"tensorflow"},
+    "lab/ablation/duels.py": {"gpflow"},
+    "lab/ablation/execution.py": {"engines"},
+    "lab/ablation/fitting.py": {"analysis", "gpflow", "learning"},
+    "models/streaming/cluster.py": {"cloudpickle"},
+    "plotting/features.py": {"analysis"},
+    "plotting/in_time.py": {"analysis"},
+    "plotting/items.py": {"analysis", "covariances"},
+    "plotting/people.py": {"analysis"},
+    "plotting/sets.py": {"analysis"},
+    "plotting/surfaces.py": {"analysis", "covariances"},
+    "sampling/diagnostics.py": {"scipy"},
+    "support/kmeans.py": {"sklearn"},
+    "support/machine.py": {"tensorflow"},
+    "workflow/comparison.py": {"analysis"},
+    "workflow/failures.py": {"tensorflow"},
+    "workflow/fit_metrics.py": {"analysis", "covariances", "models"},
+    "workflow/folder.py": {"analysis", "disk"},
+    "workflow/holdout.py": {"analysis", "covariances", "engines", "gpflow", "learning", "models"},
+    "workflow/kernel_names.py": {"covariances", "gpflow"},
+    "workflow/model_names.py": {"approximations", "engines"},
+    "workflow/pictures.py": {"analysis"},
+}
+
+
+def test_only_what_is_slow_is_imported_late() -> None:
+    """But for the command line, and for packages that need not be installed."""
+    extras, late = _extras(), {}
+    assert {"pandas", "yaml", "distributed", "pydantic"} <= extras and "scipy" not in extras
+    for path in FILES:
+        functions = [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef)]
+        names = set()
+        for node in {inner for one in functions for inner in ast.walk(one)}:
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        rooms = {name.removeprefix("sparse_prefgp.").split(".")[0] for name in names} - extras
+        if rooms and _room(path) != "cli":
+            late[path.relative_to(PACKAGE).as_posix()] = rooms
+    assert late == LATE
+
+
 def test_nothing_uses_the_inside_of_tensorflow() -> None:
     assert not [path for path in FILES if "tensorflow.python" in path.read_text(encoding="utf-8")]
 
@@ -135,6 +201,10 @@ def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
         # What refuses a fit, a comparison or a study before anything slow is there.
         ("sparse_prefgp.workflow.workflow", ("tensorflow", "sklearn", "scipy.stats", "matplotlib")),
         ("sparse_prefgp.lab.ablation", ("tensorflow", "gpflow", "sklearn", "scipy.stats")),
+        (
+            "sparse_prefgp.lab, sparse_prefgp.workflow.holdout, sparse_prefgp.analysis.rivals",
+            ("tensorflow", "gpflow", "pandas", "sklearn"),
+        ),
         ("sparse_prefgp.plotting", ("tensorflow", "gpflow", "matplotlib")),
     ],
 )

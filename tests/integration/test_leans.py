@@ -231,7 +231,8 @@ def test_settings_follow_the_sources() -> None:
         spg.fit(duels=spg.Duels(np.eye(3), [0, 1], [1, 2]), leans="judge:side", kernel="linear")
 
 
-@pytest.mark.parametrize("source", ["memory", pytest.param("chunks", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["memory", "chunks"])
 def test_two_columns_lean_by_two_covariates(folder: Path, tmp_path: Path, source: str) -> None:
     frame, rng = pd.read_csv(folder / "duels.csv"), np.random.default_rng(3)
     long = rng.random(T) < 0.5

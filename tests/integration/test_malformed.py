@@ -327,7 +327,9 @@ CASES: dict[str, Case] = {
         FIT.replace("items.csv", "items.parquet"), ("cannot be read",), binary("items.parquet")
     ),
     "decimal comma": Case(
-        FIT, ("write decimal points",), write("items.csv", 'item_id,a\ni0,"1,5"\ni1,"2,5"\n')
+        FIT,
+        ("'1,5'", "row 2 of items.csv", "write decimal points"),
+        write("items.csv", 'item_id,a\ni0,"1,5"\ni1,"2,5"\n'),
     ),
     "decimal commas between tabs": Case(
         FIT,
@@ -336,7 +338,7 @@ CASES: dict[str, Case] = {
     ),
     "decimal commas and points": Case(
         FIT,
-        ("'1,5' in row 2", "write decimal points"),
+        ("'1,5' in row 2", "write decimal points, as '2.5' in row 3"),
         write("items.csv", "item_id;a\ni0;1,5\ni1;2.5\ni2;3,5\n"),
     ),
     "decimal commas and a word": Case(
@@ -370,7 +372,7 @@ CASES: dict[str, Case] = {
     ),
     "a first sheet without anything": Case(
         FIT.replace("items.csv", "items.xlsx"),
-        ("items.xlsx", "give a header and rows"),
+        ("items.xlsx", "its first sheet, 'Sheet1'", "give a header and rows"),
         sheets("items.xlsx", [], [["item_id", "a"], ["i0", 1]]),
     ),
     "a sheet with a duel of nobody": Case(
@@ -926,7 +928,7 @@ CASES: dict[str, Case] = {
     ),
     "blocks by a column with gaps": Case(
         FIT + " --approximation pitc:judge",
-        ("give each duel a block",),
+        ("'judge' has a missing value in row 1 of the duels", "give each duel a block"),
         write("duels.csv", "winner,loser,judge\ni0,i1,ann\ni1,i2,\ni2,i3,ben\ni3,i0,ann\n"),
     ),
     "more blocks than pairs": Case(
@@ -1144,7 +1146,7 @@ CASES: dict[str, Case] = {
     ),
     "ablate a column that is nowhere": Case(
         ABLATE,
-        ("column is 'persn'",),
+        ("column is 'persn'", "choose from"),
         write("study.yaml", STUDY.replace("by: duels", "by: 'group:persn'")),
     ),
     "ablate into a foreign folder": Case(

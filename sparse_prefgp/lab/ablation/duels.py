@@ -17,6 +17,7 @@ from sparse_prefgp.datasets.loading import checksums
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.study import Data, Regression, SplitSettings, SyntheticData
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 
 # Streams of random numbers that a seed gives, each its own whatever the others use.
 DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
@@ -52,7 +53,6 @@ def sources(data: Data) -> dict[str, str]:
     return {name: sha256(Path(getattr(data.files, name))) for name in ("items", "duels")}
 
 
-@lru_cache(maxsize=2)
 def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> PartedDuels:
     """The duels of one seed, parted; the same for every method that is tried on them.
 
@@ -60,6 +60,14 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
         that is not there, a part without duels, a seed that is the number of no group.
     :raises ConnectionError: a set that cannot be fetched.
     """
+    return _parted(data, split, max_train, seed, tuple(sources(data).items()))
+
+
+@lru_cache(maxsize=2)
+def _parted(
+    data: Data, split: SplitSettings, max_train: int | None, seed: int, _: tuple[Any, ...]
+) -> PartedDuels:
+    """Anew where the files have changed."""
     if data.made is not None:
         table, utilities = made_duels(data.made, stream(seed, DATA))
         return _rows(table, split, max_train, seed, utilities)
@@ -208,12 +216,8 @@ def drawn_utility(
     """One draw (n,) from the Gaussian process at the features (n, D)."""
     import gpflow
 
-    kinds = {
-        "se": gpflow.kernels.SquaredExponential,
-        "matern32": gpflow.kernels.Matern32,
-        "matern52": gpflow.kernels.Matern52,
-    }
-    kernel = kinds[made.kernel](variance=made.variance, lengthscales=made.lengthscale)
+    kind = getattr(gpflow.kernels, STATIONARY_KERNELS[made.kernel])
+    kernel = kind(variance=made.variance, lengthscales=made.lengthscale)
     covariance = kernel(features).numpy()
     covariance[np.diag_indices(len(features))] += 1e-10 * made.variance
     root: FloatArray = np.linalg.cholesky(covariance)

@@ -166,10 +166,7 @@ def _scores(run: RunSettings, holdout: Holdout, log_p: FloatArray) -> dict[str, 
 
 
 def _baseline(
-    run: RunSettings,
-    holdout: Holdout,
-    utilities: FloatArray | None,
-    clock: fitting.Clock,
+    run: RunSettings, holdout: Holdout, utilities: FloatArray | None, clock: fitting.Clock
 ) -> dict[str, float]:
     items = holdout.train.items
     with clock("fit"):

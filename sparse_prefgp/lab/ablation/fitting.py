@@ -144,8 +144,7 @@ def start_model(
 
     :param reference: whose hyperparameters to begin with, and to stay with in a fixed run; None
         for those that the kernel starts with, in a fixed run those under `at`.
-    :raises ValueError: what `initial_inputs` and `PreferenceGP` raise, and values under `at` of
-        another length than there are features.
+    :raises ValueError: what `initial_inputs`, `PreferenceGP` and `Study.check_features` raise.
     """
     import gpflow
 
@@ -155,6 +154,7 @@ def start_model(
     if reference is not None:
         give(reference.kernel, kernel)
     elif run.is_fixed and study.at is not None:
+        study.check_features(holdout.train.num_features)
         _assign(holdout.settings.kernel_choice, kernel, study.at)
     inputs = None
     if run.inducing is not None:
@@ -191,13 +191,7 @@ def _assign(choice: KernelChoice, kernel: Kernel, at: Mapping[str, Mapping[str, 
     for part, term in zip(choice.parts, terms, strict=True):
         for name, value in at[part].items():
             parameter = getattr(term, name)
-            shape, numbers = tuple(parameter.shape), np.asarray(value, dtype=float)
-            if numbers.ndim and numbers.shape != shape:
-                raise ValueError(
-                    f"There are {numbers.size} values for the {name} of {part} under at, but it "
-                    f"has {int(np.prod(shape))} of them; give as many, or one for all."
-                )
-            parameter.assign(np.broadcast_to(numbers, shape))
+            parameter.assign(np.broadcast_to(np.asarray(value, dtype=float), parameter.shape))
 
 
 def learned(

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.fetching import sha256
-from sparse_prefgp.disk.folders import check_place, contents, held, write_file
+from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, held, write_file
 from sparse_prefgp.lab.ablation.duels import parted, sources
 from sparse_prefgp.lab.ablation.execution import DONE, FAILED, Record, execute, failure, new_record
 from sparse_prefgp.lab.ablation.fitting import Reference, make_reference, read_reference
@@ -36,16 +37,19 @@ RETRIES = 2
 
 
 class StudyProgress(NamedTuple):
-    """Before the first run, and after each."""
+    """Before the first run and exact model, and after each."""
 
+    what: str
+    """`runs`, or `exact models`, which runs are compared with."""
     done: int
-    """Of `total`, those of earlier calls and those that failed included."""
+    """Of `total`, runs of earlier calls and those that failed included."""
     total: int
     failed: int
+    """Of the runs."""
     seconds: float
     """Since the start."""
     left: float | None
-    """A guess from the runs of this call, None before one is done."""
+    """A guess from the runs of this call, None before one is done and while others wait."""
 
 
 class StudyResult(NamedTuple):
@@ -81,19 +85,19 @@ def run_study(
     :param own: modules that register what the study names; they are imported here and
         where runs are done, and a folder that has runs of others is refused.
     :param retry_failed: do those again that failed.
-    :param callback: called before the first run and after each.
+    :param callback: called before the first run and after each; so too of exact models.
     :raises ValueError: a folder that belongs to something else, or to which another call is
-        writing; duels that cannot be parted; a scheduler without workers.
+        writing; duels that cannot be parted; a scheduler without workers; data that change.
     :raises ConnectionError: a data set that cannot be fetched, a scheduler that does not answer.
     :raises ChildProcessError: a process was killed.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
     folder, started, own = Path(out), time.perf_counter(), own or OwnModules()
     with held(folder, "study"):
-        parted.cache_clear()
         settings = study.model_dump(mode="json")
         modules = {name: sha256(path) for name, path in own.load().items()}
-        about = {"program": PROGRAM, "study": settings, "sources": sources(study.data) | modules}
+        files = sources(study.data)
+        about = {"program": PROGRAM, "study": settings, "sources": files | modules}
         is_new = _check_folder(folder, about)
         runs, records = expand(study), read_records(folder)
         done = [one["run"] for one in records.values() if one["status"] == DONE or not retry_failed]
@@ -101,23 +105,25 @@ def run_study(
         numbers = {run.name: number for number, run in enumerate(runs)}
         new = 0
 
-        def tell() -> None:
+        def tell(models: tuple[int, int] | None = None) -> None:
             seconds = time.perf_counter() - started
             failed = sum(record["status"] == FAILED for record in records.values())
-            left = seconds / new * (len(todo) - new) if new else None
+            left = seconds / new * (len(todo) - new) if new and models is None else None
+            what = "runs" if models is None else "exact models"
+            reached = models or (len(runs) - len(todo) + new, len(runs))
             if callback is not None:
-                reached = len(runs) - len(todo) + new
-                callback(StudyProgress(reached, len(runs), failed, seconds, left))
+                callback(StudyProgress(what, *reached, failed, seconds, left))
 
         try:
             if todo:
                 # What no seed can do is refused before anything is written.
-                parted(study.data, study.split, todo[0].max_train, todo[0].seed)
+                first = parted(study.data, study.split, todo[0].max_train, todo[0].seed)
+                study.check_features(first.table.to_duels(first.split.train_rows).num_features)
                 with _spreading(workers, dask, own) as spread:
                     if is_new:
                         write_file(folder / STUDY, json.dumps(about, indent=1) + "\n")
                     tell()
-                    for record in _records(study, todo, folder, spread):
+                    for record in _records(study, todo, folder, spread, files, tell):
                         record = plain(record | {"number": numbers[record["run"]]})
                         text = json.dumps(record, indent=1, allow_nan=False)
                         write_file(folder / RUNS / f"{record['run']}.json", text + "\n")
@@ -130,7 +136,7 @@ def run_study(
                 f"kept in {str(folder)!r}, and the same call resumes from there."
             ) from error
         finally:
-            if records and (new or not (folder / TABLE).exists()):
+            if records:
                 _write_table(folder, records.values())
     failed = tuple(record for record in records.values() if record["status"] == FAILED)
     return StudyResult(folder, len(runs), new, failed, time.perf_counter() - started)
@@ -175,15 +181,10 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
     """Whether a folder is new; refuse one of something else."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    is_new = not (folder / STUDY).exists()
+    check_replaceable(folder, sorted(contents(folder)) if is_new else (), "a study")
     check_place(Path(os.path.realpath(folder)), folder)
-    if not (folder / STUDY).exists():
-        if contents(folder):
-            raise ValueError(
-                f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
-                "new or empty folder."
-            )
+    if is_new:
         return True
     here, there = (_compared(one) for one in (about, read_about(folder)))
     others = [name for name in here | there if here.get(name) != there.get(name)]
@@ -233,23 +234,52 @@ Spread = Callable[[Callable[..., Any], Study, Sequence[tuple[Any, ...]]], Iterat
 
 
 def _records(
-    study: Study, todo: Sequence[RunSettings], folder: Path, spread: Spread
+    study: Study,
+    todo: Sequence[RunSettings],
+    folder: Path,
+    spread: Spread,
+    files: dict[str, str],
+    tell: Callable[[tuple[int, int]], None],
 ) -> Iterator[Record]:
-    """Of exact models that are not there yet, and then of the runs, as they come."""
+    """Of runs whose exact model is there, or that need none, and then of the others."""
     keys = {run: reference_of(study, run) for run in todo}
     paths = {key: folder / REFERENCES / f"{key.name}.npz" for key in keys.values() if key}
     known: dict[Any, Reference | None] = {key: read_reference(path) for key, path in paths.items()}
     missing = [(key,) for key in paths if known[key] is None]
-    for (key,), result in spread(make_reference, study, missing):
+    waiting = [run for run in todo if (keys[run],) in missing]
+
+    def records(runs: Iterable[RunSettings]) -> Iterator[Record]:
+        calls = [(run, known.get(keys[run])) for run in runs]
+        for (run, _), result in spread(partial(_unchanged, files, execute), study, calls):
+            if isinstance(result, BaseException):
+                result = new_record(study, run) | failure(result)
+            yield result
+
+    yield from records(run for run in todo if run not in waiting)
+    models = spread(partial(_unchanged, files, make_reference), study, missing)
+    for number in range(len(missing)):
+        tell((number, len(missing)))
+        (key,), result = next(models)
         if isinstance(result, BaseException):
             result = Reference(key, failure(result)["reason"])
         known[key] = result
         if not result.reason:  # one that could not be made is tried again another time
             write_file(paths[key], result.to_bytes())
-    for (run, _), result in spread(execute, study, [(run, known.get(keys[run])) for run in todo]):
-        if isinstance(result, BaseException):
-            result = new_record(study, run) | failure(result)
-        yield result
+    yield from records(waiting)
+
+
+def _unchanged(
+    files: dict[str, str], function: Callable[..., Any], study: Study, *arguments: Any
+) -> Any:
+    """Call a function of a study, here or in a worker, if its data are those it began with."""
+    changed = sorted(dict(sources(study.data).items() ^ files.items()))
+    if changed:
+        raise ValueError(
+            f"The data {study.data.label!r} are not those that the study began with, by "
+            f"{', '.join(changed)}; put back the same files, on all machines, or give another "
+            "output folder."
+        )
+    return function(study, *arguments)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from sparse_prefgp.data.splits import says_itself
 from sparse_prefgp.support.extras import install
-from sparse_prefgp.support.words import shortened, spelt_like
+from sparse_prefgp.support.words import counted, shortened, spelt_like
 from sparse_prefgp.support.yaml_files import read_yaml
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 from sparse_prefgp.workflow.kernel_names import LEAST_LENGTHSCALE, LEAST_VARIANCE, KernelChoice
@@ -28,7 +28,7 @@ LEARNED = "learned"
 
 Whole = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-Values = float | tuple[float, ...]
+Values = float | Annotated[tuple[float, ...], Field(min_length=1)]
 
 
 class _Strict(BaseModel):
@@ -176,16 +176,13 @@ class Study(_Strict):
         approximations = [ApproximationChoice.parse(text) for text in self.approximations]
         kernels = [KernelChoice.parse(text) for text in self.kernels]
         engines = [EngineChoice.parse(text) for text in self.engines]
+        named = {"kernels": kernels, "approximations": approximations, "engines": engines}
         for name, values in {
             **dict(self),
-            "kernels": kernels,
-            "approximations": approximations,
-            "engines": engines,
+            **named,
             "split.max_train": self.split.max_train,
         }.items():
-            names = (
-                [file_name(str(one)) for one in values] if isinstance(values, list | tuple) else []
-            )
+            names = [*map(file_name, map(str, values))] if isinstance(values, list | tuple) else []
             for twice in (one for one in names if names.count(one) > 1):
                 yield f"has {twice!r} twice in {name}; once is enough"
         by, kind = self.split.by, self.split.by.partition(":")[0]
@@ -238,10 +235,27 @@ class Study(_Strict):
             known = ("variance", "lengthscales") if term in STATIONARY_KERNELS else ("variance",)
             if name not in known:
                 yield f"has {name!r} under at for {term}, which has only {' and '.join(known)}"
+            if isinstance(value, tuple) and name != "lengthscales" and term != "linear":
+                yield f"has {[*value]} for 'at.{term}.{name}'; give one number, which is all it has"
             least = LEAST_LENGTHSCALE if name == "lengthscales" else LEAST_VARIANCE
             for one in value if isinstance(value, tuple) else (value,):
                 if not least < one < float("inf"):
                     yield f"has {one:g} for 'at.{term}.{name}'; give a number above {least:g}"
+        if self.data.made is not None:
+            self.check_features(self.data.made.features)
+
+    def check_features(self, features: int) -> None:
+        """Refuse other numbers of values under `at` than there are features.
+
+        :raises ValueError: neither one value nor as many.
+        """
+        for term, values in (self.at or {}).items():
+            for name, value in values.items():
+                if isinstance(value, tuple) and len(value) != features:
+                    raise ValueError(
+                        f"'at.{term}.{name}' has {counted(len(value), 'value')} for "
+                        f"{counted(features, 'feature')}; give as many, or one for all."
+                    )
 
 
 def file_name(text: str) -> str:
@@ -306,7 +320,7 @@ _PARTS: dict[int | str, type[_Strict]] = {
 def _sentence(error: ValidationError) -> str:
     """The first mistake, to follow "The configuration … "; unknown keys before all others."""
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    place = [part for part in first["loc"] if not str(part).startswith("tuple[")]
+    place = [part for part in first["loc"] if not str(part).startswith(("tuple[", "float"))]
     *outer, key = place or [""]
     within = f" in {'.'.join(map(str, outer))!r}" if outer else ""
     if first["type"] == "extra_forbidden":

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
+from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
 from sparse_prefgp.lab.ablation.runner import RUNS, STUDY
 from sparse_prefgp.lab.measures import Measure
 from sparse_prefgp.lab.report import tables
@@ -20,7 +20,7 @@ from sparse_prefgp.lab.report.results import Results, read_results
 from sparse_prefgp.lab.report.statistics import Difference, differences, notes_of, points_of
 from sparse_prefgp.plotting.canvas import save
 from sparse_prefgp.support.plain import as_json_text
-from sparse_prefgp.support.words import counted
+from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.markup import as_latex, as_markdown
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
@@ -163,8 +163,6 @@ def study_report(
 
 def _check_folder(folder: Path) -> None:
     """Refuse a file, a study, and what is no earlier report."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
     known = contents(folder)
     if {STUDY, RUNS} & known:
         inside = str(folder / REPORT)
@@ -175,11 +173,7 @@ def _check_folder(folder: Path) -> None:
         text = (folder / FIGURES_JSON).read_text(encoding="utf-8")
         if json.loads(text)["program"] == PROGRAM:
             return
-    if known:
-        raise ValueError(
-            f"The output folder {str(folder)!r} holds {min(known)!r}, which no report of {PROGRAM} "
-            "wrote; give a new or empty folder."
-        )
+    check_replaceable(folder, sorted(known), "a report")
 
 
 def _draw(
@@ -239,10 +233,8 @@ def _run_notes(results: Results) -> Iterator[str]:
 
 def _warnings(results: Results, notes: Sequence[str]) -> Section:
     failures = results.failures
-    failed = []
-    for reason, runs in failures[:FAILURES_SHOWN]:
-        more = f" and {len(runs) - 4:,} more" if len(runs) > 4 else ""
-        failed.append(f"Failed: {reason} ({', '.join(runs[:4])}{more})")
+    shown = failures[:FAILURES_SHOWN]
+    failed = [f"Failed: {reason} ({some_of(runs, most=4)})" for reason, runs in shown]
     total = counted(sum(len(runs) for _, runs in failures), "run")
     sentences = [f"{total} failed."] if failures else []
     return Section("Before you rely on this", sentences, [*failed, *notes])

@@ -255,7 +255,7 @@ class Cluster:
             return
         # That a scheduler goes away is reported here, in one sentence.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-        self._client = connect(self._dask, scheduler, set_as_default=False)
+        self._client = connect(self._dask, scheduler, f", or {LOCAL!r}", set_as_default=False)
 
     @property
     def rows(self) -> tuple[int, ...]:

@@ -294,7 +294,7 @@ def test_refuses_what_it_knows_nothing_of(said):
         found.predict_choice(np.ones((2, 1, 3)), [[True], [False]])
     with pytest.raises(ValueError, match=r"mask has shape \(2,\)"):
         found.predict_choice(np.ones((2, 1, 3)), [True, False])
-    with pytest.raises(ValueError, match="1 features, but the rival was fitted to 2"):
+    with pytest.raises(ValueError, match=r"features has shape \(2, 1\); give \(2, 2\), the col"):
         found.predict(Events.between(np.array([0]), np.array([1])), np.array([[0.0], [1.0]]))
 
 
@@ -384,6 +384,36 @@ def test_covariates_are_columns():
     zero = none.with_differences(0.0 * said, ["first"])
     held_at_0, at_0 = (found.predict(events, items).log_p for events in (none, zero))
     np.testing.assert_array_equal(held_at_0, at_0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"duels": np.empty((0, 2))}, r"duels has shape \(0, 2\); .* at least one duel"),
+        ({"duels": [1.0]}, r"duels has shape \(1,\); give \(t, D\)"),
+        ({"duels": [[np.nan]]}, "duels has nan at 0, 0"),
+        ({"counts": [0]}, "The count of duel 0 is 0.0; give a number, above 0"),
+        ({"duels": [[1.0], [2.0]], "counts": [2, -1]}, "The count of duel 1 is -1.0"),
+        ({"counts": [1, 1]}, r"counts has shape \(2,\); give \(1,\)"),
+        ({"ridge": [-1.0]}, r"ridge is \[-1.0\]"),
+        ({"folds": 1}, "folds is 1; give a whole number, at least 2"),
+    ],
+)
+def test_differences_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        linear_probit(**{"duels": [[1.0]], **arguments})
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (3, 3), (3,)])
+def test_wrong_number_of_columns(shape):
+    rival, pairs = (
+        linear_probit(np.ones((3, 2))),
+        Events.between(np.array([0, 1]), np.array([1, 2])),
+    )
+    with pytest.raises(ValueError, match=r"features has shape .*; give \(3, 2\), the columns that"):
+        rival.predict(pairs, np.ones(shape))
+    with pytest.raises(ValueError, match="features has nan at 1, 0"):
+        rival.predict(pairs, np.array([[0.0, 0.0], [np.nan, 0.0], [1.0, 1.0]]))
 
 
 def test_real_duels_with_people_held_out(data_dir):
@@ -557,8 +587,13 @@ def test_products_with_columns_of_people_are_columns() -> None:
     np.testing.assert_allclose(found.coefficients, by_hand.coefficients, rtol=FIXED_POINT)
     total = found.predict(duels.events, duels.items).log_first @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
-    strangers = replace(events, person=Codes.of([f"new {k}" for k in people]))
-    assert not np.any(features_of_people(duels.people_features, strangers))
+    for labels in ([f"new {k}" for k in people], [None] * sets):
+        strangers = replace(events, person=Codes.of(labels))
+        assert not np.any(features_of_people(duels.people_features, strangers))
+    some = replace(events, person=Codes.of([None, None, *people[2:].tolist()]))
+    np.testing.assert_array_equal(
+        features_of_people(duels.people_features, some)[:3, 0], [0.0, 0.0, age[people[2]]]
+    )
 
 
 def test_folds_of_other_people_leave_products_as_they_are(said: Duels) -> None:

@@ -184,7 +184,7 @@ def test_a_batch_of_sets(model: spg.PreferenceGP) -> None:
     expected = model.predict_choice(model.duels.items[sets]).numpy()
     np.testing.assert_allclose(shares, expected, rtol=IDENTITY)
     text = str(found)
-    assert text.startswith("Ask next")
+    assert text.startswith("Ask next") and len(found.table().rows) == 4
     assert f"{found.looked_at} of 84 sets were looked at: grown from the pair" in text
     told = json.loads(json.dumps(found.to_dict()))
     assert len(told["sets"]) == 4 and "pairs" not in told
@@ -256,7 +256,7 @@ def test_streams_say_that_sets_are_not_looked_up(model: spg.PreferenceGP) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"set_size": 1}, "set_size is 1"),
+        ({"set_size": 1}, "set_size is 1; give a whole number, at least 2"),
         ({"set_size": 10}, "only 9 items that differ"),
         ({"batch": 85}, "only 84 sets"),
         ({"score": "eubo"}, sentence("set_size", "other_score")),

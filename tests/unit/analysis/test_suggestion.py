@@ -300,7 +300,7 @@ def test_the_report_says_everything_and_is_ready_for_json(model: spg.PreferenceG
     assert len(told["pairs"]) == 2 and told["score"] == "bald" and told["converged"]
     assert any(row["outside_range"] for row in told["pairs"])
     text = str(found)
-    assert text.startswith("Ask next")
+    assert text.startswith("Ask next") and len(found.table().rows) == 2
     assert "information about the utilities, in nats" in text
     assert "10 of 10 pairs were looked at: all." in text
 
@@ -317,9 +317,9 @@ def test_what_did_not_converge_is_said() -> None:
     ("options", "words"),
     [
         ({"score": "magic"}, "score is 'magic'; choose from bald"),
-        ({"batch": 0}, "batch is 0"),
+        ({"batch": 0}, "batch is 0; give a whole number, at least 1"),
         ({"batch": 37}, "batch is 37, but there are only 36 pairs"),
-        ({"max_pairs": 0}, "max_pairs is 0"),
+        ({"max_pairs": 0}, "max_pairs is 0; give a whole number, at least 1"),
         ({"rng": 3}, "np.random.default_rng"),
         ({"pairs": pd.DataFrame({"first": [0]})}, "second"),
         ({"pairs": pd.DataFrame({"first": [2], "second": [2]})}, "with itself"),

@@ -413,16 +413,16 @@ def test_one_duel_subset() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: spg.PriorPower(0.0), r"PriorPower is 0.0; .*VFE\(\)"),
-        (lambda: spg.PriorPower(1.5), "is 1.5"),
-        (lambda: spg.PriorPower(float("nan")), "PriorPower is nan"),
+        (lambda: spg.PriorPower(0.0), r"PriorPower is 0.0; give a number, above 0, or use VFE\(\)"),
+        (lambda: spg.PriorPower(1.5), "PriorPower is 1.5; give a number, above 0 and at most 1"),
+        (lambda: spg.PriorPower(float("nan")), "PriorPower is nan; give a number, above 0"),
         (
             lambda: spg.TightVFE(residual="trace"),
             "residual is 'trace'; choose from diagonal, block, rank, logdet",
         ),
         (lambda: spg.SubsetOfData(0), "SubsetOfData is 0; give a whole number, at least 1"),
         (lambda: spg.Exact(over="both"), "over is 'both'; choose from items, duels"),
-        (lambda: spg.VFE(over="pairs"), "over is 'pairs'"),
+        (lambda: spg.VFE(over="pairs"), "over is 'pairs'; choose from items, duels"),
     ],
 )
 def test_bad_settings_are_refused(make: Callable[[], object], message: str) -> None:

@@ -176,7 +176,9 @@ def test_bad_pairs():
         Duels.from_pairs([[1.0]], [[np.nan]])
 
 
-@pytest.mark.parametrize("module", ["data.duels", "io", "data.splits", "analysis.metrics"])
+@pytest.mark.parametrize(
+    "module", ["data.duels", "io", "data.splits", "analysis.metrics", "analysis.rivals"]
+)
 def test_modules_need_no_heavy_import(module):
     heavy = "('tensorflow', 'gpflow', 'pandas', 'sklearn', 'pyarrow')"
     code = f"import sys, sparse_prefgp.{module}; print([m for m in {heavy} if m in sys.modules])"

@@ -392,9 +392,15 @@ def test_arff(tmp_path, mark):
     frame = tables.tidy_arff("abalone.csv", {path.name: path})["abalone.csv"]
     assert list(frame.columns) == ["sex_m", "sex_f", "sex_i", "whole_weight", "target"]
     assert frame.to_numpy().tolist() == [[1, 0, 0, 0.514, 15], [0, 0, 1, 0.2255, 7]]
-    for broken in ("nothing of the kind", ARFF.replace("M,0.514,15", "X,0.514,15"), "<html>"):
+    for broken, reason in (
+        ("nothing of the kind", "not enough values to unpack"),
+        (ARFF.replace("M,0.514,15", "X,0.514,15"), "'X' is not in list"),
+        (ARFF.replace("M,0.514,15", "M,much,15"), "'much'"),
+        (ARFF.replace("M,0.514,15", "M,0.514"), r"argument 2 is longer than argument 1"),
+        ("<html>", "not enough values to unpack"),
+    ):
         path.write_text(broken)
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=reason):
             tables.tidy_arff("abalone.csv", {path.name: path})
 
 
@@ -409,7 +415,7 @@ def test_statlib(tmp_path):
     assert frame.columns[0] == "crim" and frame.columns[-1] == "target" and len(frame) == 2
     np.testing.assert_allclose(frame.to_numpy(), homes.round(5), rtol=ROUNDING)
     path.write_text("\n".join(lines[:-1]))
-    with pytest.raises(ValueError, match="reshape"):
+    with pytest.raises(ValueError, match="reshape array of size 25"):
         tables.tidy_boston({path.name: path})
 
 

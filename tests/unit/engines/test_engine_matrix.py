@@ -128,7 +128,7 @@ def test_hyperparameters_are_learned_with_each_engine(engine: str) -> None:
     assert model.log_evidence() == pytest.approx(report.log_evidence, rel=IDENTITY)
 
 
-@pytest.mark.covering("Laplace")
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", NEW_ENGINES)
 def test_more_duels_go_on_from_where_inference_was(engine: str) -> None:
     pd = pytest.importorskip("pandas")

@@ -24,10 +24,10 @@ ENGINES = [spg.ParallelEP, spg.SequentialEP]
     ("settings", "message"),
     [
         ({"damping": 0.0}, "damping is 0.0; give a number, above 0"),
-        ({"damping": 1.1}, "damping is 1.1"),
-        ({"damping": float("nan")}, "damping is nan"),
+        ({"damping": 1.1}, "damping is 1.1; give a number, above 0 and at most 1"),
+        ({"damping": float("nan")}, "damping is nan; give a number, above 0"),
         ({"tolerance": 0.0}, "tolerance is 0.0; give a number, above 0"),
-        ({"tolerance": float("nan")}, "tolerance is nan"),
+        ({"tolerance": float("nan")}, "tolerance is nan; give a number, above 0"),
         ({"max_sweeps": 0}, "max_sweeps is 0; give a whole number, at least 1"),
     ],
 )

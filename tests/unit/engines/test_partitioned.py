@@ -13,7 +13,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from tests.cases import random_duels
 from tests.reference.slow_parts import slow_parts
-from tests.tolerances import IDENTITY
+from tests.tolerances import EVIDENCE, IDENTITY, SOLVER
 
 M = 6
 
@@ -67,11 +67,39 @@ def test_every_round_is_that_of_slow_dense_code(local_sweeps: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("noise", "local_sweeps", "damped"), [(1e-3, None, False), (1e-8, 1, True)]
+)
+def test_low_noise_is_damped_until_it_settles(
+    noise: float, local_sweeps: int | None, damped: bool
+) -> None:
+    data = random_duels(5, items=8, duels=40)
+    settings: dict[str, Any] = {
+        "kernel": gpflow.kernels.SquaredExponential(variance=30.0),
+        "approximation": spg.VFE(),
+        "inducing_variable": data.items[:5],
+        "noise_variance": noise,
+    }
+    whole = spg.PreferenceGP(data, engine=spg.ParallelEP(tolerance=SOLVER), **settings)
+    engine = spg.PartitionedEP(parts=4, local_sweeps=local_sweeps, tolerance=SOLVER)
+    cut = spg.StreamedGP(spg.stream_duels(data), engine=engine, **settings)
+    outcome = cut.infer()
+    assert whole.infer().converged and outcome.converged
+    assert (outcome.damping < 1.0) == damped
+    assert cut.log_evidence() == pytest.approx(whole.log_evidence(), rel=EVIDENCE)
+
+
+@pytest.mark.parametrize(
     ("make_it", "words"),
     [
-        (lambda: spg.PartitionedEP(parts=0), "parts is 0"),
-        (lambda: spg.PartitionedEP(local_sweeps=0), "local_sweeps is 0"),
-        (lambda: spg.PartitionedEP(damping=2.0), "damping is"),
+        (lambda: spg.PartitionedEP(parts=0), "parts is 0; give a whole number, at least 1"),
+        (
+            lambda: spg.PartitionedEP(local_sweeps=0),
+            "local_sweeps is 0; give a whole number, at least 1",
+        ),
+        (
+            lambda: spg.PartitionedEP(damping=2.0),
+            "damping is 2.0; give a number, above 0 and at most 1",
+        ),
         (lambda: in_memory().infer(), r"engine of StreamedGP; take ParallelEP\(\)"),
     ],
 )

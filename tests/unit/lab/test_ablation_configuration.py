@@ -78,7 +78,8 @@ def test_expansion() -> None:
 
 
 def test_names_of_runs_are_plain() -> None:
-    study = study_from(changed(data={"set": "Ä b"}, approximations=["pitc:who is it?"]))
+    names = ["pitc:who is it?", "pitc:a/../../../../esc", "pitc:..\\esc"]
+    study = study_from(changed(data={"set": "Ä b"}, approximations=names))
     for run in expand(study):
         assert re.fullmatch(r"[A-Za-z0-9._+-]+", run.name), run.name
 
@@ -101,6 +102,7 @@ def test_learning_curves() -> None:
         (changed(iterations="many"), ["'many' for 'iterations'", "a valid integer"]),
         (changed(iterations=0), ["has 0 for 'iterations'", "equal to 1"]),
         (changed(inducing=[4, 2.5]), ["2.5 for 'inducing.1'"]),
+        (changed(seeds=[-1]), ["-1 for 'seeds.0'", "equal to 0"]),
         (changed(seeds=[]), ["[] for 'seeds'", "at least 1 item"]),
         (changed(seeds=[1, 1]), ["'1' twice in seeds"]),
         (changed(approximations=["prior-power", "prior-power:0.5"]), ["'prior-power0.5' twice"]),
@@ -111,20 +113,42 @@ def test_learning_curves() -> None:
         (changed(kernels=["item"]), ["kernel item", "linear+item"]),
         (changed(inducing_inputs=["k-means"]), ["'k-means' for 'inducing_inputs.0'", "kmeans"]),
         (changed(inducing=None), ["no inducing", "vfe needs", "[16, 32]"]),
+        (changed(inducing_inputs=None), ["no inducing_inputs", "[kmeans, learned]"]),
+        (changed(hyperparameters=["free"]), ["'free'", "'fixed' or 'joint'"]),
+        (changed(exact_reference="yes"), ["'yes' for 'exact_reference'", "boolean"]),
         (changed(exact_reference=False), ["fixed hyperparameters", "exact_reference: true"]),
         (changed(split__by="colour"), ["colour", "'split'"]),
         (changed(split__by="given:test"), ["'given:test'", "the same for every seed", "'split'"]),
+        (changed(split__test_fraction=1.5), ["1.5 for 'split.test_fraction'", "less than 1"]),
+        (changed(split__leave_one_out=True), ["needs one of test_fraction"]),
         (changed(split__test_fraction=None), ["needs one of test_fraction", "'split'"]),
         (changed(split={"by": "items", "leave_one_out": True}), ["by: group:COLUMN"]),
         (changed(split={"by": "items", "standard": True}), ["standard: true", "test_fraction"]),
         (changed(data={}), ["none of set, files and made", "'data'"]),
         (changed(data__set="boston"), ["set and made", "exactly one"]),
+        (changed(data__regression={"duels": 3, "test_duels": 2, "noise": 0}), ["belongs to a set"]),
+        (
+            changed(data={"set": "x", "regression": {"duels": 3, "test_duels": 2, "noise": 0}}),
+            ["split by 'duels'", "by: items"],
+        ),
+        (changed(data__made__kernel="rbf"), ["'rbf' for 'data.made.kernel'", "matern52"]),
+        (changed(data__made__variance=float("inf")), ["inf for 'data.made.variance'"]),
+        (changed(data__made__items=1), ["has 1 for 'data.made.items'", "equal to 2"]),
+        (changed(data={"set": "C:toy"}), ["'C:toy' for 'data.set'"]),
+        (changed(data={"set": ""}), ["'' for 'data.set'"]),
         (changed(data={"set": "../own/toy"}), ["'../own/toy' for 'data.set'"]),
         (changed(data={"set": "x", "test": "gold"}), ["test: gold", "group:COLUMN"]),
         (changed(at={"matern52": {"variance": 1}}), ["under at for kernel term 'matern52'"]),
         (changed(at={"se": {"lengthscale": 1}}), ["'lengthscale' under at", "lengthscales"]),
         (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive"]),
         (changed(at={"se": {"variance": -1.0}}), ["has -1 for 'at.se.variance'", "above"]),
+        (changed(at={"se": {"variance": "big"}}), ["'big' for 'at.se.variance'"]),
+        (changed(at={"se": {"variance": 0}}), ["has 0 for 'at.se.variance'"]),
+        (changed(at={"se": {"variance": [1, 2]}}), ["[1.0, 2.0]", "one number"]),
+        (changed(at={"se": {"lengthscales": [1, 1e-5]}}), ["1e-05 for 'at.se.lengthscales'"]),
+        (changed(at={"se": {"lengthscales": [1, float("nan")]}}), ["nan for 'at.se.lengthscales'"]),
+        (changed(at={"se": {"lengthscales": [1, 2, 3]}}), ["3 values", "2 features"]),
+        (changed(at={"se": {"lengthscales": []}}), ["[] for 'at.se.lengthscales'"]),
         (changed(split__by="time:date"), ["split by 'time:date'", "no such column"]),
         (changed(name="Böse Namen"), ["'Böse Namen' for 'name'"]),
         (changed(engines=["laplace-logit"], noise_variance=1.0), ["ignored", "laplace-logit"]),
@@ -147,8 +171,21 @@ def test_mistakes(values: Any, words: list[str]) -> None:
         (None, "does not exist"),
         ("folder", "cannot be read as text"),
         ("a: [1, 2\n", "not valid YAML in line 2"),
+        ("a: &one [1, 2]\nb: [*one, *one]\n", r"valid YAML in line 2: an alias \(\*\)"),
+        ("a: " + 1000 * "[" + 1000 * "]", "more than 50 levels inside each other"),
+        (1000 * "{a: " + 1000 * "}", "more than 50 levels inside each other"),
         ("seeds: [1]\nname: x\nseeds: [2]\n", "line 3: the key 'seeds' is there twice"),
         ("", "holds no keys"),
+        ("? [1, 2]\n: 3\n", "a key that is not text"),
+        ("a: \x00", "characters that YAML does not allow"),
+        ("seeds: [1]\nname: 0x_\n", "line 2: '0x_' cannot be read as int"),
+        ("name: 2001-02-30", "'2001-02-30' cannot be read as timestamp"),
+        ("name: " + 5000 * "9", "'9{57}...' cannot be read as int"),
+        ('name: !!int "abc"', "'abc' cannot be read as int"),
+        ('name: !!float "x"', "'x' cannot be read as float"),
+        ('name: !!bool "x"', "'x' cannot be read as bool"),
+        ('name: !!timestamp "x"', "'x' cannot be read as timestamp"),
+        ("0x_: 1", "'0x_' cannot be read as int"),
     ],
 )
 def test_files_that_are_none(text: str | None, words: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 pytest.importorskip("pydantic")
 
 from sparse_prefgp.datasets.fetching import DATA_VARIABLE
-from sparse_prefgp.lab.ablation import expand, read_study, study_from
+from sparse_prefgp.lab.ablation import Study, expand, read_study, run_study, runner, study_from
 from sparse_prefgp.lab.ablation.duels import parted
+from sparse_prefgp.lab.ablation.execution import new_record
 from sparse_prefgp.lab.ablation.fitting import held_out
+from sparse_prefgp.lab.ablation.runs import RunSettings
 from tests.conftest import ROOT
 from tests.unit.lab.test_ablation_configuration import changed
 
@@ -45,7 +48,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     gold = votes[votes["annotator"] == "x"][["winner", "loser"]]
     gold.to_csv(tmp_path / "talks" / "gold_duels.csv", index=False)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
-    parted.cache_clear()
     return tmp_path
 
 
@@ -131,6 +133,63 @@ def test_sets_that_do_not_fit(folder: Path) -> None:
     gold = study_from(changed(data={"set": "talks", "test": "gold"}, split=of_items))
     with pytest.raises(ValueError, match="no gold duels"):
         parted(gold.data, gold.split, None, 0)
+
+
+@pytest.mark.parametrize("kind", ["set", "files"])
+def test_changed_data_are_another_study(
+    kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []
+
+    def execute(study: Study, run: RunSettings, reference: Any) -> dict[str, Any]:
+        duels = parted(study.data, study.split, None, run.seed)
+        rows.append(duels.table.num_rows)
+        return new_record(study, run) | {"status": "done"}
+
+    monkeypatch.setattr(runner, "execute", execute)
+    paths = {name: str(folder / "talks" / f"{name}.csv") for name in ("items", "duels")}
+    study = study_from(
+        changed(
+            data={"set": "talks"} if kind == "set" else {"files": paths},
+            approximations=["exact"],
+            hyperparameters=["joint"],
+            exact_reference=False,
+            baselines=False,
+            seeds=[0],
+        )
+    )
+    run_study(study, tmp_path / "out")
+    (folder / "talks" / "notes.txt").write_text("no data")
+    assert run_study(study, tmp_path / "out").new == 0
+    duels = folder / "talks" / "duels.csv"
+    whole = duels.read_text()
+    fewer = "".join(whole.splitlines(keepends=True)[:-4])
+    duels.write_text(fewer)
+    with pytest.raises(ValueError, match=r"The file '.*duels\.csv' has other contents"):
+        run_study(study, tmp_path / "out")
+    run_study(study, tmp_path / "other")
+    assert rows == [36, 32]  # what was read before is not remembered
+
+    def meddles(*arguments: Any) -> Any:
+        duels.write_text(whole)
+        return execute(*arguments)
+
+    def elsewhere(own: Any, function: Any, *arguments: Any) -> Any:
+        duels.write_text(whole)
+        return function(*arguments)
+
+    words = "not those that the study began with, by duels"
+    two = study.model_copy(update={"seeds": (0, 1)})
+    monkeypatch.setattr(runner, "execute", meddles)
+    with pytest.raises(ValueError, match=words):
+        run_study(two, tmp_path / "here")
+    assert len(runner.read_records(tmp_path / "here")) == 1
+    duels.write_text(fewer)
+    monkeypatch.setattr(runner, "_in_worker", elsewhere)
+    monkeypatch.setattr(runner, "processes", ThreadPoolExecutor)
+    failed = run_study(two, tmp_path / "workers", workers=1).failed
+    assert len(failed) == 2 and not any(record["fault"] for record in failed)
+    assert all(words in record["reason"] for record in failed)
 
 
 @pytest.mark.slow

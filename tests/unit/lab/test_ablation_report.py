@@ -263,7 +263,7 @@ def test_mistakes_are_one_sentence_and_touch_nothing(small, tmp_path) -> None:
         ([small, "--compare", "VFE", "FITCC"], "'FITCC' is unknown; did you mean 'FITC'"),
         ([small, "--compare", "VFE", "vfe"], "compared with itself"),
         ([small, "--compare", "VFE", "--quiet"], "--compare has 'VFE' alone; give two"),
-        ([small, "--out", tmp_path / "photo"], "holds 'photo.txt', which no report"),
+        ([small, "--out", tmp_path / "photo"], "holds 'photo.txt', which is no part of a report"),
         ([small, "--out", small], "holds a study; give another"),
     ):
         result = CliRunner().invoke(app, ["report", *map(str, words)])

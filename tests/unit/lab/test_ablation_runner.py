@@ -65,10 +65,13 @@ def test_a_study_leaves_records_and_a_table(done: list[str], tmp_path: Path) -> 
     study, told = study_from(GOOD), []
     result = run_study(study, tmp_path / "out", callback=told.append)
     runs = expand(study)
-    assert done == [run.name for run in runs]
+    # Baselines need no exact model.
+    assert done == [run.name for run in sorted(runs, key=lambda run: not run.is_baseline)]
     assert result.runs == result.new == len(runs) and len(result.failed) == 4
     assert {record["reason"] for record in result.failed} == {"There is no subset today."}
-    assert [one.done for one in told] == list(range(len(runs) + 1))
+    assert [one.done for one in told if one.what == "runs"] == list(range(len(runs) + 1))
+    between = [one[:3] for one in told[5:8]]
+    assert between == [("exact models", 0, 2), ("exact models", 1, 2), ("runs", 5, 44)]
     assert told[0].left is None and told[-1].left == 0.0 and told[-1].failed == 4
     assert set(runner.read_records(tmp_path / "out")) == set(done)
     table = pd.read_parquet(tmp_path / "out" / "runs.parquet").set_index("run")
@@ -103,6 +106,11 @@ def test_a_study_that_was_stopped_goes_on(
     result = run_study(study, out)
     assert len(done) == len(set(done)) == result.runs == result.new + 7
     assert before.items() <= files(out / "runs").items()
+    # A call that was killed after its last run leaves the table of the one before.
+    whole, table = pd.read_parquet(out / "runs.parquet"), out / "runs.parquet"
+    whole[:7].to_parquet(table)
+    assert run_study(study, out).new == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(table), whole)
 
 
 def test_folders_that_belong_to_something_else(done: list[str], tmp_path: Path) -> None:
@@ -128,7 +136,7 @@ def test_folders_that_belong_to_something_else(done: list[str], tmp_path: Path) 
         run_study(study, out)
     (tmp_path / "photo").mkdir()
     (tmp_path / "photo" / "photo.txt").write_text("")
-    with pytest.raises(ValueError, match="did not write; give a new or empty folder"):
+    with pytest.raises(ValueError, match=r"holds .photo.txt., which is no part of a study"):
         run_study(study, tmp_path / "photo")
 
 
@@ -163,6 +171,16 @@ def test_changed_files_are_refused(
             del sys.modules[module]
 
 
+def test_values_for_other_features_are_refused_before_the_first_run(tmp_path: Path) -> None:
+    for name in ("items.csv", "duels.csv"):
+        (tmp_path / name).write_text(SOURCES[name])
+    data = {"files": {"items": "items.csv", "duels": "duels.csv"}}
+    study = study_from(changed(data=data, at={"se": {"lengthscales": [1, 2]}}), folder=tmp_path)
+    with pytest.raises(ValueError, match=r"'at\.se\.lengthscales' has 2 values for 1 feature; "):
+        run_study(study, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 # The command.
 
 
@@ -181,6 +199,7 @@ def test_the_command(config: Path, done: list[str], tmp_path: Path) -> None:
     result = call(config, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "A small study: 44 runs" in result.stdout and "44 of 44 runs" in result.stdout
+    assert "1 of 2 exact models in 0" in result.stdout
     assert "and 3 more: There is no subset today." in result.stdout
     told = json.loads(call(config, "--out", tmp_path / "out", "--json").stdout)
     assert (told["runs"], told["new"]) == (44, 0)

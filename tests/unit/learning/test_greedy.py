@@ -487,9 +487,18 @@ RNG = np.random.default_rng(0)
         ),
         (lambda m: greedy_em(m, 1, RNG), "has 2 inducing inputs already"),
         (lambda m: greedy_em(m, 9, RNG), "more than the 8 distinct items"),
-        (lambda m: greedy_em(m, 3, RNG, candidates=0), "candidates is 0"),
-        (lambda m: greedy_em(m, 3, RNG, additions=0), "additions is 0"),
-        (lambda m: greedy_em(m, 3, RNG, m_step_iterations=-1), "m_step_iterations is -1"),
+        (
+            lambda m: greedy_em(m, 3, RNG, candidates=0),
+            "candidates is 0; give a whole number, at least 1",
+        ),
+        (
+            lambda m: greedy_em(m, 3, RNG, additions=0),
+            "additions is 0; give a whole number, at least 1",
+        ),
+        (
+            lambda m: greedy_em(m, 3, RNG, m_step_iterations=-1),
+            "m_step_iterations is -1; give a whole number, at least 0",
+        ),
         (lambda m: greedy_em(fixed(), 3, RNG), "pass m_step_iterations=0"),
         (lambda m: greedy_em(free(), 3, RNG), "only their ratio"),
     ],

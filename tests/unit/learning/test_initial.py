@@ -294,6 +294,9 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
     return auto_inputs("duels", DUELS, kernel, rng(), criterion="gap", model=model)
 
 
+BY_THE_GAP = r"'gap' and {} do not go together: use FITC\(\) or DTC\(\), or the criterion"
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -305,9 +308,15 @@ def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> A
             lambda k: initial_inputs("duels", DUELS, k, "all", rng()),
             "count is 'all'; choose from auto",
         ),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0), "share is 0.0"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "share is nan"),
-        (lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0), "maximum is 0"),
+        (
+            lambda k: auto_inputs("duels", DUELS, k, rng(), share=0.0),
+            "share is 0.0; give a number, above 0 and below 1",
+        ),
+        (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "share is nan; give a"),
+        (
+            lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0),
+            "maximum is 0; give a number, at least 1",
+        ),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), criterion="gaps"), "mean gap"),
         (lambda k: by_the_gap(k, spg.VFE()), "VFE" + apart("gap", "no_gap")),
         (lambda k: by_the_gap(k, spg.TightVFE()), "TightVFE" + apart("gap", "no_gap")),

@@ -423,5 +423,5 @@ def test_starts_that_cannot_differ_are_refused() -> None:
     with pytest.raises(ValueError, match="Nothing can be perturbed for 2 starts"):
         spg.optimise(model, 2, starts=2, callback=seen.append)
     assert not seen  # before the work of the first start
-    with pytest.raises(ValueError, match="starts is 0"):
+    with pytest.raises(ValueError, match="starts is 0; give a whole number, at least 1"):
         spg.optimise(build(), 2, starts=0)

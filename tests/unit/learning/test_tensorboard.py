@@ -35,5 +35,5 @@ def test_events_hold_the_history(tmp_path: Path) -> None:
     assert {"log_evidence", "gradient_norm", "sweeps"} <= set(found)
     assert found["log_evidence"] == pytest.approx({i: report.history[i - 1] for i in (2, 4)})
     assert any("lengthscales" in tag for tag in found)
-    with pytest.raises(ValueError, match="every is 0"):
+    with pytest.raises(ValueError, match="every is 0; give a whole number, at least 1"):
         to_tensorboard(model, tmp_path, every=0)

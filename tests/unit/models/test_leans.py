@@ -188,7 +188,7 @@ def test_mistakes(lean_by: Any, words: str) -> None:
 def test_labels_that_are_refused() -> None:
     with pytest.raises(ValueError, match="'judge' were asked for, but 1 of the streamed duels"):
         streamed(1, judge=[None, *LABELS["judge"][1:]])
-    with pytest.raises(ValueError, match="column of labels is 'who'"):
+    with pytest.raises(ValueError, match="column of labels is 'who'; choose from"):
         model().predict_difference(X[:1], X[1:2], NEW_X[:1], {"who": "Ann"})
     with pytest.raises(ValueError, match=r"The kind of duel 0 is 1\.5; name each by a text"):
         duels(kind=[1.5] * T)

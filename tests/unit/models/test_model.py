@@ -44,15 +44,21 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: spg.PreferenceGP([(0, 1)], kernel()), "duels is of type list"),
-        (lambda: spg.PreferenceGP(DUELS, "matern"), "kernel is of type str"),
-        (lambda: build(noise_variance=0.0), "noise_variance is 0.0"),
-        (lambda: build(noise_variance=-1.0), "is -1.0.*probit"),
-        (lambda: build(noise_variance=np.nan), "is nan"),
-        (lambda: build(noise_variance=np.inf), "is inf"),
-        (lambda: build(noise_variance=[0.1, 0.2]), "give a number, above 0"),
-        (lambda: build(noise_variance="low"), "noise_variance is 'low'"),
-        (lambda: build(noise_variance=None), "noise_variance is"),
+        (
+            lambda: spg.PreferenceGP([(0, 1)], kernel()),
+            r"duels is of type list; give Duels, as Duels\(items",
+        ),
+        (lambda: spg.PreferenceGP(DUELS, "matern"), "kernel is of type str; give a GPflow kernel"),
+        (lambda: build(noise_variance=0.0), "noise_variance is 0.0; give a number, above 0"),
+        (
+            lambda: build(noise_variance=-1.0),
+            "noise_variance is -1.0; give a number, above 0 .*probit",
+        ),
+        (lambda: build(noise_variance=np.nan), "noise_variance is nan; give a number, above 0"),
+        (lambda: build(noise_variance=np.inf), "noise_variance is inf; give a number, above 0"),
+        (lambda: build(noise_variance=[0.1, 0.2]), r"is \[0.1, 0.2\]; give a number, above 0"),
+        (lambda: build(noise_variance="low"), "noise_variance is 'low'; give a number, above 0"),
+        (lambda: build(noise_variance=None), "noise_variance is None; give a number, above 0"),
         (
             lambda: build(spg.Exact(), inducing_variable=Z),
             apart("no_inducing", "inducing_variable"),
@@ -65,13 +71,22 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
             lambda: build(inducing_variable=np.zeros((2, 3))),
             r"shape \(2, 3\); give \(m, 2\)",
         ),
-        (lambda: build(inducing_variable=np.zeros(4)), r"\(m, 2\)"),
+        (
+            lambda: build(inducing_variable=np.zeros(4)),
+            r"inducing_variable has shape \(4,\); give \(m, 2\)",
+        ),
         (
             lambda: build(inducing_variable=np.zeros((0, 2))),
-            "inducing_variable has shape",
+            r"inducing_variable has shape \(0, 2\); give \(m, 2\)",
         ),
-        (lambda: build(inducing_variable=BAD_Z), r"nan at 1, 0"),
-        (lambda: build(inducing_variable=[["a", "b"]]), "give numbers"),
+        (
+            lambda: build(inducing_variable=BAD_Z),
+            "inducing_variable has nan at 1, 0; give finite numbers",
+        ),
+        (
+            lambda: build(inducing_variable=[["a", "b"]]),
+            r"inducing_variable is \[\[.*; give numbers",
+        ),
         (lambda: build(inducing_variable=np.zeros((2, 2))), "equal rows"),
         (
             lambda: build(inducing_variable=np.random.default_rng(0).normal(size=(9, 2))),

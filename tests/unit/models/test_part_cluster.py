@@ -223,7 +223,8 @@ def test_a_file_that_cannot_be_read_on_the_worker_is_named(duels, workers, tmp_p
 
 def test_no_scheduler_is_told_in_one_sentence(duels, monkeypatch) -> None:
     monkeypatch.setattr(cluster, "_SCHEDULER", 1.0)
-    with pytest.raises(ConnectionError, match=r"no Dask scheduler at 'tcp://127.0.0.1:9'"):
+    sentence = r"no Dask scheduler at 'tcp://127.0.0.1:9'.*, or 'local'\."
+    with pytest.raises(ConnectionError, match=sentence):
         make(duels, 2, "tcp://127.0.0.1:9").infer()
 
 

@@ -206,7 +206,7 @@ def test_ties_need_a_margin(judged: Judged) -> None:
     settings = judged.settings("VFE") | {"margin": None}
     with refused("ties", "no_margin"):
         spg.StreamedGP(judged.stream("ids"), **settings)
-    with pytest.raises(ValueError, match="margin is"):
+    with pytest.raises(ValueError, match=r"margin is -1\.0; give a number, above 0"):
         spg.StreamedGP(judged.stream("ids"), **(settings | {"margin": -1.0}))
     dataset = tf.data.Dataset.from_tensor_slices({"winner": [0, 1], "loser": [1, 2]})
     with pytest.raises(ValueError, match="is 'trust'; choose from"):

@@ -66,7 +66,7 @@ def same(mine: spg.StreamedGP, whole: spg.PreferenceGP) -> None:
         np.testing.assert_allclose(one, other, atol=IDENTITY)
 
 
-@pytest.mark.covering("VFE-3")
+@pytest.mark.covering("VFE-1")
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("name", [*SUMMED, "PITC"])
 def test_evidence_gradient_and_posterior_are_those_of_memory(name: str, parts: int) -> None:

@@ -160,7 +160,7 @@ def test_what_it_has_no_meaning_for_is_refused():
         spg.PreferenceGP(duels, gpflow.kernels.Linear(), **told)
     with refused("margin_only", "duels_without_ties"):
         spg.PreferenceGP(spg.Duels(X, WINNER, LOSER), gpflow.kernels.Linear(), **told)
-    with pytest.raises(ValueError, match="tie_model is 'coin'"):
+    with pytest.raises(ValueError, match="tie_model is 'coin'; choose from box, margin-only"):
         model_of(BY_MARGIN, tie_model="coin")
     with refused("margin_only", "own_cuts"):
         model_of(BY_MARGIN, noise_by_group=True, cuts_by_group=True)
