@@ -289,11 +289,10 @@ class Holdout(Training):
         """Test duels, counts and ties included."""
         return int(self.counts(self.split.test_rows).sum())
 
-    def test_sides(self) -> tuple[IntArray, IntArray]:
-        """Items that won and items that lost, as far as the test rows say."""
+    def test_wins(self) -> Events:
+        """Which items won against which, as far as the test rows say."""
         doors = self.table.events.take(self.split.test_rows).pair_doors()
-        won, lost = doors.features[doors.decided].T
-        return won, lost
+        return Events.between(*doors.features[doors.decided].T)
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to."""
@@ -334,7 +333,7 @@ class Holdout(Training):
 
         if self.train.events.has_sets:
             return {}
-        sides = (self.train.item[rows] for rows in self.test_sides())
+        sides = (self.train.item[rows] for rows in self.test_wins().pairs.T)
         return unseen_pairs(self.train, *sides)
 
 

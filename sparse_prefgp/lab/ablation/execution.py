@@ -19,7 +19,6 @@ import numpy as np
 
 from sparse_prefgp.analysis import metrics
 from sparse_prefgp.analysis.rivals import KNOWS_NOTHING, linear_probit
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.lab.ablation import fitting
 from sparse_prefgp.lab.ablation.duels import COINS, stream
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
@@ -173,7 +172,7 @@ def _baseline(
         rival = KNOWS_NOTHING
         if run.approximation != COIN:
             rival = linear_probit(holdout.train, rng=np.random.default_rng(run.seed))
-    log_p = rival.predict(Events.between(*holdout.test_sides()), items).log_first
+    log_p = rival.predict(holdout.test_wins(), items).log_first
     figures = _scores(run, holdout, log_p) | {"fit_seconds": clock.seconds["fit"]}
     if utilities is not None and run.approximation != COIN:
         rows = fitting.compared_items(holdout, run.seed)

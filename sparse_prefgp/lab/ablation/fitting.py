@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.lab.ablation.duels import INPUTS, ITEMS, PartedDuels, parted, stream
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings
 from sparse_prefgp.lab.ablation.study import FIXED, JOINT, LEARNED, Study
@@ -232,7 +231,7 @@ def learned(
 
 def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
     """What a model says of the held-out duels and of the items in these rows (N,)."""
-    log_p = model.predict(Events.between(*holdout.test_sides())).log_first
+    log_p = model.predict(holdout.test_wins()).log_first
     mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
     return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
 
@@ -242,7 +241,7 @@ def compared_items(holdout: Holdout, seed: int) -> IntArray:
 
     Items with equal features are one, unless the kernel gives every item an effect of its own.
     """
-    rows = np.unique(np.concatenate(holdout.test_sides()))
+    rows = np.unique(holdout.test_wins().sides)
     if not holdout.settings.kernel_choice.has_items:
         _, first = np.unique(holdout.train.items[rows] + 0.0, axis=0, return_index=True)
         rows = rows[np.sort(first)]

@@ -314,7 +314,7 @@ def test_held_out_duels_are_of_known_items(duels: spg.Duels) -> None:
     settings = FitSettings(kernel="se+item", approximation="exact", max_iterations=2)
     holdout = prepare(table, settings)
     fitted, _ = fit_model(holdout)
-    won, lost = holdout.test_sides()
+    won, lost = holdout.test_wins().pairs.T
     rows = np.column_stack([fitted.duels.items, np.arange(N)])
     np.testing.assert_array_equal(fitted.item_inputs(), rows)
     expected = np.log(fitted.predict_duel(rows[won], rows[lost]))
