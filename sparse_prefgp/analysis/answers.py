@@ -8,6 +8,7 @@ import numpy as np
 
 from sparse_prefgp.analysis.alternatives import read_sets
 from sparse_prefgp.analysis.rivals import EQUAL_SHARES, KNOWS_NOTHING, rivals_of
+from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.analysis.scoring import Asked, score_events
 from sparse_prefgp.data.splits import grouping_of
 from sparse_prefgp.models.protocols import Predicts, holding_duels
@@ -21,7 +22,7 @@ def evaluate_sets(
     items: Any = None,
     *,
     rng: np.random.Generator | None = None,
-    groups: str | None = None,
+    columns: Columns = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Score a model on a table of answers about sets, along with a conditional logit on its
@@ -33,13 +34,13 @@ def evaluate_sets(
     :param source: as for `alternatives.read_sets`.
     :param items: as for `alternatives.read_sets`.
     :param rng: of the folds that choose the ridge of the conditional logit.
-    :param groups: as for `alternatives.read_sets`.
+    :param columns: as for `alternatives.read_sets`.
     :param options: of the reader.
     :return: `held_out`: what `HeldOut.scores` gives; `answers`, how many there are; and of
         the alternatives in them `items_outside_range`, `outside_features` and `unknown_levels`.
     :raises ValueError: what `alternatives.read_sets` raises.
     """
-    read = read_sets(model, kind, source, items, groups=groups, **options)
+    read = read_sets(model, kind, source, items, columns, **options)
     rivals = {EQUAL_SHARES: KNOWS_NOTHING}
     if model.duels.held and holding_duels(model).duels.events.has_sets:
         rivals = rivals_of(holding_duels(model).duels, generator(rng))
