@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
+from tests.together import sentence
 from tests.tolerances import ROUNDING
 
 N = 13
@@ -110,7 +111,7 @@ def test_what_a_slip_is_told(folder: Path, fitted: Path) -> None:
         f"{k}{i}" for k in "in" for i in range(N)
     }
     result = call("rank", "--model", fitted, "--with-own")
-    assert result.exit_code == 2 and "--with-own was given without --items" in result.stderr
+    assert result.exit_code == 2 and sentence("with_own", "no_items") in result.stderr
     known = call("evaluate", "--model", fitted, "--duels", folder / "duels.csv").stdout
     assert "Note: 72 of these 90 duels are equal to those" in " ".join(known.split())
     new = call("evaluate", "--model", fitted, "--duels", folder / "later.csv").stdout
