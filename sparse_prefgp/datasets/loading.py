@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -134,11 +133,6 @@ def where(known: DataSet) -> str:
     return "cache" if _made(known, folder)["sha256"] else "download"
 
 
-def is_derived(name: str) -> bool:
-    """Whether `load` makes items and duels of more than the two files of these names."""
-    return name in DERIVED
-
-
 def converted(known: DataSet, raw: Mapping[str, Path]) -> dict[str, Any]:
     """The tidy tables of a set by the names of their files, made of its public files.
 
@@ -148,15 +142,9 @@ def converted(known: DataSet, raw: Mapping[str, Path]) -> dict[str, Any]:
         tables = CONVERTERS.get(known.name, arff)(known, raw)
         check_tables(tables)
         return tables
-    except (
-        ArithmeticError,
-        LookupError,
-        OSError,
-        SyntaxError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # whatever a damaged file leads to
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise ValueError(
             f"The public files of the data set {known.name!r} are not as expected ({reason}); "

@@ -116,11 +116,12 @@ def text_of(known, file):
 
 
 def public_files(known, folder, damaged=None, instead=None):
-    """All public files of a set, one of them damaged."""
+    """All public files of a set; one of them is damaged, cut short where nothing is instead."""
     from scipy.io import savemat
 
     for file in known.remote:
-        content = instead if file.name == damaged else text_of(known, file.name)
+        is_damaged = file.name == damaged
+        content = instead if is_damaged and instead is not None else text_of(known, file.name)
         path = folder / file.name
         if isinstance(content, dict):
             with zipfile.ZipFile(path, "w") as archive:
@@ -131,15 +132,21 @@ def public_files(known, folder, damaged=None, instead=None):
         else:
             data = content.encode()
             path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        if is_damaged and instead is None:
+            path.write_bytes(path.read_bytes()[:-12])
     return {file.name: folder / file.name for file in known.remote}
 
 
 def damages(known):
     """File, what is done to it in words, and how; of many files the first and the last."""
     files = [file.name for file in known.remote]
-    labels = {one for some in known.labels.values() for one in some if isinstance(one, str)}
+    every = [one for labels in known.labels.values() for one in labels]
+    texts = (str(one).upper() if isinstance(one, bool) else one for one in every)
+    labels = {text for text in texts if isinstance(text, str)}
     for file in dict.fromkeys([files[0], files[-1]] if len(files) > 9 else files):
         content = text_of(known, file)
+        if file.endswith((".gz", ".zip")):
+            yield file, "cut short", None
         if isinstance(content, np.ndarray):
             yield file, "a column less", content[:, 1:]
             continue
