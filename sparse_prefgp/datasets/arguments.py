@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
@@ -20,6 +19,7 @@ from sparse_prefgp.datasets.frames import as_known, duels_frame, numbered
 from sparse_prefgp.datasets.registry import DataSet
 
 VOTES, GOLD = "UKPConvArg1-full-XML", "UKPConvArg1Strict-CSV"
+PAIR = "annotatedArgumentPair"
 FIRST, SECOND, EQUAL = "a1", "a2", "equal"
 # Control characters of a text, which XStream may write although XML 1.0 has none of them.
 _CONTROL = re.compile(
@@ -41,18 +41,20 @@ def tidy(known: DataSet, files: Mapping[str, Path]) -> dict[str, Any]:
             {file.stem: archive.read(str(file)) for file in paths if file.match(pattern)}
             for pattern in (f"*/{VOTES}/*.xml", f"*/{GOLD}/*.csv")
         )
-    texts: dict[str, tuple[int, str]] = {}
-    rows, pair_ids = [], count()
-    for debate, content in enumerate(votes.values()):
-        root = ElementTree.fromstring(_CONTROL.sub(b" ", content))
-        for pair in root.iter("annotatedArgumentPair"):
-            pair_id = next(pair_ids)
-            sides = [str(pair.findtext(f"{side}/id")) for side in ("arg1", "arg2")]
-            for side, argument in zip(("arg1", "arg2"), sides, strict=True):
-                texts.setdefault(argument, (debate, pair.findtext(f"{side}/text") or ""))
-            for vote in pair.iter("mTurkAssignment"):
-                worker = vote.findtext("turkID", "")
-                rows.append((*sides, worker, pair_id, debate, vote.findtext("value")))
+    pairs = [
+        (debate, pair)
+        for debate, content in enumerate(votes.values())
+        for pair in ElementTree.fromstring(_CONTROL.sub(b" ", content)).iter(PAIR)
+    ]
+    texts: dict[Any, tuple[int, Any]] = {}
+    rows = []
+    for pair_id, (debate, pair) in enumerate(pairs):
+        sides = [pair.findtext(f"{side}/id") for side in ("arg1", "arg2")]
+        for side, argument in zip(("arg1", "arg2"), sides, strict=True):
+            texts.setdefault(argument, (debate, pair.findtext(f"{side}/text")))
+        for vote in pair.iter("mTurkAssignment"):
+            worker = vote.findtext("turkID", "")
+            rows.append((*sides, worker, pair_id, debate, vote.findtext("value")))
     order = sorted(texts, key=lambda one: (texts[one][0], int(re.sub(r"\D", "", one) or 0), one))
     row = {argument: i for i, argument in enumerate(order)}
     columns = ["item_a", "item_b", "annotator", "pair_id", "debate", "value"]

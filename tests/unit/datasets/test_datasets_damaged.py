@@ -163,6 +163,10 @@ def ways(known, labels, text):
     for label in labels:  # where it stands as a value
         value = rf"(?<=[,>\t ]){label}(?=[,<\t\n]|$)"
         yield f"{label} is neither", re.sub(value, "neither", text, count=1)
+    for tag in ("id", "text", "value"):
+        yield f"without {tag}", re.sub(f"<{tag}>[^<]*</{tag}>", "", text, count=1)
+    for key in ("driverId", "constructorId", "gridPosition"):
+        yield f"without {key}", re.sub(f"  {key}: .*\n", "", text, count=1)
     head, _, rows = text.partition("\n")
     names = head.split(",")
     for column in set(names) & set(known.columns.values()):
