@@ -182,8 +182,7 @@ def predict_choice(case: Case) -> Chances:
 
 
 def by_table(case: Case) -> Chances:
-    groups = "judge" if "judge" in case.table and "judges" in case.features else None
-    return spg.predict(case.model, case.table, groups=groups)["probability"].to_numpy()
+    return spg.predict(case.model, case.table)["probability"].to_numpy()
 
 
 def choices_by_table(case: Case) -> Chances:
@@ -265,7 +264,6 @@ def ranked(case: Case) -> Chances:
 
 def evaluated(case: Case) -> Chances:
     """The loss of each pair as a duel that the first won."""
-    groups = "judge" if "judge" in case.table and "judges" in case.features else None
     names = {"first": "winner", "second": "loser"}
     names |= {f"{old}_home": f"{new}_home" for old, new in names.items()}
     duels, found = case.table.rename(columns=names), []
@@ -273,7 +271,7 @@ def evaluated(case: Case) -> Chances:
         raise NotAsked  # a score of grades is of the grade
     for row in range(len(PAIRS)):
         one = duels.iloc[[row]]
-        scores = spg.evaluate(case.model, one, groups=groups)["held_out"]["model"]
+        scores = spg.evaluate(case.model, one)["held_out"]["model"]
         found.append(np.exp(-scores["nlp_nats"]))
     won, _, lost = case.model.predict_outcome(*case.rows, **case.said).numpy().T
     return np.array(found) * (won + lost)  # scores are given that there was no tie

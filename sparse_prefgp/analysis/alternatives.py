@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.analysis.items import ItemSet, described_items, known_items
-from sparse_prefgp.analysis.people import person_column_in
+from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.table import DuelTable
@@ -23,7 +23,7 @@ from sparse_prefgp.io.choices import (
     read_ranking_table,
 )
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
-from sparse_prefgp.models.outcomes import judge_column, known_labels, label_columns
+from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -97,8 +97,9 @@ def read_sets(
     kind: str,
     source: Any,
     items: Any = None,
+    columns: Columns = None,
     *,
-    groups: str | None = None,
+    learning: bool = False,
     **options: Any,
 ) -> SetsFound:
     """Read a table of answers, whose items are those of the model or given, or its own rows.
@@ -108,27 +109,27 @@ def read_sets(
         Ids are those of items as `predict` finds them; a long form without ids has the features of
         the model as columns.
     :param items: raw items, as `resolve_items` takes them.
-    :param groups: name of the column that says who answered.
-    :param options: of the reader; `person`, whose answers they are, is by default the column that
-        the model's people were read from, if it is there.
-    :raises ValueError: what the reader and `resolve_items` raise; a model with contexts.
+    :param columns: as for `roles_in`.
+    :param learning: the same.
+    :param options: of the reader.
+    :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; a model with
+        contexts.
     """
     own = model.duels
     rows = own.item_rows
-    columns = ", ".join(() if rows is None else rows.columns)
-    together.check(answers=True, contexts=columns and f"items in contexts ({columns})")
+    context = ", ".join(() if rows is None else rows.columns)
+    together.check(answers=True, contexts=context and f"items in contexts ({context})")
     loaded = load(source, kind.replace("_", "-"), lambda header: ())
     header = list(loaded.frame.columns)
-    groups = judge_column(model, header, groups)
+    roles = roles_in(model, header, loaded.name, columns, among=OF_SETS, learning=learning)
     made = () if own.transform is None else own.transform.raw_columns
     wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
     named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
     there = [name for name in own.covariate_names if name in header]
     if rows is not None and rows.column is not None and rows.column in header and items is None:
         named = named and any(name not in header for name in wanted)
-    whose = {"person": person_column_in(model, header)}
-    labels = label_columns(model, header)
-    more = {"groups": groups, "labels": labels, "covariates": there, **whose, **options}
+    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "groups": roles.judge}
+    more |= {"person": roles.person, "labels": roles.labels, "covariates": there, **options}
     read = READERS[kind]
     if named or not wanted:
         found = known_items(model, items)
@@ -159,8 +160,7 @@ def predict_sets(
     kind: str,
     source: Any,
     items: Any = None,
-    *,
-    groups: str | None = None,
+    columns: Columns = None,
     **options: Any,
 ) -> Any:
     """What is chosen of sets, or how probable rankings are.
@@ -169,7 +169,7 @@ def predict_sets(
         `best_worst`, of which the probability of the answer is found.
     :param source: as for `read_sets`.
     :param items: as for `read_sets`.
-    :param groups: as for `read_sets`.
+    :param columns: as for `read_sets`.
     :param options: of the reader.
     :return: For `choices` in the long form the table with a column `probability`, of each
         alternative to be chosen, which add up to 1 in each set; in the wide form a row for each
@@ -182,12 +182,12 @@ def predict_sets(
     table = load_sets(model, source, kind.replace("_", "-"))
     table.refuse_added((PROBABILITY, LOG_PROBABILITY))
     if kind != "choices":
-        found = read_sets(model, kind, source, items, groups=groups, **options)
+        found = read_sets(model, kind, source, items, columns, **options)
         who = found.groups_for(model)
         logs = model.log_answers(found.items.inputs, found.events, who)
         frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
         return _with_notes(frame, found)
-    shown = shown_sets(model, table, items, groups, options)
+    shown = shown_sets(model, table, items, columns, options)
     who = shown.found.groups_for(model)
     logs = model.log_choices(shown.found.items.inputs, shown.found.events, who)
     frame = shown.frame.assign(**{PROBABILITY: shown.in_rows(np.exp(logs))})
@@ -229,14 +229,14 @@ class Shown(NamedTuple):
 
 
 def shown_sets(
-    model: Predicts, table: Table, items: Any, groups: str | None, options: dict[str, Any]
+    model: Predicts, table: Table, items: Any, columns: Columns, options: dict[str, Any]
 ) -> Shown:
     """Sets in a table in which nobody needs to have chosen.
 
     :param table: without a column `choice_set` and without columns of options all its rows are one
         set.
     :param items: as for `read_sets`.
-    :param groups: as for `read_sets`.
+    :param columns: as for `read_sets`.
     :param options: of `read_choice_table`.
     :raises ValueError: what `read_sets` raises.
     """
@@ -244,7 +244,7 @@ def shown_sets(
     wide = options.get("options", numbered(list(frame.columns), OPTION))
     if not wide and name not in frame.columns:
         table = replace(table, frame=frame.assign(**{name: 1}))
-    found = read_sets(model, "choices", table, items, groups=groups, asked=True, **options)
+    found = read_sets(model, "choices", table, items, columns, asked=True, **options)
     events = found.events
     if not wide:
         code, _ = require_pandas().factorize(table.frame[name].astype(str))

@@ -21,6 +21,7 @@ from sparse_prefgp.analysis.rivals import (
     LinearRival,
     rivals_of,
 )
+from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.analysis.scoring import (
     ROWS_AT_ONCE,
     Known,
@@ -134,7 +135,7 @@ def evaluate_sets(
     items: Any = None,
     *,
     rng: np.random.Generator | None = None,
-    groups: str | None = None,
+    columns: Columns = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Score a model on a table of answers about sets, along with a conditional logit on its
@@ -146,13 +147,13 @@ def evaluate_sets(
     :param source: as for `alternatives.read_sets`.
     :param items: as for `alternatives.read_sets`.
     :param rng: of the folds that choose the ridge of the conditional logit.
-    :param groups: as for `alternatives.read_sets`.
+    :param columns: as for `alternatives.read_sets`.
     :param options: of the reader.
     :return: `held_out`: what `HeldOut.scores` gives; `answers`, how many there are; and of
         the alternatives in them `items_outside_range`, `outside_features` and `unknown_levels`.
     :raises ValueError: what `alternatives.read_sets` raises.
     """
-    read = read_sets(model, kind, source, items, groups=groups, **options)
+    read = read_sets(model, kind, source, items, columns, **options)
     features = read.items.inputs[:, : model.duels.num_features]
     rivals = {EQUAL_SHARES: KNOWS_NOTHING}
     if model.duels.held and holding_duels(model).duels.events.has_sets:

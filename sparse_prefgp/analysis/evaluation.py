@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +14,17 @@ import numpy.typing as npt
 from sparse_prefgp.analysis.alternatives import only_one, refuse_options
 from sparse_prefgp.analysis.answers import evaluate_sets
 from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
-from sparse_prefgp.analysis.dates import time_column
 from sparse_prefgp.analysis.forecasts import with_forecasts
 from sparse_prefgp.analysis.items import (
     ItemSet,
     LabelledDuels,
     features_in_units_of,
-    grades_like,
     items_of,
     known_items,
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
-from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING, rivals_of
+from sparse_prefgp.analysis.roles import OF_STREAMS, Columns, roles_in
 from sparse_prefgp.analysis.scoring import (
     ScoredRows,
     asks_for_outcomes,
@@ -47,11 +45,8 @@ from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.io.streams.contexts import InContexts, Met
 from sparse_prefgp.io.streams.contexts import in_rows as rows_met
 from sparse_prefgp.models.outcomes import (
-    check_blocks,
-    judge_column,
     known_blocks,
     known_labels,
-    label_columns,
     labelled_for,
     warn_without_blocks,
     warn_without_labels,
@@ -60,7 +55,7 @@ from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.randomness import generator
-from sparse_prefgp.support.words import listing, shortened
+from sparse_prefgp.support.words import listing
 
 
 def evaluate(
@@ -69,10 +64,7 @@ def evaluate(
     items: Any = None,
     *,
     rng: np.random.Generator | None = None,
-    groups: str | None = None,
-    blocks: str | Sequence[Any] | None = None,
-    grade: str | None = None,
-    time: str | None = None,
+    columns: Columns = None,
     ahead: bool = False,
     choices: Any = None,
     rankings: Any = None,
@@ -94,20 +86,15 @@ def evaluate(
         `StreamedDuels`. The pairs are not told apart then, nor, without items, what lies outside
         the range: None. `Duels` and streams that record another transform than the model are
         converted to its units by way of the raw values; without a recorded one they are taken to be
-        in its units.
+        in its units. A table is read by the columns that the model has learned from
+        (`model.duels.roles`), where they are there; the blocks of a `Duels` are its labels of the
+        column of blocks. Duels of a block that the model knows are predicted from what the block
+        knows too, all others from the inducing values alone.
     :param items: raw items, as `predict`; not for a `Duels`, which has its own.
     :param rng: of the folds that choose the width of the linear probit's prior.
-    :param groups: name of the column that says who judged, for a model with noise by group; by
-        default its column if leans are by it too. Labels that lean are found by the names of their
-        columns.
-    :param blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
-        for a `Duels` one label for each duel as given, None where it is not known. Duels of
-        a block that the model knows are predicted from what the block knows too, all others from
-        the inducing values alone.
-    :param grade: name of the column of grades, in the levels of the model, for a model with grades;
-        a `Duels` has its own.
-    :param time: name of the column of dates, where utilities move in time; by default `date`. Each
-        duel is predicted at its own.
+    :param columns: by role, columns of this table that are called otherwise than those that the
+        model has learned from: `{"judge": "rater"}`. Roles are judge, person, date, count, weight,
+        grade and block.
     :param ahead: where utilities move in time, also score the model updated day by day, each duel
         from the results of all days before it, and Elo (`forecasts.with_forecasts`).
     :param choices: in place of duels, choices from sets as `read_choices` takes them; then the
@@ -128,25 +115,19 @@ def evaluate(
         `unknown_levels`.
     :raises ValueError: no duels, none that one side won, an unknown id (with its row), an item
         against itself, counts that are not whole and positive, ties that are neither 0 nor 1,
-        groups for a model with one noise for all, blocks for a model without any that were given, a
-        block that is missing (with its row), an `rng` that is none, features that cannot be
-        converted to the units of the model, and what `resolve_items` raises.
+        a role that the model has not, a block that is missing (with its row), an `rng` that is
+        none, features that cannot be converted to the units of the model, and what `resolve_items`
+        raises.
     """
     rng = generator(rng)
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
     refuse_options(kind, options)
     if kind != "duels":
-        together.check(
-            answers=True,
-            block=blocks is not None,
-            grade=grade is not None,
-            dates=time is not None,
-            ahead=ahead,
-        )
-        return evaluate_sets(model, kind, source, items, rng=rng, groups=groups, **options)
+        together.check(answers=True, ahead=ahead)
+        return evaluate_sets(model, kind, source, items, rng=rng, columns=columns, **options)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
     model.allow(ahead=ahead)
-    given = read(model, duels, items, _Columns(groups, blocks, grade, time))
+    given = read(model, duels, items, columns)
     together.check(only_ties=given.ties == given.duels, scores=True)
     rivals = {COIN: KNOWS_NOTHING}
     if model.duels.held:  # the duels of a stream are not kept
@@ -191,50 +172,22 @@ class _Given:
     """The duels as a model in time takes them up; None where they are read in chunks."""
 
 
-class _Columns(NamedTuple):
-    """Columns of the duels that were named."""
-
-    groups: str | None
-    blocks: Any
-    """Or the labels themselves."""
-    grade: str | None
-    time: str | None
-
-
-def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
-    groups, blocks, grade, time = columns
-    if blocks is not None:
-        check_blocks(model, blocks)
+def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Given:
     if isinstance(duels, Duels):
-        _refuse_columns(items, columns)
-        found, given = items_of(model, duels), _labelled(model, duels, blocks)
+        _refuse_more(items, columns)
+        found, given = items_of(model, duels), _labelled(model, duels)
     else:
-        if not isinstance(blocks, str | None):
-            raise ValueError(
-                f"blocks is {type(blocks).__name__}, but the duels are a table; name its column "
-                "that holds them."
-            )
         found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
-        graded = grades_like(model, grade)
-        if grade is None and model.duels.levels is not None:
+        roles = roles_in(model, table.frame.columns, table.name, columns)
+        if roles.grade is None and model.duels.levels is not None:
             warnings.warn(
-                f"{table.name}: no column of grades was named, though the model has learned from "
-                "some; name it (--grade, grade=), or each row counts as won by its winner.",
+                f"{table.name}: no column {model.duels.roles['grade']!r}, though the model has "
+                "learned from grades; name that of these (columns=, --columns grade=…), or each "
+                "row counts as won by its winner.",
                 stacklevel=3,
             )
-        header = table.frame.columns
-        groups = _groups_in(model, header, groups)
-        warn_without_labels(model, header, table.name)
-        given = found.read_duels(
-            table,
-            groups,
-            blocks=blocks,
-            grade=graded,
-            covariates=model.duels.covariate_names,
-            person=person_column_in(model, table.frame.columns),
-            time=time_column(model, table.frame.columns, time, table.name),
-            labels=label_columns(model, header),
-        )
+        warn_without_labels(model, roles.labels, table.name)
+        given = found.read_duels(table, roles, model.duels.covariate_names)
     model.allow(duels_without_dates=given.events.time is None)
     events, labels, of_event = labelled_for(model, given.events), given.groups, given.blocks
     if labels is not None:
@@ -267,16 +220,6 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
 def people_of(model: Predicts, events: Events) -> npt.NDArray[np.object_] | None:
     """Whose preference each event is, for a model with tastes."""
     return events.person.labels if model.people and events.person is not None else None
-
-
-def _groups_in(model: Predicts, columns: Collection[str], groups: str | None) -> str | None:
-    """The column of who judged, as `judge_column`.
-
-    :raises ValueError: one that is of no account.
-    """
-    if groups is not None:
-        known_labels(model, np.empty(0, dtype=object))
-    return judge_column(model, columns, groups)
 
 
 def _warn_of_known(training: Duels, events: Events, sides: IntArray) -> None:
@@ -326,52 +269,26 @@ def _said_of(model: Predicts, events: Events) -> Events:
     return events
 
 
-def _refuse_columns(items: Any, columns: _Columns) -> None:
-    together.check(
-        duels_object=True,
-        items=items is not None,
-        groups=columns.groups is not None,
-        grade=columns.grade is not None,
-        dates=columns.time is not None,
-    )
+def _refuse_more(items: Any, columns: Columns) -> None:
+    named = bool(columns) and "columns of roles (columns=, --columns)"
+    together.check(duels_object=True, items=items is not None, column=named)
 
 
-def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
-    """Duels as a table of them would be read; with groups where the model has any."""
-    events = _said_of(model, duels.events if blocks is None else duels.given)
+def _labelled(model: Predicts, duels: Duels) -> LabelledDuels:
+    """Duels as a table of them would be read; with groups and blocks where the model has any."""
+    events = _said_of(model, duels.events)
     if model.noise_ratio is None:
         events = replace(events, judge=None)
-    if blocks is None:
-        return LabelledDuels(events)
-    several = isinstance(blocks, Sized) and not isinstance(blocks, str)
-    if not several or len(blocks) != len(events):
-        what = f"{len(blocks):,} labels" if several else shortened(blocks)
-        raise ValueError(
-            f"duels is a Duels object of {len(events):,} duels as given, but blocks is "
-            f"{what}; give one label for each, or the duels as a table with a column of blocks."
-        )
-    labels = np.empty(len(events), dtype=object)
-    labels[:] = [*blocks]
-    for i, label in enumerate(labels):
-        if not isinstance(label, Hashable):
-            raise ValueError(
-                f"blocks has {shortened(label)} for duel {i}; name each block by a text or a whole "
-                "number."
-            )
-    return LabelledDuels(events, labels)
+    block = duels.events.labels.get(model.duels.roles["block"])
+    in_blocks = model.approximation.labels is not None and model.duels.held
+    return LabelledDuels(events, block.labels if block is not None and in_blocks else None)
 
 
-def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
-    groups, blocks, grade, time = columns
-    together.check(
-        streamed=True,
-        in_time=model.row_layout.dated,
-        dates=time is not None,
-        block=blocks is not None and f"blocks {shortened(blocks)} (--blocks)",
-    )
+def _streamed(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Given:
+    together.check(streamed=True, in_time=model.row_layout.dated)
     if model.approximation.has_blocks:
         warn_without_blocks(model)
-    stream, found = _in_units_of(model, duels, items, grade, groups)
+    stream, found = _in_units_of(model, duels, items, columns)
 
     def there() -> ItemSet | None:
         if found is None:
@@ -393,7 +310,7 @@ def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
 
 
 def _in_units_of(
-    model: Predicts, duels: Any, items: Any, grade: str | None, groups: str | None
+    model: Predicts, duels: Any, items: Any, columns: Columns
 ) -> tuple[StreamedDuels, ItemSet | None]:
     """Duels of files in the units of the model, and the items that they name, if they do.
 
@@ -401,19 +318,18 @@ def _in_units_of(
     """
     own = model.duels
     if isinstance(duels, StreamedDuels):
-        _refuse_columns(items, _Columns(groups, None, grade, None))
+        _refuse_more(items, columns)
         together.check(streamed=True, item_effects=model.has_item_effect)
         return _converted(own, duels), None
-    columns = columns_of(duels)
+    header = columns_of(duels)
+    roles = roles_in(model, header, str(duels), columns, among=OF_STREAMS)
     # A score counts duels as they were, whatever weight they had in a fit.
-    ignore = [name for name in WEIGHTS if name in columns]
-    graded = grades_like(model, grade)
-    said: dict[str, Any] = {} if graded is None else {"grade": graded[0], "grades": graded[1]}
-    said["covariates"] = covariates_there(columns, own.covariate_names, str(duels))
-    said["groups"] = _groups_in(model, columns, groups)
-    said["labels"] = label_columns(model, columns)
-    warn_without_labels(model, columns, str(duels))
-    if not {*SIDES} <= {*columns} and items is None:
+    ignore = [name for name in WEIGHTS if name in header]
+    said: dict[str, Any] = {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
+    said |= {"groups": roles.judge, "labels": roles.labels}
+    said["covariates"] = covariates_there(header, own.covariate_names, str(duels))
+    warn_without_labels(model, roles.labels, str(duels))
+    if not {*SIDES} <= {*header} and items is None:
         if own.transform is not None and own.transform.beyond_numbers is not None:
             raise ValueError(
                 "The duels have features of both sides, which are numbers, but some of the model "

@@ -156,39 +156,24 @@ class ItemSet:
         return Ids(self.lookup, self.name).rows_in(table, column, what)
 
     def read_duels(
-        self,
-        source: Source,
-        groups: str | None = None,
-        weights: str | None = None,
-        blocks: str | None = None,
-        grade: tuple[str, tuple[str, ...]] | None = None,
-        covariates: tuple[str, ...] = (),
-        person: str | None = None,
-        time: str | None = None,
-        labels: tuple[str, ...] = (),
+        self, source: Source, roles: Roles, covariates: tuple[str, ...]
     ) -> LabelledDuels:
         """A table of duels between these items.
 
         :param source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
             and `tie`.
-        :param groups: name of the column that says who judged.
-        :param weights: of the column that says as how many duels each counts.
-        :param blocks: of the column of each duel's block.
-        :param grade: of the column of grades, and the names of the levels.
+        :param roles: the columns that say more of each duel.
         :param covariates: of the model; where the table has none of them, nothing is said of them.
-        :param person: name of the column that says whose preference each is.
-        :param time: name of the column of dates.
-        :param labels: names of the columns of more labels.
         :raises ValueError: a missing column, no rows, an id that is missing or unknown, an item
             against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
             missing group, block or weight; the message names the row.
         """
         table = source if isinstance(source, Table) else load_duels(source)
         there = covariates_there(table.frame.columns, covariates, table.name)
-        column, levels = grade or (None, None)
-        roles = Roles(None, weights, groups, column, levels, tuple(there), person, time, labels)
+        roles = replace(roles, covariates=tuple(there))
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
-        return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
+        block = None if roles.block is None else labels_in(table, roles.block, "block")
+        return LabelledDuels(events, block)
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""
@@ -451,19 +436,6 @@ def items_of(model: Predicts, duels: Duels) -> ItemSet:
     ids = given.ids if duels.item_ids is None else duels.item_ids
     rows = duels.item_rows
     return _item_set(model, ids, features, numbers, {}, "the items of the duels", rows)
-
-
-def grades_like(model: Predicts, grade: str | None) -> tuple[str, tuple[str, ...]] | None:
-    """A column of grades, and the levels that the model knows.
-
-    :raises ValueError: a model that has learned from no grades.
-    """
-    if grade is None:
-        return None
-    levels = model.duels.levels
-    if levels is None:
-        raise together.refused(grade=f"the column of grades {grade!r}", no_grades=True)
-    return grade, levels
 
 
 def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.alternatives import only_one, read_sets, refuse_options
-from sparse_prefgp.analysis.items import ItemSet, known_items, resolve_items
-from sparse_prefgp.analysis.people import person_column_in
+from sparse_prefgp.analysis.items import known_items
+from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.io.judgements import load_duels
 from sparse_prefgp.io.people import people_like
-from sparse_prefgp.models.outcomes import label_columns
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -25,6 +23,7 @@ def meet(
     items: Any = None,
     people: Any = None,
     *,
+    columns: Columns = None,
     choices: Any = None,
     rankings: Any = None,
     best_worst: Any = None,
@@ -41,6 +40,8 @@ def meet(
     :param items: raw items, as `resolve_items` takes them; by default the model's own.
     :param people: path or data frame of one row, the features of the person as in the table of
         people that the model was fitted with; None where they are not known.
+    :param columns: by role, columns that are called otherwise than those that the model learned
+        from, as for `evaluate`.
     :param choices: in place of duels, choices from sets, as `read_choices` takes them; without item
         ids, alternatives with the features of an item that is known are that item.
     :param rankings: the same, as `read_rankings` takes them.
@@ -61,28 +62,18 @@ def meet(
     in_contexts = rows is not None and (rows.columns or kind == "duels")
     together.check(meeting=True, contexts=bool(in_contexts))
     if kind == "duels":
-        known, events = _duels(model, source, items)
+        known, table = known_items(model, items), load_duels(source)
+        roles = roles_in(model, table.frame.columns, table.name, columns, among=OF_SETS)
+        events = known.read_duels(table, roles, model.duels.covariate_names).events
     else:
-        read = read_sets(model, kind, source, items, **options)
+        read = read_sets(model, kind, source, items, columns, **options)
         known, events = read.items, read.events
     own, new = model.duels.items, np.flatnonzero(known.numbers < 0)
     place = known.numbers.copy()
     place[new] = len(own) + np.arange(len(new))
     inputs = np.concatenate([own, known.inputs[new, : own.shape[1]]])
-    events = replace(events, sides=place[events.sides])
+    events = replace(events, sides=place[events.sides], judge=None)
     return model.meet(Duels.from_events(inputs, events), features)
-
-
-def _duels(model: Any, source: Any, items: Any) -> tuple[ItemSet, Events]:
-    known = resolve_items(model) if items is None else known_items(model, items)
-    table = load_duels(source)
-    said = known.read_duels(
-        table,
-        covariates=model.duels.covariate_names,
-        person=person_column_in(model, table.frame.columns),
-        labels=label_columns(model, table.frame.columns),
-    )
-    return known, said.events
 
 
 def _features_of_one(model: Any, people: Any) -> FloatArray:

@@ -54,12 +54,6 @@ def seen_by(model: Any, person: Hashable | list[Hashable] | None) -> Any:
     return model.of_people(person) if isinstance(person, list) else model.of_person(person)
 
 
-def person_column_in(model: Predicts, columns: Any) -> str | None:
-    """The column that the model's people were read from, where a table has it too."""
-    column = model.duels.person_column
-    return column if model.people and column is not None and column in columns else None
-
-
 def taste_share(
     model: Any, level: float = LEVEL, rng: np.random.Generator | None = None
 ) -> TasteShare:

@@ -15,15 +15,15 @@ from sparse_prefgp.analysis.alternatives import (
     refuse_options,
 )
 from sparse_prefgp.analysis.contexts import met
-from sparse_prefgp.analysis.dates import seen_on, time_column
+from sparse_prefgp.analysis.dates import seen_on
 from sparse_prefgp.analysis.items import ItemSet
 from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.roles import Columns, roles_in
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
-from sparse_prefgp.models.outcomes import judge_column, known_labels, known_levels, label_columns
+from sparse_prefgp.models.outcomes import known_labels, known_levels
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 
@@ -40,9 +40,8 @@ def predict(
     items: Any = None,
     *,
     level: float = 0.95,
-    groups: str | None = None,
+    columns: Columns = None,
     person: Hashable | list[Hashable] | None = None,
-    time: str | None = None,
     at: Any = None,
     choices: Any = None,
     rankings: Any = None,
@@ -61,17 +60,14 @@ def predict(
     :param items: raw items, as `resolve_items` takes them; ids are looked up there first and then
         among the model's own items. By default the model's own alone.
     :param level: of the intervals.
-    :param groups: name of the column of `pairs` that says who judges, for a model with noise by
-        group; by default its column if leans are by it too, else probabilities are averaged over
-        the prior of a group's noise. Labels that lean are found by the names of their columns.
+    :param columns: by role, columns that are called otherwise than those that the model learned
+        from, as for `evaluate`. Where nothing says who judges, probabilities are averaged over the
+        prior of a group's noise.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
-        these people prefer on average; by default the column of `pairs`
-        that the model's people were read from says it, or else it is somebody of whom nothing is
-        known.
-    :param time: name of the column of the pairs that has their dates, where utilities move in time;
-        by default `date`, if it is there.
-    :param at: where utilities move in time, the date of pairs that have none, such as 2014-07-13;
-        by default that of the last duel.
+        these people prefer on average; by default the table says it, or else
+        it is somebody of whom nothing is known.
+    :param at: where utilities move in time, the date of all pairs, such as 2014-07-13; by default
+        the table says it, or else it is that of the last duel.
     :param choices: in place of pairs, sets of alternatives as `read_choices` takes them, of which
         nobody needs to have said what was chosen; then the result is that of
         `alternatives.predict_sets`: the probability of each alternative.
@@ -89,35 +85,33 @@ def predict(
         `outside_items` (the features in which each one outside is so), `outside_features` and
         `unknown_levels`.
     :raises ValueError: a missing column, one named like a column that is added, an unknown id (with
-        its row), a missing group, groups for a model with one noise for all, a level outside (0,
-        1), and what `resolve_items` raises.
+        its row), a missing group, a level outside (0, 1), a role that the model has not, and what
+        `resolve_items` raises.
     """
     level = level_of_interval(level)
     model = seen_on(seen_by(model, person), at)
     kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
     refuse_options(kind, options)
     if kind != "pairs":
-        together.check(answers=True, dates=time is not None)
         if person is not None:
             options["person"] = None  # whoever the table names
-        return predict_sets(model, kind, source, items, groups=groups, **options)
+        return predict_sets(model, kind, source, items, columns, **options)
     table, sides = load_pairs(pairs)
     grades = grade_columns(model)
     table.refuse_added((*ADDED, TIE, LOSS, *grades))
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
-    groups = judge_column(model, table.frame.columns, groups)
-    labels = None if groups is None else labels_in(table, groups)
-    leaning = {c: labels_in(table, c, "label") for c in label_columns(model, table.frame.columns)}
+    roles = roles_in(model, table.frame.columns, table.name, columns)
+    labels = None if roles.judge is None else labels_in(table, roles.judge)
+    leaning = {name: labels_in(table, c, "label") for name, c in roles.labels.items()}
     names, said = model.duels.covariate_names, None
     if names_covariates(table.frame.columns, names, sides):
         said = covariates_in(table, names, sides)
-    whose, asked = None, model.duels.person_column if model.people and person is None else None
-    if asked is not None and asked in table.frame.columns:
-        whose = labels_in(table, asked)
-    column, dates = time_column(model, table.frame.columns, time, table.name, needed=False), None
-    if column is not None and at is None:
-        dates = dates_of(table.frame[column], column, table.row)
+    whose = dates = None
+    if roles.person is not None and person is None:
+        whose = labels_in(table, roles.person)
+    if roles.date is not None and at is None:
+        dates = dates_of(table.frame[roles.date], roles.date, table.row)
     outcome = predicted(model, found, first, second, labels, said, whose, dates, leaning)
     mean, variance = outcome.mean, outcome.variance
     negative = variance < 0.0

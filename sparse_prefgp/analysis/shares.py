@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.alternatives import Shown, load_sets, shown_sets
+from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.factors.choices import (
@@ -86,7 +87,7 @@ def shares(
     level: float = 0.9,
     draws: int = DRAWS,
     rng: np.random.Generator | None = None,
-    groups: str | None = None,
+    columns: Columns = None,
 ) -> Shares:
     """How many would choose each alternative of sets that nobody needs to have seen.
 
@@ -109,8 +110,9 @@ def shares(
     :param level: of the intervals.
     :param draws: how many.
     :param rng: draws them; by default a generator with seed 0.
-    :param groups: name of the column that says who chooses, for a model with noise by group; by
-        default shares are averaged over the prior of a group's noise.
+    :param columns: by role, columns that are called otherwise than those that the model learned
+        from, as for `evaluate`. Where nothing says who chooses, shares are averaged over the prior
+        of a group's noise.
     :return: The alternatives, their shares and intervals.
     :raises ValueError: a set of one alternative, `draws` below 2, a level outside (0, 1), columns
         named like those that are added, and what `predict` raises.
@@ -120,18 +122,18 @@ def shares(
     rng = generator(np.random.default_rng(0) if rng is None else rng)
     if isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu":
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
-    shown = _shown(model, alternatives, items, groups)
+    shown = _shown(model, alternatives, items, columns)
     found = shown.found
     who = found.groups_for(model)
-    columns = _columns(model, found.items.inputs, found.events, who, level, draws, rng)
-    frame = shown.frame.assign(**{name: shown.in_rows(v) for name, v in columns.items()})
+    added = _columns(model, found.items.inputs, found.events, who, level, draws, rng)
+    frame = shown.frame.assign(**{name: shown.in_rows(v) for name, v in added.items()})
     event = np.repeat(np.arange(len(found.events)), np.diff(found.events.offsets))
     number = np.empty(len(event), np.int64)
     number[shown.place] = event
     return Shares(frame, level, draws, tuple(number.tolist()))
 
 
-def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -> Shown:
+def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> Shown:
     pd = require_pandas()
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
@@ -143,7 +145,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, groups: str | None) -
         raise ValueError(
             f"There is one alternative in {table.name}, which everybody chooses; give two or more."
         )
-    return shown_sets(model, table, items, groups, {})
+    return shown_sets(model, table, items, columns, {})
 
 
 def _of_array(

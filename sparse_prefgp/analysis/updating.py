@@ -17,7 +17,6 @@ from sparse_prefgp.analysis.alternatives import (
     refuse_options,
 )
 from sparse_prefgp.analysis.contexts import has_contexts, met
-from sparse_prefgp.analysis.dates import time_column
 from sparse_prefgp.analysis.items import (
     ROUNDING,
     SINGLE,
@@ -25,11 +24,11 @@ from sparse_prefgp.analysis.items import (
     LabelledDuels,
     far_sentences,
     feature_columns,
-    grades_like,
     is_array,
     own_items,
     resolve_items,
 )
+from sparse_prefgp.analysis.roles import Columns, roles_in
 from sparse_prefgp.analysis.scoring import said_before
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.contexts import names_of_rows
@@ -37,11 +36,11 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
-from sparse_prefgp.io.files import Table, id_text, items_named_in
+from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
-from sparse_prefgp.models.outcomes import label_columns, steps_to_learn, warn_without_labels
+from sparse_prefgp.models.outcomes import steps_to_learn, warn_without_labels
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -122,13 +121,8 @@ def update(
     duels: Any = None,
     items: Any = None,
     *,
-    groups: str | None = None,
-    weights: str | None = None,
-    blocks: str | None = None,
-    grade: str | None = None,
-    person: str | None = None,
+    columns: Columns = None,
     people: Any = None,
-    time: str | None = None,
     in_one_pass: bool = False,
     slices: Any = None,
     choices: Any = None,
@@ -148,20 +142,13 @@ def update(
         the units recorded by its transform. Known ones may be there, unchanged. For a model without
         recorded transform or ids, an (n, D) array in its units, whose items follow the old ones in
         number. Left out for items without features, those that the new duels name are appended.
-    :param groups: name of the column of the new duels that says who judged; needed if the old ones
-        have groups, unless leans are by these too: then the column of before is known. New groups
-        begin at the noise of the model, a ratio of 1. Labels that lean are found by the names of
-        their columns, and new ones begin as the prior says.
-    :param weights: of the column that says as how many duels each counts; without it each is one.
-    :param blocks: of the column of each duel's block; needed for `PITC` with blocks that were
-        given.
-    :param grade: of the column of grades, in the levels of the model; without it the new duels are
-        wins of which nobody said by how much, or ties.
-    :param person: of the column of the new duels that says whose preference each is; by default
-        that of the old ones. People whom the model does not know join its own.
+    :param columns: by role, columns of this table that are called otherwise than those that the
+        model has learned from: `{"judge": "rater"}`, as for `evaluate`. Judges, people, dates and
+        blocks are needed where the old duels have them; without weights each duel is one, without
+        grades a win of which nobody said by how much, or a tie. New judges begin at the noise of
+        the model, a ratio of 1, new labels as the prior says, new people join its own. Where
+        utilities move in time, none of the new duels may be before the last old one.
     :param people: path or data frame with the features of new people, where the old ones have any.
-    :param time: of the column of dates, where utilities move in time; by default `date`. None of
-        the new duels may be before the last old one.
     :param in_one_pass: where utilities move in time, take the new duels up slice by slice and leave
         the past as it is (`PreferenceGP.filter`); without it inference runs on all duels after the
         pass.
@@ -176,34 +163,19 @@ def update(
         `optimise` to learn the parameters from all duels.
     :raises ValueError: an unknown id, an item against itself or a bad count (with its row); a known
         item with other features; ids that do not fit those of the model; what `resolve_items`
-        raises; ties for a model without margin; groups, people or blocks that the model has and
-        the new duels have not, or the other way round; a new person without features; none of
+        raises; ties for a model without margin; what `roles_in` raises of judges, people, dates and
+        blocks; a new person without features; none of
         duels, choices, rankings and best_worst, or several; for answers about sets what their
         readers raise, and a model with contexts, with a margin or with blocks that were given.
     """
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
     refuse_options(kind, options)
     old = model.duels
-    if groups is None and old.group_column in model.leaning.columns:
-        groups = old.group_column
-    person = _person_column(model, person)
     if kind == "duels":
-        _check_columns(model, groups, blocks)
-        columns = _Columns(groups, weights, blocks, grades_like(model, grade), person, time)
         everything, added, new = _new_duels(model, source, items, columns)
     else:
-        model.allow(
-            answers=True,
-            block=blocks is not None,
-            grade=grade is not None,
-            dates=time is not None,
-        )
-        if weights is not None:
-            options["weights"] = weights
-        _check_columns(model, groups, blocks)
-        if person is not None:
-            options["person"] = person
-        read = read_sets(model, kind, source, items, groups=groups, **options)
+        model.allow(answers=True)
+        read = read_sets(model, kind, source, items, columns, learning=True, **options)
         everything, added, new = _new_answers(model, read)
     data = _joined(old, everything, new, people)
     _warn_of_repeated(old, data)
@@ -217,7 +189,7 @@ def update(
     if result.margin is not None and old.ties is None and data.ties is not None:
         gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
         result.margin.prior = None
-    if grade is not None:
+    if new.events.answer is not None:
         _free_steps(old, result)
     keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
@@ -302,6 +274,7 @@ def later_part(old: Duels, data: Duels) -> Duels:
         transform=data.transform,
         item_rows=data.item_rows,
         people_features=data.people_features,
+        roles=data.roles,
     )
 
 
@@ -320,55 +293,28 @@ def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:
     return later_part(model.duels, data)
 
 
-class _Columns(NamedTuple):
-    """Columns of the duels that were named."""
-
-    groups: str | None
-    weights: str | None
-    blocks: str | None
-    grade: tuple[str, tuple[str, ...]] | None
-    person: str | None
-    time: str | None
-
-
 # All items, those that the model does not know, and what was said of them.
 _News = tuple[ItemSet, ItemSet | None, LabelledDuels]
 
 
-def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -> _News:
+def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: Columns) -> _News:
     """A table of duels; the items of the model come first."""
     old, own = model.duels, own_items(model)
+    table = load_duels(duels)
+    row, roles = table.row, roles_in(model, table.frame.columns, table.name, columns, learning=True)
     named_only = items is None and old.num_features == 0 and old.item_ids is not None
     if named_only:
-        items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
-    table = duels
-    time = columns.time
-    if old.times is not None or time is not None:
-        table, kept = load_duels(duels), old.times is not None
-        time = time_column(model, table.frame.columns, time, table.name, kept=kept)
-        row = table.row
+        items = items_named_in(table, (WINNER, LOSER)).frame
     if has_contexts(model, items):
-        read = table if isinstance(table, Table) else load_duels(table)
-        found, table = met(model, items, read, (WINNER, LOSER))
+        found, table = met(model, items, table, (WINNER, LOSER))
         added = _unknown_to(model, found)
     else:
         added = None if items is None else _new_items(model, items)
     if named_only and added is not None:
         _warn_of_new_names(old, added)
     everything = own if added is None else own.followed_by(added)
-    table = load_duels(table)
-    warn_without_labels(model, table.frame.columns, table.name)
-    said = everything.read_duels(
-        table,
-        columns.groups,
-        columns.weights,
-        columns.blocks,
-        columns.grade,
-        old.covariate_names,
-        columns.person,
-        time,
-        label_columns(model, table.frame.columns),
-    )
+    warn_without_labels(model, roles.labels, table.name)
+    said = everything.read_duels(table, roles, old.covariate_names)
     if model.row_layout.dated:
         assert said.events.time is not None and old.times is not None
         refuse_earlier(said.events.time, float(old.times.max()), row)
@@ -475,35 +421,6 @@ def _occurrence(numbers: IntArray) -> IntArray:
     found = np.empty(len(numbers), np.int64)
     found[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
     return found
-
-
-def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) -> None:
-    known = model.duels.group_names is not None
-    model.allow(
-        judges=known,
-        duels_without_judges=not known,
-        groups=groups is not None and f"the column of judges {groups!r}",
-        no_groups=groups is None,
-        block=blocks is not None and f"the column of blocks {blocks!r}",
-        no_block=blocks is None,
-    )
-
-
-def _person_column(model: PreferenceGP, person: str | None) -> str | None:
-    """The column of the people of the new duels.
-
-    :raises ValueError: one for duels that are nobody's; none where they are of people.
-    """
-    if model.duels.people_names is None:
-        if person is None:
-            return None
-        raise together.refused(
-            duels_of_nobody=True, person_column=f"the column of people {person!r}"
-        )
-    column = model.duels.person_column if person is None else person
-    if column is None:
-        raise together.refused(duels_of_people=True, no_person_column=True)
-    return column
 
 
 def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approximation:
@@ -613,7 +530,7 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
     if added.person is not None and old.people_names is not None:
         known = {id_text(name): name for name in old.people_names}
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
-        added = replace(added, person=Codes.of(who, old.person_column))
+        added = replace(added, person=Codes.of(who, added.person.column))
         warn_of_spellings(tuple(dict.fromkeys([*old.people_names, *who])), "people")
     if old.group_names is not None and new.groups is not None:
         known = {id_text(name): name for name in old.group_names}
@@ -639,6 +556,7 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
         transform=old.transform,
         item_rows=items.rows,
         people_features=_all_people(old, people),
+        roles=old.roles,
     )
 
 

@@ -11,7 +11,7 @@ from sparse_prefgp.analysis.verdicts import is_reversed, score_parts
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import AboutSets, SavedModel, Shared
+from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -31,10 +31,6 @@ class EvaluateOptions(AboutSets):
     """Write the scores here (.json)."""
     overwrite: bool = same_as(Shared, "overwrite")
     seed: int = same_as(FitSettings, "seed")
-    noise_by: str | None = same_as(Shared, "noise_by")
-    blocks: str | None = same_as(Shared, "blocks")
-    grade: str | None = same_as(Shared, "grade")
-    time: str | None = same_as(Shared, "time")
     ahead: bool = option(default=False)
     """For utilities that move in time: also score the model updated day by day, each duel from the
     results of all days before it, next to Elo.
@@ -42,7 +38,7 @@ class EvaluateOptions(AboutSets):
 
 
 @command()
-def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> None:
+def evaluate(console: Output, saved: ModelAndTable, options: EvaluateOptions) -> None:
     """Score a model on duels, choices or rankings whose outcome is known.
 
     Next to it stand, fitted to the same training data, a linear probit and a coin for duels, and
@@ -60,10 +56,7 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             options.duels,
             saved.items_of(fitted),
             rng=seeded(options.seed),
-            groups=options.noise_by,
-            blocks=options.blocks,
-            grade=options.grade,
-            time=options.time,
+            columns=saved.columns,
             ahead=options.ahead,
             **options.of_sets(),
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
-from sparse_prefgp.cli.shared_options import AboutSets, SavedModel, Shared, Written
+from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, Written
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.tell.tables import Column, Table
@@ -31,7 +31,7 @@ class MeetOptions(Written, AboutSets):
 
 
 @command()
-def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
+def meet(console: Output, saved: ModelAndTable, options: MeetOptions) -> None:
     """What a new person prefers, from a few answers.
 
     The answers are duels, choices or rankings; the model has tastes of people (fit --person).
@@ -45,7 +45,12 @@ def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
     items = saved.items_of(fitted)
     with console.status("Meeting the person …"):
         person = meet_person(
-            fitted, items=items, people=options.people, duels=options.duels, **options.of_sets()
+            fitted,
+            items=items,
+            people=options.people,
+            duels=options.duels,
+            columns=saved.columns,
+            **options.of_sets(),
         )
     with counting_bar(console, "Ranking") as progress:
         ranking = rank_items(

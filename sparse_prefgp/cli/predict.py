@@ -9,7 +9,7 @@ from typing import Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, kept_from, open_model
-from sparse_prefgp.cli.shared_options import AboutSets, SavedModel, Shared, Written, person_of
+from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, Written, person_of
 from sparse_prefgp.data.vectors import vector_rows
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.words import counted, some_of
@@ -54,22 +54,13 @@ class PredictOptions(Written, AboutSets):
     level: float = same_as(Shared, "level", needs="pairs")
     person: Sequence[str] = same_as(Shared, "person")
     """For a model with tastes, whose choices they are; repeatable, for what several people prefer
-    on average. By default the column of the pairs that the people were read from, else a person of
-    whom nothing is known.
-    """
-    noise_by: str | None = option(default=None)
-    """Column of the pairs that says who judges, if the model was fitted with --noise-by. You need
-    not name the column of --lean-by.
-    """
-    time: str | None = option(default=None, needs="pairs")
-    """Column of the pairs with their dates, for utilities that move in time; by default date, if it
-    is there.
+    on average. By default the table says it, else it is a person of whom nothing is known.
     """
     at: str | None = same_as(Shared, "at")
 
 
 @command()
-def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None:
+def predict(console: Output, saved: ModelAndTable, options: PredictOptions) -> None:
     """Predict who wins each pair, or what is chosen of each set.
 
     Of a pair: the probability that the first beats the second, and the difference of their
@@ -85,8 +76,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
             options.pairs,
             saved.items_of(fitted),
             level=options.level,
-            groups=options.noise_by,
-            time=options.time,
+            columns=saved.columns,
             at=options.at,
             person=person_of(options.person),
             **options.of_sets(),
@@ -98,7 +88,8 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
         described = frame[[name for name in frame.columns if vector_rows(frame[name]) is None]]
         found = SetForecasts(described, "answers" if options.choices is None else "alternatives")
     kept, whose = kept_from(saved.model), ""
-    if fitted.people and not options.person and fitted.duels.person_column not in frame:
+    who = {**fitted.duels.roles, **(saved.columns or {})}["person"]
+    if fitted.people and not options.person and who not in frame:
         whose = "Nobody is named, so it is somebody of whom nothing is known; give --person."
     console.show(found, options, kept, whose)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,35 @@ class SavedModel(ModelFolder):
         return items_given(self.items, self.embedding, like=model)
 
 
+def columns_by_role(text: str) -> dict[str, str]:
+    """Such as `judge=rater,person=who`.
+
+    :raises ValueError: what is not of that form, or a role twice.
+    """
+    columns: dict[str, str] = {}
+    for part in text.split(","):
+        role, _, column = (word.strip() for word in part.partition("="))
+        if not role or not column or role in columns:
+            raise ValueError(
+                f"--columns is {text!r}; give roles and their columns, each role once, such as "
+                "judge=rater,person=who."
+            )
+        columns[role] = column
+    return columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAndTable(SavedModel):
+    """A model, and a table of answers that is read by its roles."""
+
+    columns: Mapping[str, str] | None = option(
+        default=None, kind=str, parse=columns_by_role, metavar="ROLE=COLUMN,…"
+    )
+    """Columns of this table that are called otherwise than in fit, such as judge=rater,person=who;
+    roles are judge, person, date, count, weight, grade and block.
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shared:
     """Of these a command takes what it needs, by `same_as`."""
@@ -75,22 +104,12 @@ class Shared:
     """Resume what was killed or interrupted: give the same command again."""
     level: float = option(default=0.95, above=0.0, below=1.0)
     """Chance that an interval holds the truth, for example 0.9."""
-    noise_by: str | None = option(default=None)
-    """Column that says who judged, if the model was fitted with --noise-by. You need not name the
-    column of --lean-by.
-    """
     person: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
     """For a model with tastes, whose utility it is; repeatable, for what several people prefer on
     average. By default what all share.
     """
-    grade: str | None = option(default=None)
-    """Column of the duels with grades; use the grades that the model was fitted with."""
-    time: str | None = option(default=None)
-    """Column of the duels with their dates, for utilities that move in time; by default date."""
     at: str | None = option(default=None)
     """For utilities that move in time, when: date=2014-07-13. By default at the last duel."""
-    blocks: str | None = option(default=None)
-    """Column of the duels that holds their blocks, for a model with pitc:COLUMN."""
 
 
 @dataclass(frozen=True, kw_only=True)

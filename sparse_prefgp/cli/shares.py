@@ -8,7 +8,7 @@ from pathlib import Path
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
-from sparse_prefgp.cli.shared_options import Drawn, SavedModel, Shared
+from sparse_prefgp.cli.shared_options import Drawn, ModelAndTable, Shared
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -30,13 +30,11 @@ class SharesOptions(Drawn):
     """Chance that an interval holds the truth, for example 0.95."""
     draws: int = option(default=2_000, least=1, most=10_000_000)
     """How many draws of the utilities."""
-    noise_by: str | None = option(default=None)
-    """Column that says who chooses, if the model was fitted with --noise-by."""
     seed: int = same_as(FitSettings, "seed")
 
 
 @command()
-def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
+def shares(console: Output, saved: ModelAndTable, options: SharesOptions) -> None:
     """What share of people would choose each alternative of new sets, with intervals."""
     options.check(*saved.files, options.alternatives)
     fitted = open_model(console, saved.model)
@@ -50,6 +48,6 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
             level=options.level,
             draws=options.draws,
             rng=seeded(options.seed),
-            groups=options.noise_by,
+            columns=saved.columns,
         )
     console.show(found, options, draw=lambda: plotting.shares(found))

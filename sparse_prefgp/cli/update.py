@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
-from sparse_prefgp.cli.shared_options import AboutSets, SavedModel, Shared
+from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared
 from sparse_prefgp.disk.folders import contents, held
 from sparse_prefgp.support.options import option, same_as
 
@@ -22,16 +22,8 @@ class UpdateOptions(AboutSets):
     """New duels: columns winner and loser hold item ids; count and tie too."""
     out: Path = option()
     """Folder for the new model: new, empty, or a saved model."""
-    noise_by: str | None = same_as(Shared, "noise_by")
-    weight: str | None = option(default=None)
-    """Column of the duels with their weights."""
-    blocks: str | None = same_as(Shared, "blocks")
-    grade: str | None = same_as(Shared, "grade")
-    person: str | None = option(default=None)
-    """Column of the duels that says whose preference each is; by default that of the model."""
     people: Path | None = option(default=None)
     """Features of new people, a row each, where the model has features of its people."""
-    time: str | None = same_as(Shared, "time")
     filter: bool = option(default=False, needs="duels")
     """For utilities that move in time: take the new duels up in one pass, slice by slice, and leave
     the past as it is; by default inference on all duels follows.
@@ -44,7 +36,7 @@ class UpdateOptions(AboutSets):
 
 
 @command()
-def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
+def update(console: Output, saved: ModelAndTable, options: UpdateOptions) -> None:
     """Add duels, choices or rankings to a saved model.
 
     Hyperparameters stay as they are unless --max-iterations is given.
@@ -53,7 +45,7 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
         _update(console, saved, options)
 
 
-def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
+def _update(console: Output, saved: ModelAndTable, options: UpdateOptions) -> None:
     from sparse_prefgp.disk.model_folder import check_model_place
     from sparse_prefgp.workflow.folder import check_not_of_a_fit
 
@@ -74,13 +66,8 @@ def _update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             fitted,
             options.duels,
             saved.items_of(fitted),
-            groups=options.noise_by,
-            weights=options.weight,
-            blocks=options.blocks,
-            grade=options.grade,
-            person=options.person,
+            columns=saved.columns,
             people=options.people,
-            time=options.time,
             in_one_pass=options.filter,
             slices=options.slices,
             **options.of_sets(),

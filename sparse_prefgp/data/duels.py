@@ -22,6 +22,7 @@ from sparse_prefgp.data.events import (
 )
 from sparse_prefgp.data.flags import flags_of
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -125,6 +126,9 @@ class Duels:
     unused_columns: tuple[str, ...]
     """Columns of the table, as read by `read_duels`, that say nothing of the duels; a saved model
     does not keep them."""
+    roles: Mapping[str, str]
+    """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
+    else the role's own name. New tables are read by the same."""
 
     def __init__(
         self,
@@ -202,6 +206,7 @@ class Duels:
         item_rows: ItemRows | None = None,
         people_features: Any = None,
         unused_columns: Sequence[str] = (),
+        roles: Mapping[str, str] | None = None,
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
 
@@ -211,6 +216,7 @@ class Duels:
         :param item_rows: names of these items, and the context of each row.
         :param people_features: as of `Duels`.
         :param unused_columns: of the table that the events were read from.
+        :param roles: by which of its columns they were read, where these were named.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
         """
@@ -218,6 +224,7 @@ class Duels:
         duels = cls._of(named, _checked_events(events, named), item, people_features)
         object.__setattr__(duels, "item_rows", item_rows)
         object.__setattr__(duels, "unused_columns", tuple(unused_columns))
+        object.__setattr__(duels, "roles", columns_of_roles(roles or {}))
         return duels
 
     @classmethod
@@ -255,6 +262,7 @@ class Duels:
         object.__setattr__(self, "transform", named.transform)
         object.__setattr__(self, "item_rows", None)
         object.__setattr__(self, "unused_columns", ())
+        object.__setattr__(self, "roles", columns_of_roles({}))
         object.__setattr__(self, "people_features", _of_people(people_features, self.events))
 
     @property
@@ -358,11 +366,6 @@ class Duels:
         return self.events.judge_levels
 
     @property
-    def group_column(self) -> str | None:
-        """The column of a table that said who judged; None without one."""
-        return None if self.events.judge is None else self.events.judge.column
-
-    @property
     def label_names(self) -> dict[str, tuple[Hashable, ...]]:
         """The labels of each column of `labels`, by number."""
         return {column: codes.names for column, codes in self.events.labels.items()}
@@ -381,11 +384,6 @@ class Duels:
     def people_names(self) -> tuple[Hashable, ...] | None:
         """The people by number; None without."""
         return None if self.events.person is None else self.events.person.names
-
-    @property
-    def person_column(self) -> str | None:
-        """The column of a table that said whose preference each is; None without one."""
-        return None if self.events.person is None else self.events.person.column
 
     @classmethod
     def from_pairs(

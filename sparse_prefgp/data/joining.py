@@ -47,6 +47,7 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
         transform=old.transform,
         item_rows=_rows(old.item_rows, new.item_rows, added),
         people_features=old.people_features,
+        roles=old.roles,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,8 @@ class DuelTable:
     """What is known of the people whose preferences the duels are; None for no more than their
     names, or not even that.
     """
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """By which columns more was said of the duels, where these were named, as in `Duels.roles`."""
 
     @property
     def num_rows(self) -> int:
@@ -289,6 +291,7 @@ class DuelTable:
             item_rows=None if self.item_rows is None else self.item_rows.select(kept),
             people_features=people,
             unused_columns=self.unused,
+            roles=self.roles,
         )
 
     def transform_of(self, training: IntArray) -> FeatureTransform:
@@ -371,6 +374,7 @@ class _OwnUnits(DuelTable):
             transform=old.transform,
             item_rows=old.item_rows,
             people_features=old.people_features,
+            roles=self.roles,
         )
 
 
@@ -393,5 +397,6 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
         RowNames("the items", None),
         base_items=None if is_an_item else duels.item,
         item_rows=duels.item_rows,
+        roles=duels.roles,
         source=duels,
     )

@@ -40,6 +40,7 @@ from sparse_prefgp.models.describing import (
     STREAMED,
     events_of_arrays,
     given_blocks,
+    roles_of,
     value_of,
 )
 from sparse_prefgp.models.outcomes import BOX
@@ -158,6 +159,7 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
         feature_names=data["feature_names"],
         transform=None if transform is None else FeatureTransform.from_dict(transform, arrays),
         people_features=None if of_people is None else _people(_from_bytes(arrays[of_people])),
+        roles=roles_of(data),
     )
     points = None
     if inducing is not None:

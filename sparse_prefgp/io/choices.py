@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +43,14 @@ from sparse_prefgp.io.files import (
     load,
     load_items,
 )
-from sparse_prefgp.io.judgements import CHOSEN, COUNT, Roles, covariates_in, placed, said_by
+from sparse_prefgp.io.judgements import (
+    CHOSEN,
+    Roles,
+    covariates_in,
+    names_of_columns,
+    placed,
+    said_by,
+)
 from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.reading import table_of
 from sparse_prefgp.io.texts import Encoder, items_given
@@ -67,12 +74,15 @@ class SetColumns:
     """As in `read_table`."""
     never_features: Sequence[str] = ()
     """As in `read_table`."""
+    counts: str | None = None
+    """As in `read_table`, the same in all rows of a set."""
     weights: str | None = None
     """As in `read_table`, the same in all rows of a set."""
     groups: str | None = None
     """As in `read_table`, the same in all rows of a set."""
-    labels: Sequence[str] = ()
-    """As in `read_table`, the same in all rows of a set."""
+    labels: Sequence[str] | Mapping[str, str] = ()
+    """As in `read_table`, the same in all rows of a set; or the columns of labels by their names.
+    """
     context: Sequence[str] = ()
     """As in `read_table`, the same in all rows of a set."""
     item: str | None = None
@@ -107,8 +117,9 @@ class SetColumns:
     @property
     def roles(self) -> Roles:
         """What said something of each answer."""
-        labels = tuple(self.labels)
-        return Roles(None, self.weights, self.groups, person=self.person, labels=labels)
+        labels = names_of_columns(self.labels)
+        said = self.counts, self.weights, self.groups
+        return Roles(*said, person=self.person, labels=labels)
 
     @property
     def reserved(self) -> set[str]:
@@ -118,7 +129,8 @@ class SetColumns:
     @property
     def used(self) -> set[str]:
         """Columns of which something is made, or of which somebody said that nothing is."""
-        known = (*self.roles.named, *self.context, *self.covariates, COUNT)
+        roles = self.roles
+        known = (*roles.named, *self.context, *self.covariates, roles.count_column)
         return {*map(str, (*known, *self.ignore, *self.never_features))}
 
     @property
@@ -151,8 +163,8 @@ def read_choice_table(
     :param item_id: names of these columns.
     :param chosen: names of these columns.
     :param options: names of the columns of the wide form that hold options.
-    :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
-        `groups`, `labels`, `context`, `item`, `person` and `people` as in `read_table`;
+    :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `counts`,
+        `weights`, `groups`, `labels`, `context`, `item`, `person` and `people` as in `read_table`;
         `covariates`, columns of the long form; `none`, the id of "none of these", where the items
         have no such row; `embedding`, vectors of the items next to their table, see
         `with_embedding`; `text` and `text_features`, columns of texts, see `with_texts`; and
@@ -383,7 +395,8 @@ class _Form:
         table, sets, said = self.table, answers.sets, self.said
         context = table.frame.drop(columns=[name for name in used if name in table.frame.columns])
         kept = [name for name in context.columns if constant_in_sets(context[name], sets.code)]
-        for name in (COUNT, *said.roles.named, *map(str, said.context)):
+        roles = said.roles
+        for name in (roles.count_column, *roles.named, *map(str, said.context)):
             if name in context.columns and name not in kept:
                 raise ValueError(
                     f"The column {name!r} of {table.name} differs within a set of {sets.column!r}; "
@@ -394,10 +407,11 @@ class _Form:
             events, rows = self._expanded(best_first), best_first.row[_pairs(best_first)[1]]
         else:
             events, rows = events_of(best_first), answers.first_row
-        events = said_by(table, said.roles, events, rows)
+        events = said_by(table, roles, events, rows)
         if said.covariates:
             events = self._with_covariates(events, best_first)
-        drop = {COUNT, *(self.attributes if said.item is None else ())} - {*said.roles.named}
+        drop = {roles.count_column, *(self.attributes if said.item is None else ())}
+        drop -= {*roles.named}
         context = context[[name for name in kept if name not in drop or name == PERSON]]
         context = context.iloc[rows].reset_index(drop=True)
         context[sets.column] = np.asarray(sets.ids)[sets.code[rows]]
@@ -417,6 +431,7 @@ class _Form:
             found,
             shared=tuple(name for name in common if name in features),
             people=people_of(said.people, events.person),
+            roles=roles.by_role,
         )
         return placed(found, self.columns.table, said.context, said.item)
 

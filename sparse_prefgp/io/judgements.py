@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from sparse_prefgp.data.events import (
 )
 from sparse_prefgp.data.events import TIE as TIED
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
@@ -60,11 +61,11 @@ _OUTCOMES = (WINNER, LOSER, TIE, CHOSEN)
 class Roles:
     """Which columns of duels, choices or rankings say more of each."""
 
-    counts: str | npt.ArrayLike | None = None
+    count: str | npt.ArrayLike | None = None
     """How often; or the numbers themselves. By default the column `count`, if there is one."""
-    weights: str | None = None
+    weight: str | None = None
     """As how many each counts in the likelihood."""
-    groups: str | None = None
+    judge: str | None = None
     """Who judged."""
     grade: str | None = None
     """By how much the first side is better."""
@@ -74,14 +75,16 @@ class Roles:
     """What tells the sides of a duel apart besides its items."""
     person: str | None = None
     """Whose preference it is."""
-    time: str | None = None
+    date: str | None = None
     """When it was."""
-    labels: tuple[str, ...] = ()
-    """More labels of each."""
+    block: str | None = None
+    """In which block of duels it is."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """More labels of each, by the names that a model has for their columns."""
 
     def __post_init__(self) -> None:
         """:raises ValueError: labels that are what was answered, or a covariate."""
-        for column in filter(None, (self.groups, self.person, *self.labels)):
+        for column in filter(None, (self.judge, self.person, *self.labels.values())):
             if column in (*_OUTCOMES, self.grade, *self.covariates):
                 what = "a covariate" if column in self.covariates else "what was answered"
                 raise ValueError(
@@ -92,15 +95,25 @@ class Roles:
     @property
     def count_column(self) -> str:
         """The column of counts, if it is there."""
-        return self.counts if isinstance(self.counts, str) else COUNT
+        return self.count if isinstance(self.count, str) else COUNT
 
     @property
     def named(self) -> tuple[str, ...]:
         """The columns that have to be there for every row of a table, whatever it holds."""
-        counts = self.counts if isinstance(self.counts, str) else None
-        own = self.weights, self.groups, self.grade, self.person, self.time
-        named = (counts, *own, *self.labels)
-        return tuple(name for name in named if name is not None)
+        return tuple(dict.fromkeys((*self.by_role.values(), *self.labels.values())))
+
+    @property
+    def by_role(self) -> dict[str, str]:
+        """The column of each role that has one, as a model remembers them."""
+        columns = {role: getattr(self, role) for role in ROLES}
+        return {role: name for role, name in columns.items() if isinstance(name, str)}
+
+
+def names_of_columns(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Columns of labels by the names that a model has for them, as a rule the same."""
+    if isinstance(labels, Mapping):
+        return dict(labels)
+    return {name: name for name in column_names(labels, "labels")}
 
 
 def load_duels(source: Source) -> Table:
@@ -175,8 +188,8 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         table.require(name)
     which = slice(None) if rows is None else rows
     counts = np.ones(len(table.frame), dtype=np.int64)
-    if not (roles.counts is None or isinstance(roles.counts, str)):
-        given = np.asarray(roles.counts)
+    if not (roles.count is None or isinstance(roles.count, str)):
+        given = np.asarray(roles.count)
         check_shape("counts", given, len(counts), hint=", one for each row of duels")
         counts = counts_of(given, "counts", table.row)
     elif roles.count_column in table.frame.columns:
@@ -185,22 +198,22 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
     check_total(counts, table.row)
     counts = counts[which]
     weights, judge, person, time = None, None, None, None
-    if roles.weights is not None:
-        each = weights_of(table.frame[roles.weights], roles.weights, table.row)
+    if roles.weight is not None:
+        each = weights_of(table.frame[roles.weight], roles.weight, table.row)
         weights = each[which] * counts
-    if roles.groups is not None:
-        judge = Codes.of(labels_in(table, roles.groups)[which].tolist(), roles.groups)
+    if roles.judge is not None:
+        judge = Codes.of(labels_in(table, roles.judge)[which].tolist(), roles.judge)
         _warn_of_labels(judge, counts, "judges")
     if roles.person is not None:
         person = Codes.of(labels_in(table, roles.person, "person")[which].tolist(), roles.person)
         _warn_of_labels(person, counts, "people")
-    if roles.time is not None:
-        time = dates_of(table.frame[roles.time], roles.time, table.row, done=True)[which]
+    if roles.date is not None:
+        time = dates_of(table.frame[roles.date], roles.date, table.row, done=True)[which]
     labels = {}
-    for column in roles.labels:
-        labels[column] = Codes.of(labels_in(table, column, "label")[which].tolist(), column)
-        if column not in (roles.groups, roles.person):
-            _warn_of_labels(labels[column], counts, "labels")
+    for name, column in roles.labels.items():
+        labels[name] = Codes.of(labels_in(table, column, "label")[which].tolist(), column)
+        if column not in (roles.judge, roles.person):
+            _warn_of_labels(labels[name], counts, "labels")
     said = replace(events, counts=counts, weights=weights, judge=judge, person=person, time=time)
     said = replace(said, labels=labels)
     if not roles.covariates:

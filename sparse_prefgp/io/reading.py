@@ -25,6 +25,7 @@ from sparse_prefgp.io.judgements import (
     duels_in,
     followed_by_ties,
     load_duels,
+    names_of_columns,
     placed,
 )
 from sparse_prefgp.io.people import people_of
@@ -118,9 +119,9 @@ def read_table(
         zone and some without; what `with_embedding` and `with_texts` raise.
     """
     names = column_names(covariates, "covariates")
-    own = tuple(column_names(labels, "labels"))
-    said = *_grades(grade, grades), tuple(names), person, time, own
-    roles = Roles(counts, weights, groups, *said)
+    own = names_of_columns(labels)
+    said = *_grades(grade, grades), tuple(names), person, time
+    roles = Roles(counts, weights, groups, *said, labels=own)
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
@@ -144,7 +145,7 @@ def read_table(
     if ties is None and grade is None and not {*flags} & {*table.frame.columns}:
         _warn_of_draws(found)
     _warn_of_answers(found)
-    found = replace(found, people=people_of(people, events.person))
+    found = replace(found, people=people_of(people, events.person), roles=roles.by_role)
     return placed(found, columns.table, context, item)
 
 

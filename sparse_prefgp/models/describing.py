@@ -13,6 +13,7 @@ import numpy as np
 from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
+from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder, encoded
@@ -71,11 +72,10 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             "kinds": [kind.name for kind in KINDS],
             "levels": None if duels.levels is None else list(duels.levels),
             "groups": None if duels.group_names is None else list(duels.group_names),
-            "group_column": duels.group_column,
             "labels": label_names_as_list(duels.label_names),
             "covariates": list(duels.covariate_names),
             "people": None if duels.people_names is None else list(duels.people_names),
-            "person_column": duels.person_column,
+            "roles": dict(duels.roles),
             "people_features": None if duels.people_features is None else "people_features",
             "item_rows": None if duels.item_rows is None else "item_rows",
             # Before, effects were of rows.
@@ -225,18 +225,28 @@ def label_names_of(data: dict[str, Any]) -> dict[str, tuple[Hashable, ...]]:
     return {column: tuple(of) for column, of in data.get("labels", ())}
 
 
+def roles_of(data: dict[str, Any]) -> Mapping[str, str]:
+    """The columns of roles that a saved model remembers.
+
+    :param data: what its description says of the duels.
+    """
+    before = {"judge": data.get("group_column"), "person": data.get("person_column")}
+    named = {role: column for role, column in before.items() if column is not None}
+    return columns_of_roles({**named, **data.get("roles", {})})
+
+
 def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Events:
     """The table of events of a saved model, of whichever format.
 
     :param data: what its description says of the duels.
     """
     counts, each = arrays["counts"], arrays.get("weights")
+    roles = roles_of(data)
     labels = {
-        name: None if data.get(name) is None else Codes(arrays[name], tuple(data[name]), column)
-        for name, column in (
-            ("groups", data.get("group_column")),
-            ("people", data.get("person_column")),
-        )
+        name: None
+        if data.get(name) is None
+        else Codes(arrays[name], tuple(data[name]), roles[role])
+        for name, role in (("groups", "judge"), ("people", "person"))
     }
     if "sides" in arrays:
         sides = arrays["sides"]

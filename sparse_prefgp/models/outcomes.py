@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, one_each
-from sparse_prefgp.support.words import shortened
 
 # What a tie tells: that v lies in a box, or how wide the box is and nothing of the utilities.
 BOX, MARGIN_ONLY = "box", "margin-only"
@@ -245,28 +244,18 @@ def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.
     return names[number]
 
 
-def judge_column(model: Any, columns: Any, named: str | None) -> str | None:
-    """The column of a table that says who judged; None where it does not matter.
-
-    :param columns: of the table.
-    :param named: where the user says; by default what a model with noise by group has recorded, if
-        leans are by it too and the table has it.
-    """
-    if named is not None or model.noise_ratio is None:
-        return named
-    recorded: str | None = model.duels.group_column
-    return recorded if recorded in model.leaning.columns and recorded in columns else None
-
-
 def label_columns(model: Any, columns: Any) -> tuple[str, ...]:
     """The columns of a table whose labels lean in a model."""
     return tuple(column for column in model.leaning.columns if column in columns)
 
 
-def warn_without_labels(model: Any, columns: Any, source: str) -> None:
-    """Say which columns whose labels lean a table does not have."""
+def warn_without_labels(model: Any, labels: Collection[str], source: str) -> None:
+    """Say which columns whose labels lean a table does not have.
+
+    :param labels: those that it has.
+    """
     for column in model.leaning.columns:
-        if column not in columns:
+        if column not in labels:
             warnings.warn(
                 f"{source}: no column {column!r}, though there are leans by it in the model; "
                 "without it all of its labels count as unknown.",
@@ -303,17 +292,10 @@ def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str,
     return found
 
 
-def check_blocks(model: Predicts, given: Any) -> None:
-    """Refuse blocks of new duels that a model cannot use.
-
-    :raises ValueError: a model without blocks that were given, or whose duels were streamed.
-    """
-    model.allow(block=f"the blocks {shortened(given)} (--blocks)", streamed=not model.duels.held)
-
-
 def warn_without_blocks(model: Predicts) -> None:
     """Say that a model with blocks predicts new duels from the inducing values alone, and why."""
-    why = "their blocks are not known; name them (blocks=, --blocks)"
+    role = model.duels.roles["block"]
+    why = f"there is no column {role!r} of their blocks; name it (columns=, --columns block=…)"
     if model.approximation.labels is None:
         why = "k-means, which made the blocks of the model, gives them none"
     elif not model.duels.held:
@@ -328,10 +310,7 @@ def known_blocks(model: Predicts, blocks: Any) -> npt.NDArray[np.object_]:
     is given.
 
     Labels are compared as they are, else as text: 7 and "7" are one block.
-
-    :raises ValueError: what `check_blocks` raises.
     """
-    check_blocks(model, blocks)
     labels = model.approximation.labels or ()
     known: dict[Hashable, Hashable] = {id_text(label): label for label in labels}
     known.update({label: label for label in labels})

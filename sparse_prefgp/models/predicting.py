@@ -319,8 +319,6 @@ class DuelPredictions:
             "pair_effects": pair_effect(self.kernel) is not None,
             "margin_only": self.tie_model == MARGIN_ONLY,
             "blocks": self.approximation.has_blocks,
-            "no_grades": self.duels.levels is None,
-            "no_labels": self.approximation.labels is None,
             "labels": self.approximation.labels is not None,
         }
         together.check(**{**things, **asked})

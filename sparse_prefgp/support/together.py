@@ -24,8 +24,6 @@ CALLED = {
     "worth": "what a question is worth",
     "gain": "the gain of inducing inputs",
     "contexts": "items in contexts",
-    "no_labels": "a model without blocks that were given",
-    "no_grades": "a model without grades",
     "one_noise": "one noise for all",
     "one_utility": "one utility for all",
     "in_time": "utilities that move in time (ItemInTime, --time)",
@@ -59,15 +57,12 @@ CALLED = {
     "export": "the export as a SavedModel",
     "trajectories": "trajectories and histories",
     "date": "a date (at=, --at)",
-    "dates": "a column of dates (time=, --time)",
     "ahead": "scores day by day (ahead=, --ahead)",
     "in_one_pass": "taking duels up in one pass (in_one_pass=, --filter)",
     "pairs": "a list of pairs (--pairs)",
     "context": "a context (--at)",
     "set_size": "sets of more than two items (--set-size)",
-    "groups": "a column of judges (groups=, --noise-by)",
-    "person_column": "a column of people (person=, --person)",
-    "block": "blocks of new duels (blocks=, --blocks)",
+    "groups": "who judges (groups=)",
     "grade": "a column of grades (grade=, --grade)",
     "duels_object": "duels that say all themselves",
     "compiled": "a prediction that is being compiled (tf.function)",
@@ -118,12 +113,12 @@ IN_CHUNKS = "that is for duels in memory; leave it out"
 # Each thing, what it does not go together with, and why or what to do instead.
 TABLE: dict[str, dict[str, str]] = {
     "answers": {
-        **dict.fromkeys(("block", "grade", "dates", "ahead"), f"these are of duels; {LEAVE}"),
+        "ahead": f"these are of duels; {LEAVE}",
         **dict.fromkeys(("labels", "dated_duels"), "make a model of all of them"),
     },
     "in_time": {
         "streamed": "a filter needs all duels; read them into memory",
-        "duels_without_dates": "name their dates (times=, --time)",
+        "duels_without_dates": "name their dates (times=, --time, columns=, --columns)",
         "levels_of_items": "both are a level of each item; for a level next to form take "
         "ItemInTime(spg.markov.Constant() + spg.markov.Matern12())",
         "effects_by_kernel": FINITE,
@@ -220,8 +215,6 @@ TABLE: dict[str, dict[str, str]] = {
         "single_precision": f"they are summed in float64; {LEAVE}",
         "other_engines": "use PartitionedEP(), for EP",
         "powers_of_sites": "use PartitionedEP(), for EP",
-        "block": TABLES,
-        "dates": TABLES,
     },
     "tastes_of_streamed_duels": {"blocks": "a block is made of each person; take VFE()"},
     "sites": {"scheduler": f"they stay in the memory of the workers; {LEAVE}"},
@@ -242,7 +235,7 @@ TABLE: dict[str, dict[str, str]] = {
         "block_column": "give the number of blocks, such as pitc:20",
     },
     "still": dict.fromkeys(
-        ("filter", "slices", "trajectories", "date", "dates", "ahead", "in_one_pass"),
+        ("filter", "slices", "trajectories", "date", "ahead", "in_one_pass"),
         "leave it out, or fit with dates (fit --time), or add ItemInTime(spg.markov.Wiener()) to "
         "the kernel",
     ),
@@ -266,17 +259,10 @@ TABLE: dict[str, dict[str, str]] = {
         "answers": "give features to model.predict_choice",
         "meeting": "fit again with the duels of the person",
     },
-    "block": {"no_labels": "leave them out"},
-    "grade": {"no_grades": "leave it out"},
-    "labels": {"no_block": "name their column (blocks=, --blocks)"},
-    "judges": {"no_groups": "name their column (groups=, --noise-by)"},
-    "duels_of_people": {"no_person_column": "name their column (person=, --person)"},
     "groups": {
-        "duels_without_judges": "leave it out, or fit with judges of all duels",
-        "one_noise": "leave them out, or take noise_by_group=True",
+        "one_noise": "leave it out, or take noise_by_group=True",
     },
-    "person_column": {"duels_of_nobody": "leave it out, or fit with the people of all"},
-    "duels_object": dict.fromkeys(("items", "groups", "grade", "dates", "column"), TABLES),
+    "duels_object": dict.fromkeys(("items", "column"), TABLES),
     "compiled": dict.fromkeys(
         ("people", "choice", "streamed", "in_time", "covariates", "date", "groups"),
         "call it outside of tf.function, or export the model (export_saved_model)",

@@ -251,7 +251,7 @@ def people_figures(model: PreferenceGP) -> dict[str, Any]:
     frame, found = people(model), taste_share(model)
     each = frame["comparisons"]
     return {
-        "column": model.duels.person_column,
+        "column": model.duels.roles["person"],
         "number": len(frame),
         "variances": _taste_variances(model),
         "duels_each": {"min": int(each.min()), "mean": float(each.mean()), "max": int(each.max())},

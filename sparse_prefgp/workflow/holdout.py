@@ -668,7 +668,9 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     _warn_of_idle_context(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     column = settings.approximation_choice.column
-    table = table.using([*split_columns(settings.split), *([] if column is None else [column])])
+    if column is not None:
+        table = replace(table.using([column]), roles={**table.roles, "block": column})
+    table = table.using(split_columns(settings.split))
     if split is None:
         rng = np.random.default_rng(settings.seed)
         split = split_duels(

@@ -576,7 +576,10 @@ CASES: dict[str, Case] = {
         ("'tie'", "'how'", "leave one of them out"),
         write("duels.csv", "winner,loser,how,tie\ni1,i2,1,0\n"),
     ),
-    "grades of a model without": Case(EVALUATE + " --grade how", (sentence("grade", "no_grades"),)),
+    "columns in no form": Case(EVALUATE + " --columns judge", ("such as judge=rater", "'judge'")),
+    "a role twice": Case(EVALUATE + " --columns judge=a,judge=b", ("each role once",)),
+    "a role that there is not": Case(EVALUATE + " --columns umpire=who", ("'umpire'", "judge")),
+    "a column of a role that is not there": Case(EVALUATE + " --columns count=n", ("'n'", "new")),
     "item column of no table": Case(FIT + " --item player", ("'player'", "items.csv", "--item")),
     "item column with a gap": Case(
         FIT + " --item player",
@@ -874,7 +877,6 @@ CASES: dict[str, Case] = {
     "scores ahead of what does not move": Case(
         EVALUATE + " --ahead", (sentence("still", "ahead"),)
     ),
-    "dates of what does not move": Case(EVALUATE + " --time day", (sentence("still", "dates"),)),
     "a filter of what does not move": Case(
         UPDATE + " --filter", (sentence("still", "in_one_pass"),)
     ),
@@ -932,7 +934,7 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,judge\ni0,i1,ann\ni1,i2,\ni2,i3,ben\ni3,i0,ann\n"),
     ),
     "more blocks than pairs": Case(
-        FIT + " --approximation pitc:4000", ("pitc:4000", "distinct pairs", "fitc")
+        FIT + " --approximation pitc:4000", ("PITC(4000)", "distinct pairs", "FITC")
     ),
     "approximation unknown": Case(FIT + " --approximation fit", ("did you mean fitc",)),
     "item effects alone, sparse": Case(
@@ -1016,7 +1018,7 @@ CASES: dict[str, Case] = {
     "top above items": Case(RANK + " --top 13", ("13", "only 12 items")),
     "new items lack a feature": Case(
         RANK + " --items {}/few.csv",
-        ("'width'", "missing"),
+        ("no column 'width'",),
         write("few.csv", "item_id,height,colour\ni0,1,red\n"),
     ),
     "new items with a gap": Case(
@@ -1043,8 +1045,8 @@ CASES: dict[str, Case] = {
     "pairs empty": Case(PREDICT, ("no pairs",), write("pairs.csv", "first,second\n")),
     "evaluate nobody": Case(EVALUATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
     "evaluate in blocks of no blocks": Case(
-        EVALUATE + " --blocks judge",
-        (sentence("block", "no_labels"), "'judge'", "--blocks"),
+        EVALUATE + " --columns block=judge",
+        ("answers without a block", "'judge'", "--columns"),
         write("new.csv", "winner,loser,judge\ni0,i1,ann\n"),
     ),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
@@ -1076,8 +1078,8 @@ CASES: dict[str, Case] = {
     ),
     "explain nobody": Case(EXPLAIN + " --first i0 --second i99", ("'i99'",)),
     "predict for judges of one noise": Case(
-        PREDICT + " --noise-by judge",
-        (sentence("groups", "one_noise"),),
+        PREDICT + " --columns judge=judge",
+        ("answers without a judge",),
         write("pairs.csv", "first,second,judge\ni0,i1,ann\n"),
     ),
     "evaluate only ties": Case(
@@ -1274,7 +1276,7 @@ CASES: dict[str, Case] = {
         "meet --model {}/fitted --duels {}/new.csv", (sentence("one_utility", "people"),)
     ),
     "new duels of people": Case(
-        UPDATE + " --person who", (sentence("person_column", "duels_of_nobody"), "'who'")
+        UPDATE + " --columns person=winner", ("answers without a person", "'winner'")
     ),
     "new people of nobody's duels": Case(
         UPDATE + " --people {}/people.csv",

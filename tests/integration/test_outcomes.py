@@ -102,7 +102,7 @@ def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
     pairs = pd.DataFrame(
         {"first": ["i0", "i1", "i2", "i3"], "second": ["i1", "i0", "i2", "i4"]}
     ).assign(who=["ben", "ben", "cem", "ann"])
-    frame = spg.predict(model, pairs, groups="who")
+    frame = spg.predict(model, pairs, columns={"judge": "who"})
     mean = frame["difference"].to_numpy()
     ratio = dict(zip(model.duels.group_names, RATIOS, strict=True))
     sd = np.sqrt(frame["sd"] ** 2 + [ratio[name] for name in pairs["who"]])
@@ -120,11 +120,9 @@ def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
     ]
     np.testing.assert_allclose(plain["probability"], unknown, atol=IDENTITY)
     with pytest.warns(UserWarning, match=r"'dora' is unknown .* \(1 of 4 pairs") as told:
-        found = spg.predict(model, pairs.assign(who=["ben", "dora", "cem", "ann"]), groups="who")
+        found = spg.predict(model, pairs.assign(judge=["ben", "dora", "cem", "ann"]))
     assert len(told) == 1  # not once for each of win, tie and loss
     assert found["probability"][1] == pytest.approx(plain["probability"][1])
-    with pytest.raises(ValueError, match="no column 'judge'"):
-        spg.predict(model, pairs, groups="judge")
     with pytest.raises(ValueError, match="has a column 'tie_probability'"):
         spg.predict(model, pairs.assign(tie_probability=0))
 
@@ -147,7 +145,7 @@ def test_groups_by_number_or_by_text_are_the_same(table: DuelTable) -> None:
 
 def test_decided_duels_are_scored_given_that_they_were(model: spg.PreferenceGP) -> None:
     items, duels = frames(1)
-    found = spg.evaluate(model, duels, groups="judge")
+    found = spg.evaluate(model, duels)
     place = {name: i for i, name in enumerate(NAMES)}
     x = model.duels.items
     won, lost = ([place[name] for name in duels[side]] for side in ("winner", "loser"))
@@ -162,7 +160,7 @@ def test_decided_duels_are_scored_given_that_they_were(model: spg.PreferenceGP) 
     rate = model.duels.num_ties / model.duels.num_duels
     assert outcomes["constant_shares"]["predicted_tie_rate"] == pytest.approx(rate)
     assert (found["duels"], found["ties"]) == (T, int((~decided).sum()))
-    shared = spg.evaluate(model, duels)["held_out"]["model"]
+    shared = spg.evaluate(model, duels.drop(columns="judge"))["held_out"]["model"]
     assert shared["nlp_nats"] != found["held_out"]["model"]["nlp_nats"]
     # As an object, whose groups are its own.
     same = read_table(items, duels, groups="judge").to_duels(transform=model.duels.transform)
@@ -211,8 +209,6 @@ def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
     assert found["held_out"]["model"]["duels"] == T - found["ties"]
     with refused("only_ties", "scores"):
         spg.evaluate(plain, frames()[1].assign(tie=1))
-    with refused("groups", "one_noise"):
-        spg.evaluate(plain, frames()[1].assign(tie=0), groups="judge")
     with refused("ties", "no_margin"):
         spg.update(plain, frames()[1])
 
@@ -230,7 +226,7 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
     table = read_table(*first, groups="judge", weights="worth")
     old = made(table.to_duels())
     more = frames(1)[1].replace({"judge": {"cem": "dan"}})
-    new, report = spg.update(old, more, groups="judge", weights="worth")
+    new, report = spg.update(old, more)
     assert not old.margin.trainable and new.margin.trainable
     assert set(new.duels.group_names or ()) == {"ann", "ben", "cem", "dan"}
     known = dict(zip(new.duels.group_names, new.noise_ratio.numpy(), strict=True))
@@ -246,11 +242,6 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
     )
     fresh.noise_ratio.assign([known[name] for name in whole.group_names])
     assert new.log_evidence() == pytest.approx(fresh.log_evidence(), rel=1e-9)
-    with refused("judges", "no_groups"):
-        spg.update(old, more)
-    plain = made(read_table(*first).to_duels(), noise_by_group=False)
-    with refused("groups", "duels_without_judges"):
-        spg.update(plain, more, groups="judge")
 
 
 # consistency, sampling, checkpoints, comparisons.
@@ -504,7 +495,8 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
     pairs.to_csv(tmp_path / "pairs.csv", index=False)
     shown = run(
         *("predict", "--model", out / "model", "--pairs", tmp_path / "pairs.csv"),
-        *("--items", tmp_path / "new.csv", "--noise-by", "who", "--out", tmp_path / "found.csv"),
+        *("--items", tmp_path / "new.csv", "--columns", "judge=who"),
+        *("--out", tmp_path / "found.csv"),
     )
     assert re.search("first wins +tie +loss +difference", shown) and "add up to 1" in shown
     assert 0 < pd.read_csv(tmp_path / "found.csv")["tie_probability"][0] < 1
@@ -512,10 +504,7 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
     ids = ranking["item_id"].to_numpy()
     known = pd.DataFrame({"winner": ids[:3], "loser": ids[3:6], "winner_home": 1, "loser_home": 0})
     known.assign(tie=[0, 1, 0], judge="ben").to_csv(tmp_path / "known.csv", index=False)
-    text = run(
-        *("evaluate", "--model", out / "model", "--duels", tmp_path / "known.csv"),
-        *("--noise-by", "judge"),
-    )
+    text = run("evaluate", "--model", out / "model", "--duels", tmp_path / "known.csv")
     assert "Duels that one side won" in text and "win, tie or loss" in text
 
 
@@ -579,7 +568,6 @@ def test_grades_on_the_command_line(tmp_path: Path) -> None:
         out,
         "--duels",
         tmp_path / "duels.csv",
-        *grades[:2],
         "--out",
         tmp_path / "e.json",
     )
@@ -590,9 +578,6 @@ def test_grades_on_the_command_line(tmp_path: Path) -> None:
         out,
         "--duels",
         tmp_path / "duels.csv",
-        *grades[:2],
-        "--noise-by",
-        "judge",
         "--out",
         tmp_path / "new",
     )

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("typer")
 
 import sparse_prefgp as spg
+from sparse_prefgp.data.roles import columns_of_roles
 from tests.saved_models import ANSWERS, COMMANDS, FOLDERS, KINDS, SAVED, answers, asked
 from tests.tolerances import FIXED_POINT, ROUNDING
 
@@ -53,6 +54,7 @@ def test_every_kind_is_there() -> None:
 def test_a_saved_model_answers_as_before(kind: str) -> None:
     model = spg.load(SAVED / kind / "model")
     assert_told(answers(model), then(kind), kind)
+    assert model.duels.roles == columns_of_roles({})
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -132,8 +132,6 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
         ["linear/exact"], spg.Duels(X, *PAIR, grades=[1, 2, 1], levels=["a", "b", "c", "d"])
     ),
     ("comparison", "block_column"): lambda: spg.compare(["linear/pitc:home"], DUELS, folds=2),
-    ("answers", "block"): lambda: spg.evaluate(_model(), choices=CHOICES, blocks="x"),
-    ("answers", "dates"): lambda: spg.evaluate(_model(), choices=CHOICES, time="x"),
     ("answers", "ahead"): lambda: spg.evaluate(_model(), choices=CHOICES, ahead=True),
     ("answers", "dated_duels"): lambda: spg.update(
         _model(DATED), choices=CHOICES.replace({0: "x", 1: "y", 2: "z"})
@@ -150,11 +148,8 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("context", "pairs"): lambda: _asked(in_contexts(), pairs=PAIRS_TO_ASK, at="surface=clay"),
     ("contexts", "answers"): lambda: spg.evaluate(in_contexts(), choices=CHOICES),
     ("contexts", "meeting"): lambda: meet(in_contexts(), NEW),
-    ("streamed", "dates"): lambda: spg.evaluate(_model(), spg.stream_duels(DUELS), time="day"),
-    ("duels_of_people", "no_person_column"): lambda: spg.update(_model(OF_PEOPLE), NEW),
-    ("duels_object", "groups"): lambda: spg.evaluate(_model(), DUELS, groups="who"),
-    ("duels_object", "grade"): lambda: spg.evaluate(_model(), DUELS, grade="how"),
-    ("duels_object", "dates"): lambda: spg.evaluate(_model(), DUELS, time="day"),
+    ("groups", "one_noise"): lambda: _model().predict_duel(X, X, groups="a"),
+    ("duels_object", "column"): lambda: spg.evaluate(_model(), DUELS, columns={"count": "n"}),
     ("compiled", "people"): lambda: _compiled(_model(OF_PEOPLE), people="a"),
     ("compiled", "covariates"): lambda: _compiled(_model(), covariates=[[1.0]]),
     ("compiled", "date"): lambda: _compiled(_model(DATED), at=18000),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -32,14 +32,15 @@ def remedy(column: str) -> str:
 NO_ROLES = Roles()
 
 
-def columns_of_roles(roles: Roles) -> tuple[tuple[str, str], ...]:
+def named_columns(roles: Roles) -> tuple[tuple[str, str], ...]:
     """The columns that roles name, each with what it holds; covariates apart, which may be two."""
     named = (
-        (roles.weights, "weights"),
+        (roles.count if isinstance(roles.count, str) else None, "counts"),
+        (roles.weight, "weights"),
         (roles.grade, "grades"),
-        (roles.groups, "judges"),
+        (roles.judge, "judges"),
         (roles.person, "people"),
-        *((name, "labels") for name in roles.labels),
+        *((name, "labels") for name in roles.labels.values()),
     )
     return tuple((name, what) for name, what in named if name is not None)
 
@@ -164,6 +165,10 @@ class Source(Protocol):
     @property
     def roles(self) -> Roles:
         """The columns that were named."""
+
+    @property
+    def remembered(self) -> Mapping[str, str]:
+        """The columns of roles that a model of them remembers."""
 
     @property
     def covariate_columns(self) -> tuple[tuple[str, ...], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from sparse_prefgp.io.streams.blocks import (
     SIDES,
     UNREAD,
     StreamBlock,
-    columns_of_roles,
+    named_columns,
     remedy,
 )
 from sparse_prefgp.support import together
@@ -48,10 +48,10 @@ class DatasetRows:
                 f"The dataset has elements {spec}; give mappings with the keys 'winner' and "
                 "'loser', or tuples of both."
             )
-        for name, what in columns_of_roles(roles):
+        for name, what in named_columns(roles):
             check_choice(f"The key of {what}", name, sorted(spec), " (the dataset)")
         self.covariate_columns = covariate_columns(sorted(spec), roles.covariates, self.name)
-        lost = next((key for key in UNREAD if key in spec and key != roles.weights), None)
+        lost = next((key for key in UNREAD if key in spec and key != roles.weight), None)
         if lost is not None:
             raise ValueError(
                 f"The dataset has elements with {lost!r}, which nothing was said of; "
@@ -88,6 +88,10 @@ class DatasetRows:
     row_numbers = False
 
     @property
+    def remembered(self) -> Mapping[str, str]:
+        return self.roles.by_role
+
+    @property
     def edges(self) -> tuple[int, ...]:
         return (0, self.count_rows())
 
@@ -104,17 +108,17 @@ class DatasetRows:
     def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         for batch in self._batched(size, start, stop - start):
             roles = self.roles
-            weights = None if roles.weights is None else batch[roles.weights]
+            weights = None if roles.weight is None else batch[roles.weight]
             flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
             grades, judges, people = (
                 None if name is None else _texts(batch[name])
-                for name in (roles.grade, roles.groups, roles.person)
+                for name in (roles.grade, roles.judge, roles.person)
             )
             said = tuple(batch[name] for each in self.covariate_columns for name in each)
             pairs = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
             contexts = tuple(tuple(_texts(batch[name]) for name in names) for names in pairs)
             sides = batch[WINNER], batch[LOSER]
-            counts = batch.get(COUNT)
+            counts = batch.get(roles.count_column)
             yield StreamBlock(
                 *sides,
                 counts,
@@ -125,7 +129,7 @@ class DatasetRows:
                 covariates=said,
                 contexts=contexts,
                 people=people,
-                labels=tuple(_texts(batch[name]) for name in roles.labels),
+                labels=tuple(_texts(batch[name]) for name in roles.labels.values()),
             )
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:

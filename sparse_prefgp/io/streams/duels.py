@@ -359,6 +359,7 @@ class StreamedDuels:
                 replace(events, sides=row.reshape(-1)[events.sides]),
                 feature_names=self.feature_names,
                 transform=self.transform,
+                roles=self.source.remembered,
             )
         assert self.items is not None
         return Duels.from_events(
@@ -369,4 +370,5 @@ class StreamedDuels:
             item_ids=self.items.ids,
             feature_names=self.items.feature_names,
             transform=self.items.transform,
+            roles=self.source.remembered,
         )

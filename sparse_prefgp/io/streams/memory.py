@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,10 @@ class DuelRows:
 
     def count_rows(self) -> int:
         return len(self.duels.events)
+
+    @property
+    def remembered(self) -> Mapping[str, str]:
+        return self.duels.roles
 
     @property
     def edges(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import column_names
-from sparse_prefgp.io.judgements import COUNT, TIE, Roles
-from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, columns_of_roles
+from sparse_prefgp.io.judgements import COUNT, TIE, Roles, names_of_columns
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, named_columns
 from sparse_prefgp.io.streams.contexts import InContexts, placed
 from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
@@ -36,11 +36,12 @@ def stream_duels(
     *,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
+    counts: str | None = None,
     weights: str | None = None,
     grade: str | None = None,
     grades: str | Sequence[Any] | None = None,
     groups: str | None = None,
-    labels: Sequence[str] = (),
+    labels: Sequence[str] | Mapping[str, str] = (),
     covariates: Sequence[str] = (),
     context: Sequence[str] = (),
     item: str | None = None,
@@ -64,11 +65,13 @@ def stream_duels(
     :param features: columns of the items, or inline features, to use; None for all.
     :param ignore: those to leave out; columns of the duels that say something else may be named
         too.
+    :param counts: column of the duels: how often each was seen; by default `count`, if it is there.
     :param weights: column of the duels: as how many each counts in the likelihood.
     :param grade: column of the duels: how much better the winner, so called, is.
     :param grades: its levels from worst to best, as of `read_duels`; here they have to be named.
     :param groups: column of the duels: who judged.
-    :param labels: columns of the duels with more labels, by which `lean_by` may let them lean.
+    :param labels: columns of the duels with more labels, by which `lean_by` may let them lean;
+        or these by the names that a model has for them.
     :param covariates: columns, or pairs of columns, of the duels, as of `read_duels`.
     :param context: columns of the duels that become features, as of `read_duels`; found by a pass
         of its own. Each item in each context is then a row in memory.
@@ -86,10 +89,10 @@ def stream_duels(
         weights that are neither named nor ignored; `Duels` with items given once more.
     """
     names = tuple(column_names(covariates, "covariates"))
-    own = tuple(column_names(labels, "labels"))
-    roles = Roles(None, weights, groups, grade, _levels(grade, grades), names, person, labels=own)
-    for column, what in columns_of_roles(roles):
-        if column in (*SIDES, COUNT, TIE):
+    said = grade, _levels(grade, grades), names, person
+    roles = Roles(counts, weights, groups, *said, labels=names_of_columns(labels))
+    for column, what in named_columns(roles):
+        if column in (*SIDES, TIE) or (column == COUNT and what != "counts"):
             raise ValueError(
                 f"The column {column!r} cannot hold {what}, for it says something else of each "
                 "duel; give another."
@@ -166,9 +169,9 @@ def _levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
 def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str]) -> None:
     """`Duels` have their items, the features of these, and what is said of duels already."""
     given |= {"context": context or None}
-    given |= {"weights": roles.weights, "grade": roles.grade, "groups": roles.groups}
-    given |= {"covariates": roles.covariates or None, "person": roles.person}
-    given |= {"labels": roles.labels or None}
+    given |= {"counts": roles.count, "weights": roles.weight, "grade": roles.grade}
+    given |= {"groups": roles.judge, "person": roles.person}
+    given |= {"covariates": roles.covariates or None, "labels": roles.labels or None}
     for name, value in given.items():
         together.check(duels_object=True, column=value is not None and name)
 

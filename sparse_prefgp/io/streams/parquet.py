@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 
 from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.judgements import (
-    COUNT,
     LOSER,
     WINNER,
     Roles,
@@ -24,7 +23,7 @@ from sparse_prefgp.io.streams.blocks import (
     SIDES,
     UNREAD,
     StreamBlock,
-    columns_of_roles,
+    named_columns,
     remedy,
 )
 from sparse_prefgp.support.checks import check_choice
@@ -83,14 +82,18 @@ class ParquetRows:
                     f"The column {kind.column!r} of {name} cannot be ignored, as what it flags "
                     "would count as wins; leave the rows out that have 1 there."
                 )
-        for column, what in columns_of_roles(roles):
+        for column, what in named_columns(roles):
             check_choice(f"The column of {what}", column, first, f" ({name})")
         said = covariate_columns(first, roles.covariates, name)
         named = {column for each in said for column in each}
         left = [column for column in first if column not in named]
-        inline = _inline_names(left, name, {*ignore, roles.weights})
+        inline = _inline_names(left, name, {*ignore, roles.weight})
         pairs = context_columns(first, context, name)
         return cls(files, first, inline, (), roles, said, context, pairs)
+
+    @property
+    def remembered(self) -> Mapping[str, str]:
+        return self.roles.by_role
 
     @property
     def name(self) -> str:
@@ -112,8 +115,8 @@ class ParquetRows:
         return replace(self, sizes=self._sizes())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
-        names = [*self._side_columns(0), *self._side_columns(1), COUNT, *_FLAGS]
-        names += [column for column, _ in columns_of_roles(self.roles)]
+        names = [*self._side_columns(0), *self._side_columns(1), self.roles.count_column, *_FLAGS]
+        names += [column for column, _ in named_columns(self.roles)]
         several = (*self.covariate_columns, *self.context_pairs)
         names += [column for each in several for column in each]
         wanted = [name for name in dict.fromkeys(names) if name in self.columns]
@@ -132,11 +135,14 @@ class ParquetRows:
         return [f"{SIDES[side]}_{name}" for name in self.inline]
 
     def _rows(self, batch: Any) -> StreamBlock:
-        counts, *flags = (batch.column(c) if c in self.columns else None for c in (COUNT, *_FLAGS))
+        counts, *flags = (
+            batch.column(name) if name in self.columns else None
+            for name in (self.roles.count_column, *_FLAGS)
+        )
         roles = self.roles
         weights, grades, judges, people = (
             None if name is None else batch.column(name)
-            for name in (roles.weights, roles.grade, roles.groups, roles.person)
+            for name in (roles.weight, roles.grade, roles.judge, roles.person)
         )
         said = tuple(batch.column(name) for each in self.covariate_columns for name in each)
         won, lost = (
@@ -146,7 +152,7 @@ class ParquetRows:
         )
         sides = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
         contexts = tuple(tuple(map(batch.column, names)) for names in sides)
-        labels = tuple(map(batch.column, roles.labels))
+        labels = tuple(map(batch.column, roles.labels.values()))
         more = None, grades, judges, said, contexts, people, labels
         return StreamBlock(won, lost, counts, weights, tuple(flags), *more)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sparse_prefgp.data.events import FLAGGED, Answers, Codes, Events, kinds_of, kinds_of_grades
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text, refuse_control
-from sparse_prefgp.io.judgements import COUNT, Roles, differences_of
+from sparse_prefgp.io.judgements import Roles, differences_of
 from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Source, StreamBlock, plain_cell
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import (
@@ -70,7 +70,7 @@ def parsed(
     refuse_itself(same, where, lambda i: "an item")
     counts = np.ones(len(sides[0]))
     if rows.counts is not None:
-        counts = counts_of(_array(rows.counts), COUNT, where).astype(np.float64)
+        counts = counts_of(_array(rows.counts), source.roles.count_column, where).astype(np.float64)
     flags = {
         number: flags_of(_array(values), str(kind.column), where, kind.flags)
         for (number, kind), values in zip(FLAGGED.items(), rows.flags, strict=True)
@@ -82,7 +82,7 @@ def parsed(
         kind = rows.said.kind
     weights = None
     if rows.weights is not None:
-        weights = weights_of(_array(rows.weights), source.roles.weights or "weight", where)
+        weights = weights_of(_array(rows.weights), source.roles.weight or "weight", where)
     digest = 0
     answer = None if rows.said is None else rows.said.answer
     if rows.grades is not None and source.roles.grade is not None:

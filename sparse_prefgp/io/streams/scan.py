@@ -108,7 +108,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     if source.inline is not None:
         every = max(_READ_NUMBERS // len(source.inline), 1)
     rows, digests = 0, list[int]()
-    sums, judges = _Sums(items), Labels(source.roles.groups, "group")
+    sums, judges = _Sums(items), Labels(source.roles.judge, "group")
     people = Labels(source.roles.person, "person")
     labels = {column: Labels(column, "label") for column in source.roles.labels}
     pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
@@ -129,7 +129,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
         sums.check_covariates()
         found = replace(found, covariate_names=sums.covariate_names, covariate_squares=squares)
     if sums.judge is not None:
-        names = sums.judge.names if source.roles.groups is None else plain_ids(judges.texts)
+        names = sums.judge.names if source.roles.judge is None else plain_ids(judges.texts)
         found = replace(found, judges=names, judge_column=sums.judge.column, judged=sums.judged)
     if sums.person is not None:
         names = sums.person.names if source.roles.person is None else plain_ids(people.texts)
@@ -138,7 +138,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     for column, names in sums.labels.items():
         if column in labels:
             names = plain_ids(labels[column].texts)
-            if column not in (source.roles.groups, source.roles.person):
+            if column not in (source.roles.judge, source.roles.person):
                 warn_of_spellings(names, f"labels (column {column!r})")
         found = replace(found, labels={**found.labels, column: names}, labelled=sums.labelled)
     if items is not None:

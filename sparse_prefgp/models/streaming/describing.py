@@ -57,7 +57,7 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             if seen.covariate_squares is None
             else seen.covariate_squares.tolist(),
             "groups": None if seen.group_names is None else list(seen.group_names),
-            "group_column": seen.group_column,
+            "roles": dict(seen.roles),
             "labels": label_names_as_list(seen.label_names),
             "group_levels": None if seen.group_levels is None else seen.group_levels.tolist(),
             "has_items": seen.has_items,

@@ -17,6 +17,7 @@ from sparse_prefgp.engines import Status
 from sparse_prefgp.models.describing import (
     GROUPS,
     label_names_of,
+    roles_of,
     value_of,
 )
 from sparse_prefgp.models.streaming.algebra import size_of
@@ -47,16 +48,16 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         tuple(data.get("covariates", ())),
         None if data.get("covariate_squares") is None else np.array(data["covariate_squares"]),
         None if data.get("groups") is None else tuple(data["groups"]),
-        data.get("group_column"),
         None if data.get("group_levels") is None else np.array(data["group_levels"]),
         arrays.get("item"),
         None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
         data.get("has_sets", False),
         label_names_of(data),
+        roles_of(data),
     )
     leaning = Leaning(tuple((column, name) for column, name in description.get("lean_by", ())))
     if description.get("lean_variance") is not None:  # before, groups leaned
-        column = seen.group_column or GROUPS
+        column = data.get("group_column") or GROUPS
         leaning = Leaning(((column, seen.covariate_names[description["leaning"][0]]),))
         seen = replace(seen, label_names={column: seen.group_names or ()})
     parameters = Description(description, arrays).rebuilt()

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.protocols import NotInMemory
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -65,8 +66,6 @@ class SeenDuels:
 
     group_names: tuple[Hashable, ...] | None = None
     """As in `Duels`: who judged any of these duels."""
-    group_column: str | None = None
-    """As in `Duels`."""
     group_levels: IntArray | None = None
     """As in `Duels`."""
 
@@ -78,11 +77,12 @@ class SeenDuels:
     """Whether there are answers about sets."""
     label_names: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
     """As in `Duels`: of any of these duels."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """As in `Duels`."""
 
     held: ClassVar[bool] = False
     unit: ClassVar[str] = "duel"
     groups: ClassVar[None] = None
-    person_column: ClassVar[None] = None
     people_names: ClassVar[None] = None
     times: ClassVar[None] = None
 
@@ -96,11 +96,11 @@ class SeenDuels:
             "covariate_names": duels.scan.covariate_names,
             "covariate_squares": duels.scan.covariate_squares,
             "has_sets": duels.scan.sets.any,
+            "roles": columns_of_roles(duels.source.remembered),
         }
         if duels.judges is not None and totals.judged is not None:
             here = np.flatnonzero(totals.judged.sum(1))
             said["group_names"] = tuple(duels.judges[i] for i in here)
-            said["group_column"] = duels.scan.judge_column
             said["group_levels"] = totals.judged[here]
         said["label_names"] = {
             column: tuple(names[i] for i in np.flatnonzero(totals.labels[column][1:]))

@@ -87,14 +87,14 @@ def test_an_update_follows_and_then_infers_on_all(model: spg.PreferenceGP) -> No
         kernel,
     )
     assert whole.log_evidence == pytest.approx(afresh.log_evidence(), rel=1e-7)
-    again, _ = update(passed, NEW.assign(date="2014-05-05"), time="date", in_one_pass=True)
+    again, _ = update(passed, NEW.assign(date="2014-05-05"), in_one_pass=True)
     assert again.last_date == np.datetime64("2014-05-05").astype(int)
 
 
 def test_pairs_have_dates_of_their_own_or_one(model: spg.PreferenceGP) -> None:
     pairs = pd.DataFrame({"first": ["t0", "t1"], "second": ["t5", "t2"]})
     dated = pairs.assign(when=["2011-01-01", "2013-01-01"])
-    each = predict(model, dated, time="when")["sd"]
+    each = predict(model, dated, columns={"date": "when"})["sd"]
     for i, date in enumerate(dated["when"]):
         one = predict(model, pairs, at=f"date={date}")["sd"]
         assert each[i] == pytest.approx(one[i], rel=1e-8)
@@ -111,8 +111,11 @@ def test_suggestions_are_of_items_that_are_about(model: spg.PreferenceGP) -> Non
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda m: evaluate(m, NEW.drop(columns="date"), ITEMS), "column of dates is 'date'"),
-        (lambda m: evaluate(m, NEW, ITEMS, time="day"), "column of dates is 'day'"),
+        (
+            lambda m: evaluate(m, NEW.drop(columns="date"), ITEMS),
+            apart("in_time", "duels_without_dates"),
+        ),
+        (lambda m: update(m, NEW.drop(columns="date"), ITEMS), "no column 'date'"),
         (lambda m: evaluate(m, OLD, ahead=True), "before the last one of the model"),
         (lambda m: update(m, OLD, in_one_pass=True), "before the last one of the model"),
         (lambda m: update(m, NEW.assign(date="soon"), ITEMS), "'soon' in row 0"),
@@ -131,7 +134,6 @@ def test_dates_of_a_model_that_stays_as_it_is() -> None:
     duels = spg.read_duels(ITEMS, OLD, time="date")
     still = spg.PreferenceGP(duels, gpflow.kernels.Linear())
     for ask, words in (
-        (lambda: evaluate(still, NEW, time="date"), apart("still", "dates")),
         (lambda: evaluate(still, NEW, ahead=True), apart("still", "ahead")),
         (lambda: update(still, NEW, in_one_pass=True), apart("still", "in_one_pass")),
         (lambda: predict(still, OLD, at="2011-01-01"), "no date of utilities"),

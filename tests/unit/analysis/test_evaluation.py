@@ -49,8 +49,7 @@ def test_a_duel_told_from_its_other_side_has_the_same_scores() -> None:
     data = spg.read_duels(ITEMS, told, grade="grade", covariates=["shown_first"])
     model = spg.PreferenceGP(data, gpflow.kernels.Linear(), margin=0.3)
     found, wanted = (
-        evaluate(model, duels, grade="grade", rng=np.random.default_rng(0))
-        for duels in (told, turned)
+        evaluate(model, duels, rng=np.random.default_rng(0)) for duels in (told, turned)
     )
     for name in ("held_out", "held_out_outcomes", "held_out_grades"):
         for predictor, figures in wanted[name].items():

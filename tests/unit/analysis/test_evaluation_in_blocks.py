@@ -19,7 +19,6 @@ from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
 from tests.cases import assert_same_scores
 from tests.reference.slow_approximations import SlowPosterior, slow_posterior, squared_exponential
-from tests.together import refused
 from tests.tolerances import FIXED_POINT, IDENTITY
 from tests.unit.approximations.test_pitc import build, contradictory, given
 
@@ -65,13 +64,13 @@ def model() -> spg.PreferenceGP:
 
 def test_each_duel_is_predicted_from_its_own_block(model: spg.PreferenceGP) -> None:
     with pytest.warns(UserWarning, match=r"The block 'dan' is unknown .* \(1 of 6 duels"):
-        found = spg.evaluate(model, TABLE, blocks="session")
+        found = spg.evaluate(model, TABLE, columns={"block": "session"})
     inside: list[str | None] = [None if s == "dan" else s for s in SESSION]
     right, alone = expected(inside), expected([None] * 6)
     assert found["held_out"]["model"]["nlp_nats"] == pytest.approx(right, abs=FIXED_POINT)
     assert found["duels_in_blocks"] == KNOWN and found["duels"] == COUNTS.sum()
 
-    with pytest.warns(UserWarning, match=r"inducing values alone, since .* \(blocks=, --blocks\)"):
+    with pytest.warns(UserWarning, match=r"inducing values alone, since .* no column 'block'"):
         plain = spg.evaluate(model, TABLE)
     assert plain["held_out"]["model"]["nlp_nats"] == pytest.approx(alone, abs=FIXED_POINT)
     assert plain["duels_in_blocks"] == 0
@@ -83,11 +82,10 @@ def test_a_duels_object_takes_a_label_for_each_duel(model: spg.PreferenceGP) -> 
     twice = [*range(6), 2]  # one of them a second time, in another block
     won, lost, counts = WON[twice], LOST[twice], COUNTS[twice]
     sessions = [None if s == "dan" else s for s in [*SESSION, "cy"]]
-    duels = spg.Duels(model.duels.items, won, lost, counts)
-    assert duels.num_pairs < len(twice)
-    found = spg.evaluate(model, duels, blocks=sessions)
+    duels = spg.Duels(model.duels.items, won, lost, counts, labels={"block": sessions})
+    found = spg.evaluate(model, duels)
     table = TABLE.iloc[twice].assign(session=[*SESSION, "cy"])
-    other = spg.evaluate(model, table, blocks="session")
+    other = spg.evaluate(model, table, columns={"block": "session"})
     for name, value in other["held_out"]["model"].items():
         assert found["held_out"]["model"][name] == pytest.approx(value, abs=IDENTITY)
     assert found["duels_in_blocks"] == other["duels_in_blocks"] == KNOWN + 1
@@ -116,7 +114,7 @@ def test_labels_are_compared_as_text() -> None:
     number = {"al": 7, "bo": 8, "cy": 9}
     model = build(duels, spg.PITC([number[b] for b in blocks]))
     found = [
-        spg.evaluate(model, TABLE.assign(session=labels), blocks="session")
+        spg.evaluate(model, TABLE.assign(session=labels), columns={"block": "session"})
         for labels in ([7, 8, 7, 8, 9, 8], ["7", "8", "7", "8", "9", "8"])
     ]
     assert found[0] == found[1] and found[0]["duels_in_blocks"] == COUNTS.sum()
@@ -129,8 +127,8 @@ def test_models_without_given_blocks_say_so(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="alone, since k-means, which made the blocks"):
         assert spg.evaluate(found, TABLE)["duels_in_blocks"] == 0
     for approximation in (spg.PITC(3), spg.FITC()):
-        with refused("block", "no_labels"):
-            spg.evaluate(build(duels, approximation), TABLE, blocks="session")
+        with pytest.raises(ValueError, match="without a block, for which the column 'session'"):
+            spg.evaluate(build(duels, approximation), TABLE, columns={"block": "session"})
     assert spg.evaluate(build(duels, spg.FITC()), TABLE)["duels_in_blocks"] is None
 
     order = np.argsort(blocks, kind="stable")
@@ -147,41 +145,19 @@ def test_models_without_given_blocks_say_so(tmp_path: Path) -> None:
     new = spg.Duels(duels.items, WON, LOST)
     with pytest.warns(UserWarning, match="a model of streamed duels does not keep what its blocks"):
         spg.evaluate(streamed, new)
-    with refused("streamed", "block"):
-        spg.evaluate(streamed, new, blocks=SESSION)
-
-
-@pytest.mark.parametrize(
-    ("blocks", "message"),
-    [
-        ("person", "no column 'person'"),
-        (["al"] * 6, "blocks is list, but the duels are a table; name its column"),
-    ],
-)
-def test_blocks_that_are_not_there_are_refused(
-    model: spg.PreferenceGP, blocks: Any, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        spg.evaluate(model, TABLE, blocks=blocks)
-
-
-@pytest.mark.parametrize(
-    ("blocks", "message"), [("session", "blocks is 'session'"), (["al"], "blocks is 1 labels")]
-)
-def test_a_duels_object_has_no_columns(model: spg.PreferenceGP, blocks: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"6 duels as given, but {message}; give one"):
-        spg.evaluate(model, spg.Duels(model.duels.items, WON, LOST), blocks=blocks)
 
 
 def test_missing_blocks_and_duels_in_chunks_are_refused(
     model: spg.PreferenceGP, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match="row 1"):
-        spg.evaluate(model, TABLE.assign(session=["al", None, *SESSION[2:]]), blocks="session")
+        spg.evaluate(
+            model, TABLE.assign(session=["al", None, *SESSION[2:]]), columns={"block": "session"}
+        )
     (tmp_path / "new").mkdir()
     TABLE.to_parquet(tmp_path / "new" / "0.parquet", index=False)
-    with refused("streamed", "block"):
-        spg.evaluate(model, tmp_path / "new", blocks="session")
+    with pytest.raises(ValueError, match="The role is 'block'; choose from judge"):
+        spg.evaluate(model, tmp_path / "new", columns={"block": "session"})
 
 
 @pytest.fixture(scope="module")
@@ -233,14 +209,14 @@ def test_the_command_takes_a_column(tables: tuple[Path, Path], tmp_path: Path) -
         assert result.exit_code == 0, result.output
         return result
 
-    told = json.loads(run("--blocks", "person", "--json").stdout)
-    expected = spg.evaluate(model, tables[1], blocks="person")
+    told = json.loads(run("--columns", "block=person", "--json").stdout)
+    expected = spg.evaluate(model, tables[1], columns={"block": "person"})
     assert_same_scores(told["held_out"]["model"], expected["held_out"]["model"])
     assert told["duels_in_blocks"] == 90
-    text = " ".join(run("--blocks", "person").output.split())
+    text = " ".join(run("--columns", "block=person").output.split())
     assert "90 of the 90 duels are of blocks that the model knows" in text
     text = " ".join(run().output.split())
-    assert "from the inducing values alone, since their blocks are not known; name them" in text
+    assert "from the inducing values alone, since there is no column 'block'" in text
 
 
 def test_equal_duels_of_several_judges_have_a_block_each() -> None:
@@ -260,12 +236,13 @@ def test_equal_duels_of_several_judges_have_a_block_each() -> None:
         noise_by_group=True,
     )
     judges = [0, 1, 0, 0, 1, 1, 0]
-    new = spg.Duels(duels.items, [0, 0, 3, 5, 2, 1, 4], [1, 1, 2, 0, 4, 5, 3], groups=judges)
-    again = spg.Duels(duels.items, [0, 0, 0, 3, 5], [1, 1, 1, 2, 0], groups=[0, 0, 1, 0, 0])
-    for asked, number in ((new, 7), (again, 5)):
-        labels = [*SESSION, "al"][:number]
+    sides = [0, 0, 3, 5, 2, 1, 4], [1, 1, 2, 0, 4, 5, 3]
+    again = [0, 0, 0, 3, 5], [1, 1, 1, 2, 0]
+    for (won, lost), groups in ((sides, judges), (again, [0, 0, 1, 0, 0])):
+        labels = [*SESSION, "al"][: len(won)]
+        asked = spg.Duels(duels.items, won, lost, groups=groups, labels={"block": labels})
         with pytest.warns(UserWarning, match="The block 'dan' is unknown"):
-            found = spg.evaluate(model, asked, blocks=labels)["held_out"]["model"]
+            found = spg.evaluate(model, asked)["held_out"]["model"]
         given = asked.given
         mean, variance = model.predict_difference_in_blocks(
             asked.items[given.pairs[:, 0]],
@@ -275,10 +252,3 @@ def test_equal_duels_of_several_judges_have_a_block_each() -> None:
         ratio = model.noise_ratio.numpy()[given.judge.numbers]
         log_p = norm.logcdf(mean / np.sqrt(variance + 2.0 * model.noise_variance.numpy() * ratio))
         assert found["nlp_nats"] == pytest.approx(-np.mean(log_p), abs=IDENTITY)
-
-
-@pytest.mark.parametrize("blocks", [3, ["al", ["bo"], "al", "dan", "cy", "bo"]])
-def test_blocks_that_are_no_labels(model: spg.PreferenceGP, blocks: Any) -> None:
-    new = spg.Duels(model.duels.items, WON, LOST)
-    with pytest.raises(ValueError, match=r"blocks (is 3; give one|has \['bo'\] for duel 1; name)"):
-        spg.evaluate(model, new, blocks=blocks)

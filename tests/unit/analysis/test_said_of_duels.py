@@ -167,7 +167,7 @@ def test_coefficients_and_a_ranking(normal: Normal) -> None:
 
 def test_grades_by_a_judge_of_a_pair_with_a_covariate(normal: Normal) -> None:
     pairs = pd.DataFrame({"first": ["i0"], "second": ["i1"], "surface": ["clay"], "judge": ["j2"]})
-    found = spg.predict(normal.model, pairs.assign(shown_first=-1.0), groups="judge")
+    found = spg.predict(normal.model, pairs.assign(shown_first=-1.0))
     mean, variance = normal.difference("i0", "i1", "clay", -1.0, "j2")
     ratio, scale = JUDGES["j2"]
     cuts = scale * np.array([-MARGIN - STEP, -MARGIN, MARGIN, MARGIN + STEP])
@@ -197,7 +197,7 @@ def test_an_explanation_and_what_is_suggested(normal: Normal) -> None:
 
 def test_later_duels_join(normal: Normal) -> None:
     more = TABLE.sample(25, random_state=1)
-    updated, report = spg.update(normal.model, more, groups="judge", grade="grade")
+    updated, report = spg.update(normal.model, more)
     again = model_of(updated.duels)
     again.infer()
     assert report.continued_sites == normal.model.graph.num_sites

@@ -99,7 +99,7 @@ def test_shares_of_known_and_of_unknown_people(items: np.ndarray) -> None:
     table = pd.DataFrame(
         {"choice_set": [1, 1, 2, 2], "item_id": list("abab"), "judge": ["Ann", "Ann", "Cem", "Cem"]}
     )
-    found = spg.shares(model, table, groups="judge", draws=2000).frame
+    found = spg.shares(model, table, draws=2000).frame
     pair = items[None, :2]
     for who, rows in (("Ann", slice(0, 2)), ("Cem", slice(2, 4))):
         expected = model.predict_choice(pair, groups=who).numpy()[0]

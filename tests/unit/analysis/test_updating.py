@@ -16,7 +16,6 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.updating import continued_sites, update
 from sparse_prefgp.io import read_table
-from tests.together import refused
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER
 
 RNG = np.random.default_rng(2)
@@ -344,7 +343,7 @@ def test_what_a_table_has_no_column_for_is_refused() -> None:
     dated = spg.Duels.from_events(
         duels.items, said, item_ids=duels.item_ids, transform=duels.transform
     )
-    with pytest.raises(ValueError, match="column of dates is 'date'"):
+    with pytest.raises(ValueError, match="has no column 'date' that says it"):
         update(spg.PreferenceGP(dated, kernel(), approximation=spg.Exact()), MORE, NEW_ITEMS)
 
 
@@ -416,13 +415,17 @@ def test_people_need_their_column_and_features() -> None:
         update(old, more, NEW_ITEMS)
     news = pd.DataFrame({"person": ["cy"], "age": [60.0], "town": ["x"]})
     new, _ = update(
-        old, more.rename(columns={"who": "judge"}), NEW_ITEMS, person="judge", people=news
+        old,
+        more.rename(columns={"who": "judge"}),
+        NEW_ITEMS,
+        columns={"person": "judge"},
+        people=news,
     )
     found = new.duels.people_features
     np.testing.assert_allclose(found.of(["ann", "bo"]), old.duels.people_features.of(["ann", "bo"]))
     np.testing.assert_allclose(found.of(["cy"]), [[2.0, 1.0, 0.0]])
-    with refused("person_column", "duels_of_nobody"):
-        update(build(spg.Exact()), more, NEW_ITEMS, person="who")
+    with pytest.raises(ValueError, match="answers without a person, for which the column 'who'"):
+        update(build(spg.Exact()), more, NEW_ITEMS, columns={"person": "who"})
     capital = MORE.head(1).assign(who="Ann")
     with pytest.warns(UserWarning, match="people 'ann' and 'Ann' differ in case alone"):
         update(of_people(spg.Exact(), table), capital, NEW_ITEMS)

@@ -157,11 +157,11 @@ def test_what_is_refused() -> None:
     for words, one, more in (
         (r"Give one of duels \(--duels FILE, duels=\), choices .*none was given", model, {}),
         ("duels and rankings were given", model, {"duels": FIRST, "rankings": FIRST}),
-        (apart("answers", "grade"), model, {"rankings": FIRST, "grade": "w"}),
+        ("The role is 'grade'", model, {"rankings": FIRST, "columns": {"grade": "w"}}),
         (
             apart("sets", "shares_of_answers"),
             model,
-            {"rankings": FIRST.assign(w=0.5), "weights": "w"},
+            {"rankings": FIRST.assign(w=0.5), "columns": {"weight": "w"}},
         ),
         (apart("answers", "labels"), blocks, {"rankings": FIRST}),
         (apart("sets", "margins_or_ties"), with_ties, {"rankings": FIRST}),

@@ -569,16 +569,14 @@ def test_update_goes_on_with_blocks() -> None:
     updated, report = spg.update(build(duels, spg.PITC(4)), new)
     assert updated.graph.blocks.max() + 1 == 4
     assert report.converged
-    with refused("block", "no_labels"):
-        spg.update(build(duels, spg.PITC(4)), new, blocks="session")
 
     given = build(duels, spg.PITC([f"s{i % 4}" for i in range(60)]))
-    with refused("labels", "no_block"):
+    with pytest.raises(ValueError, match="has no column 'block' that says it"):
         spg.update(given, new)
     # A pair in an old block and the same one in a new block, a new pair in an old block.
     winner, loser = int(duels.winners[1]), int(duels.losers[1])
     more = pd.DataFrame({"winner": [winner, winner, 3], "loser": [loser, loser, 4]})
-    updated, report = spg.update(given, more.assign(session=["s1", "s9", "s0"]), blocks="session")
+    updated, report = spg.update(given, more.assign(block=["s1", "s9", "s0"]))
     assert report.converged and report.continued_sites == given.graph.num_sites
     fresh = build(updated.duels, updated.approximation)
     assert updated.approximation.labels == ("s0", "s1", "s2", "s3", "s9")

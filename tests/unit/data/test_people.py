@@ -17,7 +17,6 @@ def test_equal_duels_of_two_people_stay_two():
     assert duels.people_names == ("b", "a", "c")
     np.testing.assert_array_equal(duels.people, [0, 1, 1, 2])
     np.testing.assert_array_equal(duels.counts, [2, 1, 1, 1])
-    assert duels.person_column is None
     assert ("people", "3") in duels.summary().rows()
     alone = spg.Duels(ITEMS, WON, LOST)
     assert alone.people is None and alone.people_names is None and alone.people_features is None

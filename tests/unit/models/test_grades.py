@@ -388,20 +388,21 @@ def test_new_duels_may_be_graded_too():
     pd = pytest.importorskip("pandas")
     old = case_model()
     new = pd.DataFrame({"winner": [0, 1], "loser": [1, 2], "how": ["2", "-1"], "who": [0, 7]})
-    made, report = spg.update(old, new, groups="who", grade="how")
+    columns = {"judge": "who", "grade": "how"}
+    made, report = spg.update(old, new, columns=columns)
     assert report.new_duels == 2 and made.duels.num_duels == 12 and report.continued_sites == 10
     assert made.duels.grade_counts.tolist() == [1, 3, 8]
     scale = dict(zip(made.duels.group_names, made.cut_scale.numpy(), strict=True))
     assert scale[7] == 1.0 and scale[1] == pytest.approx(1.6)
-    plain, _ = spg.update(old, new, groups="who")  # who won, and not by how much
+    plain, _ = spg.update(old, new, columns={"judge": "who"})  # who won, and not by how much
     assert plain.duels.grade_counts.sum() == 10 and plain.duels.num_duels == 12
-    scores = spg.evaluate(made, new, groups="who", grade="how")["held_out_grades"]
+    scores = spg.evaluate(made, new, columns=columns)["held_out_grades"]
     assert set(scores) == {"model", "constant_shares"} and scores["model"]["duels"] == 2
     wins = spg.PreferenceGP(spg.Duels(X, FIRST, SECOND), kernel())
-    with refused("grade", "no_grades"):
-        spg.evaluate(wins, new, grade="how")
+    with pytest.raises(ValueError, match="answers without a grade, for which the column 'how'"):
+        spg.evaluate(wins, new, columns={"grade": "how"})
     with pytest.raises(ValueError, match=r"has '5' in .*give one of"):
-        spg.update(old, new.assign(how="5"), groups="who", grade="how")
+        spg.update(old, new.assign(how="5"), columns=columns)
 
 
 def test_bad_cuts_are_refused():

@@ -260,7 +260,7 @@ def test_the_spread_of_the_prior_counts() -> None:
     narrow = [slow.outcomes(m, v, 2 * NOISE, log_sd=0.3)[0] for m, v in differences(model)]
     np.testing.assert_allclose(model.predict_duel(a, b), narrow, atol=IDENTITY)
     pairs = pd.DataFrame({"winner": ["i0"], "loser": ["i5"], "judge": ["new"]})
-    updated, _ = spg.update(model, pairs, groups="judge")
+    updated, _ = spg.update(model, pairs)
     assert float(updated.noise_ratio.prior.scale) == 0.3
     assert isinstance(updated.noise_ratio, GroupRatios)
     model.noise_ratio.prior = None

@@ -441,8 +441,6 @@ def test_new_duels_are_scored_beside_a_coin_alone(case: Case) -> None:
     for name, scores in whole["held_out"].items():
         assert_same_scores(chunks["held_out"][name], scores, rel=1e-9)
     assert_same_scores(spg.evaluate(model, case.stream("ids"))["held_out"]["model"], own)
-    with refused("groups", "one_noise"):
-        spg.evaluate(model, case.by_ids, groups="who")
 
 
 @pytest.mark.covering("ids")

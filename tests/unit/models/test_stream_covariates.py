@@ -198,14 +198,14 @@ def test_saved_ordinary_and_scored(said: Said, tmp_path: Path) -> None:
     spg.save(model, tmp_path / "model")
     loaded = spg.load(tmp_path / "model")
     assert loaded.duels.group_names == model.duels.group_names
-    assert loaded.duels.group_column == "judge" and loaded.leaning.pairs == (("judge", "side"),)
+    assert loaded.duels.roles["judge"] == "judge" and loaded.leaning.pairs == (("judge", "side"),)
     np.testing.assert_array_equal(loaded.coefficients().mean, model.coefficients().mean)
-    whole = spg.evaluate(ordinary, said.frame, groups="judge")["held_out"]["model"]
+    whole = spg.evaluate(ordinary, said.frame)["held_out"]["model"]
     for one in (loaded, ordinary):  # the column is known
         scores = spg.evaluate(one, said.folder)["held_out"]["model"]
         assert_same_scores(scores, whole, rel=1e-7)
     without = said.streamed(lean_by=None)
-    scores = spg.evaluate(without, said.folder, groups="judge")["held_out"]["model"]
+    scores = spg.evaluate(without, said.folder)["held_out"]["model"]
     assert scores["nlp_nats"] != pytest.approx(whole["nlp_nats"], rel=1e-4)
     one, other = (m.sample_wins(T, np.random.default_rng(0)) for m in (model, ordinary))
     assert set(np.round(one.noise, 9)) == set(np.round(other.noise, 9))

@@ -196,8 +196,6 @@ def test_predictions_of_named_alternatives() -> None:
         spg.predict(model, choices=both.assign(probability=1.0))
     with pytest.raises(ValueError, match="none was given"):
         spg.predict(model)
-    with refused("answers", "grade"):
-        spg.evaluate(model, choices=wide, grade="x")
     for ask, given in ((spg.predict, "pairs"), (spg.evaluate, "duels"), (spg.update, "duels")):
         with pytest.raises(ValueError, match=r"at_once was given with .* best_worst alone"):
             ask(model, **{given: wide}, at_once=True)  # type: ignore[operator]

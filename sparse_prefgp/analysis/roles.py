@@ -1,0 +1,77 @@
+"""By which columns a new table is read: those that a model remembers, by their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.io.judgements import Roles
+from sparse_prefgp.support.checks import check_choice
+
+Columns = Mapping[str, str] | None
+# Roles of answers about sets, and of duels that are read in chunks.
+OF_SETS = ("judge", "person", "count", "weight")
+OF_STREAMS = ("judge", "count", "weight", "grade")
+# What has to be said of new answers if it was said of the old ones.
+_NEEDED = ("judge", "person", "date", "block")
+
+
+def roles_in(
+    model: Any,
+    header: Collection[str],
+    source: str,
+    columns: Columns = None,
+    *,
+    among: Collection[str] = ROLES,
+    learning: bool = False,
+) -> Roles:
+    """The columns of a table that say what a model knows of its answers, where they are there.
+
+    :param header: all columns of the table.
+    :param source: whose they are, in messages.
+    :param columns: by role, those that are called otherwise than in training.
+    :param among: the roles that there are in such tables.
+    :param learning: the model is to learn from the table: of new answers all has to be said that
+        was said of the old ones, and weights count.
+    :raises ValueError: a role that there is not, or of which the model has learned nothing; a
+        column that is not there.
+    """
+    duels, named = model.duels, columns or {}
+    learned = {
+        "judge": duels.group_names is not None,
+        "person": duels.people_names is not None or bool(model.people),
+        "date": duels.times is not None or model.row_layout.dated,
+        "grade": duels.levels is not None,
+        "block": model.approximation.labels is not None,
+    }
+    for role, column in named.items():
+        check_choice("The role", role, among, " (columns=, --columns)")
+        check_choice(f"The column of {role}", column, header, f" ({source}; columns=, --columns)")
+        if not learned.get(role, True):
+            raise ValueError(
+                f"The model has learned from answers without a {role}, for which the column "
+                f"{column!r} was named; leave {role} out (columns=, --columns)."
+            )
+    called = {**duels.roles, **named}
+    use = {**learned, "count": True}
+    if learning:
+        use["weight"] = "weight" in named or duels.weights_given is not None
+        for role in _NEEDED:
+            if role in among and use[role] and called[role] not in header:
+                raise ValueError(
+                    f"The model has learned from answers with a {role}, but {source} has no column "
+                    f"{called[role]!r} that says it; name the column that does (columns=, "
+                    f"--columns {role}=…)."
+                )
+    else:
+        use["judge"], use["person"] = model.noise_ratio is not None, bool(model.people)
+        use["date"], use["block"] = model.row_layout.dated, use["block"] and duels.held
+    there = {r: called[r] for r in among if use.get(r) and called[r] in header}
+    otherwise = {duels.roles[role]: column for role, column in named.items()}
+    labels = {name: otherwise.get(name, name) for name in model.leaning.columns}
+    return Roles(
+        **there,
+        levels=duels.levels if "grade" in there else None,
+        labels={name: column for name, column in labels.items() if column in header},
+    )

@@ -1,0 +1,211 @@
+"""A new table is read by the columns that a model has learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.meeting import meet
+from sparse_prefgp.data.roles import ROLES
+
+ITEMS = pd.DataFrame({"item_id": list("abcdef"), "x": [0.1, 1.3, -0.7, 0.4, -1.6, 0.9]})
+# By role, the column that says it in training.
+CALLED = {
+    "judge": "annotator",
+    "person": "who",
+    "date": "day",
+    "count": "times",
+    "weight": "share",
+    "grade": "how",
+    "block": "session",
+}
+LEARNING: dict[str, dict[str, Any]] = {
+    "judge": {"groups": "annotator"},
+    "person": {"person": "who"},
+    "date": {"time": "day"},
+    "count": {"counts": "times"},
+    "weight": {"weights": "share"},
+    "grade": {"grade": "how"},
+    "block": {},
+}
+
+
+def _table(seed: int, role: str) -> pd.DataFrame:
+    rng, t = np.random.default_rng(seed), 16
+    first = rng.integers(0, 6, t)
+    second = (first + rng.integers(1, 6, t)) % 6
+    said: dict[str, Any] = {
+        "judge": rng.choice(["ann", "bob"], t),
+        "person": rng.choice(["cy", "di"], t),
+        "date": 18_000 + 50 * seed + np.sort(rng.integers(0, 40, t)),
+        "count": rng.integers(1, 5, t),
+        "weight": rng.uniform(0.2, 3.0, t),
+        "grade": rng.choice([-1, 0, 1, 2], t),
+        "block": np.repeat(["s", "t", "u", "v"], t // 4),
+    }
+    ids = ITEMS["item_id"].to_numpy()
+    return pd.DataFrame({"winner": ids[first], "loser": ids[second], CALLED[role]: said[role]})
+
+
+@lru_cache
+def _model(role: str) -> spg.PreferenceGP:
+    old = _table(0, role)
+    table = spg.read_table(ITEMS, old, **LEARNING[role])
+    kernel, more = gpflow.kernels.SquaredExponential(1.5), dict[str, Any]()
+    if role == "judge":
+        more = {"noise_by_group": True}
+    elif role == "person":
+        more = {"taste": gpflow.kernels.Linear(0.7)}
+    elif role == "date":
+        kernel += spg.ItemInTime(spg.markov.Wiener(0.5))
+    elif role == "grade":
+        more = {"margin": 0.3}
+    elif role == "block":
+        points = np.array([[-1.0], [0.0], [1.0]])
+        more = {"approximation": spg.PITC(old["session"]), "inducing_variable": points}
+    model = spg.PreferenceGP(table.to_duels(), kernel, **more)
+    if role == "judge":
+        model.noise_ratio.assign([0.5, 2.0])
+    return model
+
+
+def _evaluated(role: str, table: pd.DataFrame, columns: Any = None) -> Any:
+    return spg.evaluate(_model(role), table, columns=columns)
+
+
+def _predicted(role: str, table: pd.DataFrame, columns: Any = None) -> Any:
+    found = spg.predict(_model(role), table, columns=columns)
+    return found[["probability", "difference", "sd"]].to_dict("list")
+
+
+def _updated(role: str, table: pd.DataFrame, columns: Any = None) -> Any:
+    _, report = spg.update(_model(role), table, columns=columns)
+    return report.log_evidence, report.new_duels, report.continued_sites
+
+
+DOORS: dict[str, Callable[..., Any]] = {
+    "evaluate": _evaluated,
+    "predict": _predicted,
+    "update": _updated,
+}
+# Where what a role says is of account.
+MATTERS = {
+    "evaluate": {"judge", "person", "date", "count", "grade", "block"},
+    "predict": {"judge", "person", "date"},
+    "update": {*ROLES},
+}
+NEEDED = {"evaluate": {"date"}, "predict": set(), "update": {"judge", "person", "date", "block"}}
+
+
+@pytest.mark.filterwarnings("ignore:These .* duels are equal", "ignore:.*no column 'how'")
+@pytest.mark.filterwarnings("ignore:.*inducing values alone", "ignore:.*count twice now")
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("role", ROLES)
+def test_a_column_is_found_by_its_role_or_by_the_name_that_is_given(role: str, door: str) -> None:
+    ask, new = DOORS[door], _table(1, role)
+    known = _model(role).duels.roles[role]  # of blocks a reader knows nothing
+    new = new.rename(columns={CALLED[role]: known})
+    found = ask(role, new)
+    assert found == ask(role, new.rename(columns={known: "other"}), {role: "other"})
+    without = new.drop(columns=known)
+    if role in NEEDED[door]:
+        with pytest.raises(ValueError, match=f"{known}|dates"):
+            ask(role, without)
+    else:
+        assert (found != ask(role, without)) == (role in MATTERS[door])
+
+
+def test_what_a_model_remembers() -> None:
+    assert spg.Duels(np.eye(2), [0], [1]).roles == {role: role for role in ROLES}
+    for role in set(ROLES) - {"block"}:
+        assert _model(role).duels.roles == {**{r: r for r in ROLES}, role: CALLED[role]}
+
+
+@pytest.mark.parametrize("columns", [{"umpire": "x"}, {"judge": "x"}, {"person": "winner"}])
+def test_refusals(columns: dict[str, str]) -> None:
+    role, column = next(iter(columns.items()))
+    with pytest.raises(ValueError, match=rf"{role}.*--columns") as caught:
+        spg.evaluate(_model("judge"), _table(1, "judge"), columns=columns)
+    assert role == "umpire" or column in str(caught.value)
+
+
+def test_duels_say_themselves() -> None:
+    duels = spg.read_duels(ITEMS, _table(1, "judge"), groups="annotator")
+    with pytest.raises(ValueError, match="themselves and columns of roles"):
+        spg.evaluate(_model("judge"), duels, columns={"judge": "annotator"})
+
+
+def test_a_saved_model_remembers_and_so_do_later_ones(tmp_path: Path) -> None:
+    later, _ = spg.update(_model("judge"), _table(1, "judge"))
+    for model in (_model("judge"), later):
+        spg.save(model, tmp_path / "saved")
+        assert spg.load(tmp_path / "saved").duels.roles["judge"] == "annotator"
+
+
+def test_labels_that_lean_follow_the_judges() -> None:
+    old, new = (_table(seed, "judge").assign(side=[1, -1] * 8) for seed in (0, 1))
+    said = {"groups": "annotator", "labels": ["annotator"], "covariates": ["side"]}
+    duels = spg.read_duels(ITEMS, old, **said)
+    model = spg.PreferenceGP(
+        duels, gpflow.kernels.Linear(), noise_by_group=True, lean_by=[("annotator", "side")]
+    )
+    renamed = new.rename(columns={"annotator": "rater"})
+    assert spg.evaluate(model, new) == spg.evaluate(model, renamed, columns={"judge": "rater"})
+
+
+def test_of_streams(tmp_path: Path) -> None:
+    old, new = _table(0, "judge"), _table(1, "judge").assign(times=[1, 2] * 8)
+    stream = spg.stream_duels(spg.read_duels(ITEMS, old, groups="annotator"))
+    model = spg.StreamedGP(
+        stream,
+        gpflow.kernels.Linear(),
+        inducing_variable=np.array([[-1.0], [1.0]]),
+        noise_by_group=True,
+    )
+    model.noise_ratio.assign([0.5, 2.0])
+    assert model.duels.roles["judge"] == "annotator"
+    (tmp_path / "a").mkdir()
+    new.rename(columns={"times": "count"}).to_parquet(tmp_path / "a" / "new.parquet")
+    (tmp_path / "b").mkdir()
+    new.rename(columns={"annotator": "rater"}).to_parquet(tmp_path / "b" / "new.parquet")
+    columns = {"judge": "rater", "count": "times"}
+    found = [
+        spg.evaluate(model, tmp_path / "a"),
+        spg.evaluate(model, tmp_path / "b", columns=columns),
+    ]
+    assert found[0] == found[1]
+
+
+def test_of_sets() -> None:
+    model = _model("judge")
+    table = pd.DataFrame({"option_1": ["a", "b"], "option_2": ["c", "d"], "option_3": ["e", "f"]})
+    table = table.assign(chosen=["a", "d"], rater=["ann", "bob"], count=[1, 3])
+    learned = table.rename(columns={"rater": "annotator"})
+    columns = {"judge": "rater"}
+    assert spg.evaluate(model, choices=table, columns=columns) == spg.evaluate(
+        model, choices=learned
+    )
+    alone = table[["option_1", "option_2", "option_3", "rater"]]
+    found = spg.shares(model, alone, columns=columns).frame["share"]
+    other = spg.shares(model, learned.drop(columns=["chosen", "count"])).frame["share"]
+    assert found.tolist() == other.tolist()
+    with pytest.raises(ValueError, match="The role is 'block'"):
+        spg.evaluate(model, choices=table, columns={"block": "rater"})
+
+
+def test_of_somebody_new() -> None:
+    mine = _table(1, "person").assign(who="eve")
+    items = spg.rank(meet(_model("person"), mine), rng=np.random.default_rng(0)).frame
+    renamed = mine.rename(columns={"who": "name"})
+    met = meet(_model("person"), renamed, columns={"person": "name"})
+    assert items.equals(spg.rank(met, rng=np.random.default_rng(0)).frame)
+    with pytest.raises(ValueError, match="duels are of 2 people"):
+        meet(_model("person"), _table(1, "person"))
