@@ -895,7 +895,7 @@ CASES: dict[str, Case] = {
     ),
     "dates of a stream": Case(PARTS + " --time day", (sentence("chunks", "time"),), parts()),
     "dates with tastes": Case(
-        FIT + " --time day --person side", (sentence("in_time", "tastes"),), dated("2020-01-30")
+        FIT + " --time day --person day", (sentence("in_time", "tastes"),), dated("2020-01-30")
     ),
     "a random split in time": Case(
         FIT + " --time day --split group:day",
@@ -998,7 +998,7 @@ CASES: dict[str, Case] = {
     ),
     "kept fits that are damaged": Case(
         SELECT + " --candidates se/vfe/4 --checkpoint {}/kept --resume",
-        ("damaged", "rm -r"),
+        ("damaged", "rm "),
         lambda f: (
             (f / "kept").mkdir(),
             (f / "kept" / "candidates.jsonl").write_text('{"duels": "'),
@@ -1056,7 +1056,7 @@ CASES: dict[str, Case] = {
         write("new.csv", "winner,loser,judge\ni0,i1,ann\n"),
     ),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
-    "suggest magic": Case(SUGGEST + " --score magic", ("--score", "'magic'")),
+    "suggest magic": Case(SUGGEST + " --score magic", ("score is 'magic'", "thompson")),
     "suggest too many": Case(SUGGEST + " --batch 67", ("batch is 67", "only 66 pairs")),
     "suggest sets larger than all": Case(SUGGEST + " --set-size 99", ("set_size is 99", "differ")),
     "suggest sets of the likely best": Case(
