@@ -171,8 +171,7 @@ def _baseline(
     is_coin, rng = run.approximation == COIN, np.random.default_rng(run.seed)
     with clock("fit"):
         rival = KNOWS_NOTHING if is_coin else linear_probit(holdout.train, rng=rng)
-    won, lost = holdout.test_sides()
-    log_p = rival.log_wins(items[won], items[lost])
+    log_p = rival.predict(holdout.test_wins(), items).log_first
     figures = _scores(run, holdout, log_p) | {"fit_seconds": clock.seconds["fit"]}
     if utilities is not None and not is_coin:
         rows = fitting.compared_items(holdout, run.seed)

@@ -227,9 +227,7 @@ def learned(
 
 def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
     """What a model says of the held-out duels and of the items in these rows (N,)."""
-    from sparse_prefgp.analysis.scoring import pair_log_probabilities
-
-    log_p = pair_log_probabilities(model, *holdout.test_sides())
+    log_p = model.predict(holdout.test_wins()).log_first
     mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
     return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
 
@@ -239,7 +237,7 @@ def compared_items(holdout: Holdout, seed: int) -> IntArray:
 
     Items with equal features are one, unless the kernel gives every item an effect of its own.
     """
-    rows = np.unique(np.concatenate(holdout.test_sides()))
+    rows = np.unique(holdout.test_wins().sides)
     if not holdout.settings.kernel_choice.has_items:
         _, first = np.unique(holdout.train.items[rows] + 0.0, axis=0, return_index=True)
         rows = rows[np.sort(first)]
