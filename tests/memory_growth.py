@@ -83,7 +83,7 @@ def grown(model: spg.PreferenceGP) -> dict[str, Any]:
         model.infer()
         n = len(model.duels.items)
         for kind in (BEST_WORST, BEST_WORST_AT_ONCE):
-            model.log_answers(model.item_inputs(), answers(n, 500, 5, kind))
+            model.predict(answers(n, 500, 5, kind))
     except MemoryError as error:
         return {"refused": str(error)}
     return {"grown": resident("VmHWM") - before}

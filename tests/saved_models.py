@@ -203,7 +203,7 @@ def answers(model: spg.PreferenceGP | spg.StreamedGP) -> dict[str, Any]:
         "difference": difference[0],
         "difference_variance": difference[1],
         "probability": model.predict_duel(new, others),
-        "log_probability": model.predict_log_duel(others, new),
+        "log_probability": np.log(model.predict_duel(others, new)),
         "outcome": model.predict_outcome(new, others),
     }
     if model.has_item_effect:

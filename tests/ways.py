@@ -20,6 +20,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import CHOICE, Answers, Codes
+from sparse_prefgp.data.slices import days_of
 from tests.tolerances import SOLVER
 
 Chances = np.ndarray
@@ -192,25 +193,51 @@ def choices_by_table(case: Case) -> Chances:
     return found["probability"].to_numpy()[::2]
 
 
-def log_choices(case: Case) -> Chances:
-    case.alone()
-    n = len(PAIRS)
-    events = Answers(
-        np.arange(2 * n),
-        kind=np.full(n, CHOICE, np.int8),
-        person=None if case.person is None else Codes.of([case.person] * n, "person"),
+def questions(case: Case) -> Answers:
+    """The pairs between `case.rows`, all the first ones first, with what is said of them."""
+    n, said = len(PAIRS), case.said
+
+    def every(label: Any) -> Codes | None:
+        return None if label is None else Codes.of([label] * n)
+
+    names = case.model.duels.covariate_names if "covariates" in said else ()
+    events = Answers.between(
+        np.arange(n),
+        n + np.arange(n),
+        judge=every(said.get("groups")),
+        covariates=said.get("covariates"),
+        covariate_names=names,
     )
-    inputs = case.sets.reshape(2 * n, -1)
-    logs = case.model.log_choices(inputs, events)
-    np.testing.assert_allclose(case.model.log_answers(inputs, events), logs[:, 0], rtol=1e-12)
-    return np.exp(logs[:, 0])
+    return events.saying(
+        person=every(case.person),
+        time=days_of(said["at"], n) if "at" in said else None,
+        labels={column: every(label) for column, label in said.get("labels", {}).items()},
+    )
+
+
+def asked(case: Case) -> Chances:
+    forecast = case.model.predict(questions(case), np.concatenate(case.rows))
+    np.testing.assert_allclose(forecast.p.sum(1), 1.0, rtol=1e-9)
+    return np.exp(forecast.results[:, 0])
+
+
+def asked_choices(case: Case) -> Chances:
+    if "at" in case.said:
+        raise NotAsked  # utilities of sets are those of the last date
+    events = questions(case).saying(kind=np.full(len(PAIRS), CHOICE, np.int8))
+    return case.model.predict(events, np.concatenate(case.rows)).p[:, 0]
 
 
 def by_difference(case: Case) -> Chances:
     said = {**case.said}
-    groups = said.pop("groups", None)
+    said.pop("groups", None)
     mean, variance = case.model.predict_difference(*case.rows, **said)
-    return np.exp(case.model.log_win(mean, variance, groups))
+    return won(case.model, mean, variance, questions(case).judge)
+
+
+def won(model: Any, mean: Any, variance: Any, judge: Codes | None = None) -> Chances:
+    """From mean and variance of differences."""
+    return np.exp(model.forecast_of(mean, variance, judge).results[:, 0])
 
 
 def by_utilities(case: Case) -> Chances:
@@ -225,7 +252,7 @@ def by_utilities(case: Case) -> Chances:
     mean, covariance = (x.numpy() for x in view.predict_f(np.concatenate(case.rows), full_cov=True))
     mean, own = mean[:, 0], np.diag(covariance[0])
     variance = own[:n] + own[n:] - 2.0 * np.diag(covariance[0][:n, n:])
-    return np.exp(view.log_win(tf.constant(mean[:n] - mean[n:]), tf.constant(variance)))
+    return won(view, mean[:n] - mean[n:], variance)
 
 
 def explained(case: Case) -> Chances:
@@ -257,7 +284,7 @@ def ranked(case: Case) -> Chances:
     utility = frame.set_index("item_id")["utility"]
     mean = np.array([utility[a] - utility[b] for a, b in PAIRS])
     variance = case.model.predict_difference(*case.rows, **case.said)[1]
-    return np.exp(case.model.log_win(tf.constant(mean), variance))
+    return won(case.model, mean, variance)
 
 
 def evaluated(case: Case) -> Chances:
@@ -327,20 +354,21 @@ def turned(case: Case) -> Chances:
     return case.model.predict_outcome(*case.rows[::-1], **said).numpy()[:, 2]
 
 
-def graded(case: Case) -> Chances:
-    found = case.model.predict_grades(*case.rows, **case.said).numpy()
-    return found[:, (found.shape[1] + 1) // 2 :].sum(1)
-
-
 DUELS: dict[str, Callable[[Case], Chances]] = {
     function.__name__: function
     for function in (
-        outcome, turned, graded, by_difference, by_utilities, by_table, explained, suggested,
+        outcome, turned, asked, by_difference, by_utilities, by_table, explained, suggested,
         ranked, evaluated, saved, viewed, served, compiled, compiled_view,
     )
 }  # fmt: skip
 # Of which a tie is no outcome: without ties those of duels too.
 CHOICES: dict[str, Callable[[Case], Chances]] = {
     function.__name__: function
-    for function in (predict_choice, log_choices, choices_by_table, served_choice, compiled_choice)
+    for function in (
+        predict_choice,
+        asked_choices,
+        choices_by_table,
+        served_choice,
+        compiled_choice,
+    )
 }

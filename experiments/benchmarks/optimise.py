@@ -83,7 +83,7 @@ def measure(t: int, n: int, m: int, iterations: int, held_out: int, repeats: int
         rows = []
         for name, run in (("warm", runs[0][WARM]), ("cold", runs[0][COLD]), ("k-means held", held)):
             report, learned = run["report"], run["model"]
-            log_p = learned.predict_log_duel(problem.winners, problem.losers)
+            log_p = np.log(learned.predict_duel(problem.winners, problem.losers))
             row = {
                 "way": name,
                 "evidence": report.log_evidence / t,

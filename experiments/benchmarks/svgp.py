@@ -152,7 +152,7 @@ def train_ours(
     model.engine = spg.ParallelEP(tolerance=LOOSE_TOLERANCE)
 
     def score() -> float:
-        return -float(np.mean(model.predict_log_duel(problem.winners, problem.losers)))
+        return -float(np.mean(np.log(model.predict_duel(problem.winners, problem.losers))))
 
     return trace, _score(trace, score)
 

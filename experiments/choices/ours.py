@@ -68,7 +68,7 @@ def fitted(survey: Survey) -> tuple[spg.PreferenceGP, spg.Duels, np.ndarray]:
 def held_out(model: spg.PreferenceGP, test: spg.Duels) -> tuple[float, float]:
     """Nats for each choice, by expectation propagation and by 4,096 points."""
     counts, (places, there) = test.events.counts, padded(test.events)
-    by_ep = model.log_answers(test.items, test.events)
+    by_ep = model.predict(test.events, test.items).log_first
     by_points = np.concatenate(
         [
             model.predict_choice(test.items[p], t, method="points", points=4096).numpy()[:, 0]

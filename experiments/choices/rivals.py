@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.special import log_ndtr
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import linear_probit
@@ -114,7 +115,7 @@ def log_products(x: np.ndarray, survey: Survey) -> np.ndarray:
     probit = linear_probit(won - sets[~best])
     new = x[test].reshape(-1, FOUR, x.shape[1])
     apart = new[:, :, None] - new[:, None]
-    logs = probit.log_wins(apart.reshape(-1, x.shape[1])).reshape(-1, FOUR, FOUR)
+    logs = log_ndtr(apart @ probit.coefficients)
     return (logs * (1.0 - np.eye(FOUR))).sum(2)
 
 

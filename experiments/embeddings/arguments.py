@@ -62,7 +62,7 @@ def main() -> None:
         won, lost = test.items[test.winners], test.items[test.losers]
         logs = np.log(model.predict_duel(won, lost).numpy())
         probit = linear_probit(model.duels, rng=np.random.default_rng(0))
-        theirs = probit.log_wins(won - lost)
+        theirs = probit.predict(test.events, test.items).log_first
         counts = test.counts / test.counts.sum()
         found.append((-counts @ logs, -counts @ theirs, counts @ (logs > np.log(0.5))))
         print(

@@ -147,10 +147,8 @@ def one(
     mean, variance = model.predict_difference(
         inputs[one_side[test]], inputs[other[test]], at_home[test]
     )
-    won, lost = model.log_win(mean, variance).numpy(), model.log_win(-mean, variance).numpy()
-    if largest:
-        tied = model.log_tie(mean, variance).numpy()
-    else:  # the share of draws in training
+    won, tied, lost = model.forecast_of(mean, variance).results.T
+    if not largest:  # the share of draws in training
         share = float(np.mean(goals[~test] == 0))
         tied = np.full(len(won), np.log(share))
         won, lost = won + np.log1p(-share), lost + np.log1p(-share)

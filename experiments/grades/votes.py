@@ -17,6 +17,7 @@ import pandas as pd
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.support.plain import as_json_text
 
 # sd of the log of a judge's scale of the margin; None is one margin for all.
@@ -72,14 +73,9 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
     if sd is not None:
         model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(sd))
     report = spg.optimise(model, max_iterations=given.iterations)
-    log = [
-        x(*model.predict_difference(inputs[won[test]], inputs[lost[test]]), judge[test]).numpy()
-        for x in (model.log_win, model.log_tie)
-    ]
-    turned = model.predict_difference(inputs[lost[test]], inputs[won[test]])
-    log.append(model.log_win(*turned, judge[test]).numpy())
-    three, ties = np.column_stack(log), tied[test]
-    decided = (three[:, 0] - np.logaddexp(three[:, 0], three[:, 2]))[~ties]
+    asked = Answers.between(won[test], lost[test], judge=Codes.of(judge[test].tolist()))
+    forecast, ties = model.predict(asked, inputs), tied[test]
+    three, decided = forecast.results, forecast.log_first[~ties]
     return {
         "decided": score(decided)["nlp_nats"],
         "outcomes": score(three, ties.astype(int), of="outcomes")["nlp_nats"],

@@ -23,6 +23,7 @@ import pandas as pd
 from rivals import RIVALS, Votes, answers, crowd, paired, predictions, scores, splits
 
 import sparse_prefgp as spg
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.support.plain import as_json_text
 
 # Standard deviation of the log of a judge's scale of the margin, before anything is seen.
@@ -143,15 +144,10 @@ def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: i
     if model.cut_scale is not None:
         model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(SCALE))
     report = spg.optimise(model, max_iterations=iterations)
-    log = []
-    a, b = (model.item_inputs()[rows] for rows in test.answers.T)
-    shown = np.ones((len(test.task), 1))
-    labels = {"judge": test.judge} if "lean_by" in options else {}
-    there = model.predict_difference(a, b, shown, labels)
-    back = model.predict_difference(b, a, -shown, labels)
-    for method, moments in ((model.log_win, there), (model.log_tie, there), (model.log_win, back)):
-        log.append(method(*moments, test.judge).numpy())
-    return np.column_stack(log), report
+    judge = Codes.of(test.judge.tolist())
+    shown = {"covariates": np.ones((len(test.task), 1)), "covariate_names": ("first",)}
+    asked = Answers.between(*test.answers.T, judge=judge, **shown)
+    return model.predict(asked.saying(labels={"judge": judge})).log_p, report
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import linear_probit
@@ -146,7 +147,7 @@ def _exact(problem: Problem, case: Case) -> Row:
     started = time.perf_counter()
     report = spg.optimise(model, max_iterations=100)
     seconds = time.perf_counter() - started - report.compile_seconds
-    log_p = model.predict_log_duel(problem.winners, problem.losers).numpy()
+    log_p = np.log(model.predict_duel(problem.winners, problem.losers))
     note = f"{report.iterations} iterations"
     return Row("sparse_prefgp, exact", _nats(log_p), seconds, report.compile_seconds, note)
 
@@ -157,7 +158,7 @@ def _linear(problem: Problem) -> Row:
     started = time.perf_counter()
     probit = linear_probit(differences)
     seconds = time.perf_counter() - started
-    log_p = probit.log_wins(problem.winners - problem.losers)
+    log_p = log_ndtr((problem.winners - problem.losers) @ probit.coefficients)
     return Row("linear probit", _nats(log_p), seconds)
 
 

@@ -75,7 +75,7 @@ def main() -> None:
         for part, table in held.items():
             test = choices_of(table, scale)
             said = test.given if part == "known" else test.given.saying(person=None)
-            found = model.log_choices(test.items, said)
+            found = model.predict(said, test.items).log_p
             logs[name, part] = found
             people = test.given.person.labels
             scores = spg.score(found, of="choices", groups=people)

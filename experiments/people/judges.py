@@ -113,10 +113,13 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         inputs = model.item_inputs()
         who = held["judge"].to_numpy()
         people = np.where(held["judge"].isin(train["judge"]), who, None)
-        mean, variance = model.predict_difference(
-            inputs[held["winner"]], inputs[held["loser"]], people=people if tastes else None
+        chance = model.predict_duel(
+            inputs[held["winner"]],
+            inputs[held["loser"]],
+            groups=people if noise else None,
+            people=people if tastes else None,
         )
-        found = model.log_win(mean, variance, people if noise else None).numpy()
+        found = np.log(chance.numpy())
         logs[how] = found
         scores = score(found)
         shares = ""

@@ -128,7 +128,7 @@ def fitted(
 def chances(model: spg.PreferenceGP, test: Votes, people: np.ndarray | None) -> np.ndarray:
     """Log probabilities of what was said, (t,)."""
     ahead, behind = (model.item_inputs(rows) for rows in test.pairs.T)
-    return np.asarray(model.log_win(*model.predict_difference(ahead, behind, people=people)))
+    return np.log(model.predict_duel(ahead, behind, people=people).numpy())
 
 
 def taus(model: spg.PreferenceGP, orders: np.ndarray) -> float:

@@ -65,10 +65,7 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
     seconds = time.perf_counter() - started
     assert holdout.test is not None and holdout.test.items is not None
     features = holdout.test.items.features
-    log_p = [
-        model.predict_log_duel(features[chunk.winners], features[chunk.losers]).numpy()
-        for chunk in holdout.test.chunks(PART)
-    ]
+    log_p = [model.predict(chunk.events, features).log_first for chunk in holdout.test.chunks(PART)]
     nats = -np.repeat(
         np.concatenate(log_p),
         np.concatenate([chunk.counts for chunk in holdout.test.chunks(PART)]).astype(int),

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.items import own_items
 from sparse_prefgp.analysis.metrics import constant_shares, score
-from sparse_prefgp.analysis.prediction import Outcomes, predicted
 from sparse_prefgp.analysis.rivals import linear_probit
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.report import OptimisationReport
@@ -123,16 +122,13 @@ def fit(
     return fit_model(Training(settings, duels, INDUCING))
 
 
-def predict(model: PreferenceGP, table: DuelTable, rows: Rows) -> Outcomes:
+def predict(model: PreferenceGP, table: DuelTable, rows: Rows) -> Forecast:
     """Win, tie and loss of the held-out rows, each with the noise of its annotator."""
-    assert table.groups is not None
-    groups = None if model.noise_ratio is None else table.groups[rows.test]
-    sides = table.winners[rows.test], table.losers[rows.test]
-    return predicted(model, own_items(model), *sides, groups)
+    return model.predict(table.events.take(rows.test))
 
 
 def figures(
-    model: PreferenceGP, report: OptimisationReport, found: Outcomes, table: DuelTable, rows: Rows
+    model: PreferenceGP, report: OptimisationReport, found: Forecast, table: DuelTable, rows: Rows
 ) -> dict[str, Any]:
     """What a fit learned, and its scores."""
     duels = model.duels
@@ -142,11 +138,11 @@ def figures(
         "sites": model.graph.num_sites,
         "converged": report.inference.converged,
         "log_evidence_per_duel": report.log_evidence / duels.num_duels,
-        "held_out": score(found.winner[rows.won]),
+        "held_out": score(found.log_first[rows.won]),
     }
     if model.margin is not None:
         result["margin"] = float(model.margin.numpy())
-        result["outcomes"] = score(found.all_three, 1 - rows.won, of="outcomes")
+        result["outcomes"] = score(found.results, 1 - rows.won, of="outcomes")
     if model.noise_ratio is not None and duels.groups is not None:
         votes = np.bincount(duels.groups, weights=duels.counts)
         shares = np.quantile(model.noise_ratio.numpy(), [0.0, 0.1, 0.5, 0.9, 1.0])
@@ -173,9 +169,9 @@ def gain(found: FloatArray, plain: FloatArray, table: DuelTable, rows: Rows) -> 
 def baselines(table: DuelTable, rows: Rows) -> dict[str, Any]:
     """The linear probit on votes, and who knows only how often duels are tied."""
     train = table.to_duels(rows.train)
-    won = rows.test[rows.won]
-    differences = train.items[table.winners[won]] - train.items[table.losers[won]]
-    probit = linear_probit(train, rng=np.random.default_rng(SEED)).log_wins(differences)
+    won = table.events.take(rows.test[rows.won])
+    rival = linear_probit(train, rng=np.random.default_rng(SEED))
+    probit = rival.predict(won, train.items).log_first
     shares = constant_shares(train.num_ties / train.num_duels, len(rows.test))
     return {
         "train_votes": train.num_duels - train.num_ties,

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import tensorflow as tf
 
 from sparse_prefgp.analysis.metrics import OUTCOMES, Score, score
-from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.filtering import Filtering
-from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.support import together
 from sparse_prefgp.tell.result import Figures
 
@@ -60,17 +56,13 @@ def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = N
     found = model.filter(duels, slices)
     everything = found.model.duels.given
     new = everything.take(np.arange(len(everything) - len(found.mean), len(everything)))
-    groups: npt.NDArray[np.object_] | None = None
-    if new.judge is not None and model.noise_ratio is not None:
-        groups = known_labels(found.model, new.judge.labels)
-    mean, variance = tf.constant(found.mean), tf.constant(found.variance)
-    outcome = outcomes_of(found.model, mean, variance, groups)
+    forecast = found.model.forecast_of(found.mean, found.variance, new.judge)
     tied = np.zeros(len(new), bool) if new.ties is None else new.ties
     together.check(only_ties=tied.all(), scores=True)
-    decided = score(outcome.winner[~tied], counts=new.counts[~tied])
+    decided = score(forecast.log_first[~tied], counts=new.counts[~tied])
     three: Score = {}
     if model.margin is not None:
-        three = score(outcome.all_three, tied.astype(int), new.counts, of=OUTCOMES)
+        three = score(forecast.results, tied.astype(int), new.counts, of=OUTCOMES)
     return AheadScore(
         decided["nlp_nats"],
         decided["accuracy"],

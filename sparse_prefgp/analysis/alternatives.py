@@ -23,7 +23,6 @@ from sparse_prefgp.io.choices import (
     read_ranking_table,
 )
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
-from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -82,14 +81,6 @@ class SetsFound:
     def events(self) -> Answers:
         """What was answered."""
         return self.table.events
-
-    def groups_for(self, model: Predicts) -> Any:
-        """(e,) labels of who answered, None for what the model does not know, of which a warning
-        tells; None where it does not matter."""
-        judge = self.events.judge
-        if model.noise_ratio is None or judge is None:
-            return None
-        return known_labels(model, judge.labels)
 
 
 def read_sets(
@@ -183,14 +174,12 @@ def predict_sets(
     table.refuse_added((PROBABILITY, LOG_PROBABILITY))
     if kind != "choices":
         found = read_sets(model, kind, source, items, columns, **options)
-        who = found.groups_for(model)
-        logs = model.log_answers(found.items.inputs, found.events, who)
+        logs = model.predict(found.events, found.items.inputs).log_first
         frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
         return _with_notes(frame, found)
     shown = shown_sets(model, table, items, columns, options)
-    who = shown.found.groups_for(model)
-    logs = model.log_choices(shown.found.items.inputs, shown.found.events, who)
-    frame = shown.frame.assign(**{PROBABILITY: shown.in_rows(np.exp(logs))})
+    forecast = model.predict(shown.found.events, shown.found.items.inputs)
+    frame = shown.frame.assign(**{PROBABILITY: shown.in_rows(forecast.p)})
     return _with_notes(frame, shown.found)
 
 

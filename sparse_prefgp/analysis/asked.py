@@ -15,8 +15,8 @@ import tensorflow as tf
 from sparse_prefgp.analysis.acquisition import expected_reduction
 from sparse_prefgp.analysis.candidates import CandidatePairs
 from sparse_prefgp.analysis.items import numbered_inputs
-from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -56,7 +56,8 @@ class AskedPairs:
             self._features = np.concatenate(parts)
             self.mean, variance = self._differences(self._features)
         else:
-            found = predicted(model, pairs.items, pairs.first, pairs.second)
+            found = model.predict(Answers.between(pairs.first, pairs.second), pairs.items.inputs)
+            assert found.mean is not None and found.variance is not None
             self.mean, variance = found.mean, found.variance
         self.negative_variances = int((variance < 0.0).sum())
         self.variance = np.maximum(variance, 0.0)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.alternatives import only_one, refuse_options
 from sparse_prefgp.analysis.answers import evaluate_sets
@@ -25,11 +24,10 @@ from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING, rivals_of
 from sparse_prefgp.analysis.roles import OF_STREAMS, Columns, roles_in
 from sparse_prefgp.analysis.scoring import (
-    ScoredRows,
+    Asked,
+    asked_of_stream,
     asks_for_outcomes,
     learned_from,
-    rows_between,
-    rows_of_stream,
     score_events,
     unseen_pairs,
 )
@@ -45,8 +43,6 @@ from sparse_prefgp.io.streams.contexts import InContexts, Met
 from sparse_prefgp.io.streams.contexts import in_rows as rows_met
 from sparse_prefgp.models.outcomes import (
     known_blocks,
-    known_labels,
-    labelled_for,
     warn_without_blocks,
     warn_without_labels,
 )
@@ -132,8 +128,14 @@ def evaluate(
     if model.duels.held:  # the duels of a stream are not kept
         rivals = rivals_of(holding_duels(model).duels, rng)
     outcomes = asks_for_outcomes(model, given.ties)
-    more = {"grouping": given.grouping, "unseen": given.unseen}
-    found = score_events(model, rivals, given.rows, outcomes=outcomes, **more)
+    found = score_events(
+        model,
+        rivals,
+        given.rows,
+        outcomes=outcomes,
+        grouping=given.grouping,
+        unseen=given.unseen,
+    )
     if ahead:
         assert given.later is not None
         found = with_forecasts(found, holding_duels(model), given.later())
@@ -156,7 +158,7 @@ def evaluate(
 class _Given:
     """Duels to be scored."""
 
-    rows: Iterable[ScoredRows]
+    rows: Iterable[Asked]
     duels: int
     ties: int
     there: Callable[[], ItemSet | None]
@@ -188,8 +190,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
         warn_without_labels(model, roles.labels, table.name)
         given = found.read_duels(table, roles, model.duels.covariate_names)
     model.allow(duels_without_dates=given.time is None)
-    events, judge, block = labelled_for(model, given), given.judge, given.block
-    labels = None if judge is None else known_labels(model, judge.labels)
+    events, block = given.saying(block=None), given.block
     of_event, in_blocks = None, 0
     if block is not None:
         of_event = known_blocks(model, block.labels)
@@ -204,7 +205,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
         _warn_of_known(training, events, _items_of(found, training)[events.pairs])
     named, people = np.unique(events.sides), grouping_of_people(events)
     return _Given(
-        rows_between(found.inputs, events, labels, of_event, people_of(model, events)),
+        [Asked(events, found.inputs, blocks=of_event)],
         events.num_events,
         0 if events.ties is None else int(events.counts[events.ties].sum()),
         lambda: found.select(named),
@@ -213,11 +214,6 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
         in_blocks,
         lambda: later_duels(holding_duels(model), found, given),
     )
-
-
-def people_of(model: Predicts, events: Answers) -> npt.NDArray[np.object_] | None:
-    """Whose preference each event is, for a model with tastes."""
-    return events.person.labels if model.people and events.person is not None else None
 
 
 def _warn_of_known(training: Duels, events: Answers, sides: IntArray) -> None:
@@ -247,23 +243,15 @@ def _said_of(model: Predicts, events: Answers) -> Answers:
     """Duels with the covariates of the model, or with none of them.
 
     Warns of none, which count as 0.
-
-    :raises ValueError: some of them alone.
     """
-    wanted, there = model.duels.covariate_names, events.covariate_names
-    missing = [name for name in wanted if name not in there]
-    if wanted and len(missing) == len(wanted):
+    wanted = model.duels.covariate_names
+    if wanted and not {*wanted} & {*events.covariate_names}:
         warnings.warn(
             f"The duels have no {wanted[0]!r}, a covariate of the model; nothing is said of the "
             "duels' covariates, which count as 0.",
             stacklevel=4,
         )
         return events.saying(covariates=None)
-    if missing:
-        raise ValueError(
-            f"The duels have no {missing[0]!r}, a covariate of the model, but "
-            f"{', '.join(map(repr, there))}; give them the covariates of the model, or none."
-        )
     return events
 
 
@@ -295,7 +283,7 @@ def _streamed(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Giv
         return found.select(np.flatnonzero(stream.totals.comparisons))
 
     totals = stream.totals
-    return _Given(rows_of_stream(stream, model), totals.duels, totals.ties, there)
+    return _Given(asked_of_stream(stream, model), totals.duels, totals.ties, there)
 
 
 def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:

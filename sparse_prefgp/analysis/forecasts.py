@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from sparse_prefgp.analysis.elo import Elo, Matches
 from sparse_prefgp.analysis.metrics import AHEAD, DUELS, ELO, ELO_AHEAD, MODEL, OUTCOMES
-from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # A filter follows results day by day, whatever slices its constants were learned on.
@@ -71,16 +68,12 @@ def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
     given = test.given.in_order()
     decided = given.pair_doors().decided
     passed = model.filter(test, slices=FOLLOWED_BY)
-    labels = None
-    if model.noise_ratio is not None and given.judge is not None:
-        labels = known_labels(model, given.judge.labels)
-    mean, variance = tf.constant(passed.mean), tf.constant(passed.variance)
     known, later = InOrder.of(model.duels.events, model.duels.item), InOrder.of(given, test.item)
     elo = Elo.learned(known.matches, 1 + int(max(model.duels.item.max(), test.item.max())))
     # Without ties in training Elo knows of none, and gives them no probability.
     with np.errstate(divide="ignore"):
         said = {
-            AHEAD: outcomes_of(model, mean, variance, labels).all_three,
+            AHEAD: model.forecast_of(passed.mean, passed.variance, given.judge).results,
             ELO: np.log(later.back(elo.frozen(later.matches))),
             ELO_AHEAD: np.log(later.back(elo.ahead(later.matches))),
         }

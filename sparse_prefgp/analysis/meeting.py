@@ -63,7 +63,7 @@ def meet(
     if kind == "duels":
         known, table = known_items(model, items), load_duels(source)
         roles = roles_in(model, table.frame.columns, table.name, columns, among=OF_SETS)
-        events = known.read_duels(table, roles, model.duels.covariate_names).events
+        events = known.read_duels(table, roles, model.duels.covariate_names)
     else:
         read = read_sets(model, kind, source, items, columns, **options)
         known, events = read.items, read.events

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.forecast import CHOICES, DUELS, GRADES, OUTCOMES, RANKINGS
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_shape
 
@@ -16,8 +17,7 @@ from sparse_prefgp.support.checks import check_choice, check_shape
 MODEL, ONE_UTILITY = "model", "one_utility"  # the same model without tastes of one's own
 # Of utilities in time: from the results of all days before each one, next to frozen ones.
 AHEAD, ELO, ELO_AHEAD = "model_ahead", "elo", "elo_ahead"
-# What may be scored, and the key of how many there were.
-DUELS, OUTCOMES, GRADES, CHOICES, RANKINGS = "duels", "outcomes", "grades", "choices", "rankings"
+# The key of how many there were.
 COUNTED_AS = {DUELS: DUELS, OUTCOMES: DUELS, GRADES: DUELS, CHOICES: CHOICES, RANKINGS: "answers"}
 # Keys of the standard error of a gain in a table of scores, and of what standard errors are over.
 GAIN_SE, SE_OVER = "gain_se", "se_over"

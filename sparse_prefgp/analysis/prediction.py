@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from sparse_prefgp.analysis.alternatives import (
@@ -16,22 +15,17 @@ from sparse_prefgp.analysis.alternatives import (
 )
 from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.dates import seen_on
-from sparse_prefgp.analysis.items import ItemSet
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.roles import Columns, roles_in
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
-from sparse_prefgp.models.outcomes import known_labels, known_levels
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 
 TIE, LOSS = "tie_probability", "loss_probability"
 GRADE = "p_"
 ADDED = ("probability", "difference", "sd", "lower", "upper", "outside_range")
-# Pairs that are in TensorFlow at a time.
-_PAIRS_AT_ONCE = 50_000
 
 
 def predict(
@@ -102,26 +96,38 @@ def predict(
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     roles = roles_in(model, table.frame.columns, table.name, columns)
-    labels = None if roles.judge is None else labels_in(table, roles.judge)
-    leaning = {name: labels_in(table, c, "label") for name, c in roles.labels.items()}
+
+    def named(column: str, what: str = "group") -> Codes:
+        return Codes.of(labels_in(table, column, what).tolist(), column)
+
     names, said = model.duels.covariate_names, None
     if names_covariates(table.frame.columns, names, sides):
         said = covariates_in(table, names, sides)
+    asked = Answers.between(
+        first,
+        second,
+        judge=None if roles.judge is None else named(roles.judge),
+        covariates=said,
+        covariate_names=() if said is None else names,
+    )
     whose = dates = None
     if roles.person is not None and person is None:
-        whose = labels_in(table, roles.person)
+        whose = named(roles.person)
     if roles.date is not None and at is None:
         dates = dates_of(table.frame[roles.date], roles.date, table.row)
-    outcome = predicted(model, found, first, second, labels, said, whose, dates, leaning)
-    mean, variance = outcome.mean, outcome.variance
+    labels = {name: named(column, "label") for name, column in roles.labels.items()}
+    asked = asked.saying(person=whose, time=dates, labels=labels)
+    forecast = model.predict(asked, found.inputs)
+    won, tied, lost = np.exp(forecast.results).T
+    mean, variance = forecast.mean, forecast.variance
+    assert mean is not None and variance is not None
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
     half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd
-    ties = {TIE: np.exp(outcome.tied), LOSS: np.exp(outcome.lost)}
     frame = table.frame.assign(
-        probability=np.exp(outcome.won),
-        **({} if model.margin is None else ties),
-        **{name: np.exp(outcome.grades[:, k]) for k, name in enumerate(grades)},
+        probability=won,
+        **({} if model.margin is None else {TIE: tied, LOSS: lost}),
+        **{name: forecast.p[:, k] for k, name in enumerate(grades)},
         difference=mean,
         sd=sd,
         lower=mean - half_width,
@@ -144,96 +150,3 @@ def predict(
 def grade_columns(model: Predicts) -> tuple[str, ...]:
     """Names of the columns with probabilities of grades, worst first; none without grades."""
     return tuple(f"{GRADE}{name}" for name in model.duels.levels or ())
-
-
-class Outcomes(NamedTuple):
-    """What is predicted for pairs, (N,) each."""
-
-    won: FloatArray
-    """Log probability that the first wins, in nats."""
-    tied: FloatArray
-    """Log probability of a tie; -inf without a margin."""
-    lost: FloatArray
-    """Log probability that the first loses."""
-    mean: FloatArray
-    """Mean of the difference of utilities."""
-    variance: FloatArray
-    """Variance of the difference of utilities."""
-    grades: FloatArray
-    """Log probabilities (N, L) of the grades of the first, worst first; (N, 0) without grades."""
-
-    @property
-    def winner(self) -> FloatArray:
-        """Log probability that the first wins, given that either does."""
-        if np.all(np.isneginf(self.tied)):
-            return self.won
-        return self.won - np.logaddexp(self.won, self.lost)
-
-    @property
-    def all_three(self) -> FloatArray:
-        """Log probabilities that the first wins, ties and loses, (N, 3)."""
-        return np.column_stack([self.won, self.tied, self.lost])
-
-
-def predicted(
-    model: Predicts,
-    items: ItemSet,
-    first: IntArray,
-    second: IntArray,
-    groups: npt.NDArray[np.object_] | None = None,
-    covariates: FloatArray | None = None,
-    people: npt.NDArray[np.object_] | None = None,
-    dates: FloatArray | None = None,
-    leaning: Mapping[str, npt.NDArray[np.object_]] | None = None,
-) -> Outcomes:
-    """Predictions for pairs of rows of `items`, in bounded memory.
-
-    :param groups: (N,) labels of who judges; a warning tells of unknown ones.
-    :param covariates: (N, C) of the first less those of the second; None for 0.
-    :param people: (N,) whose utility it is, for a model with tastes; None for nobody yet.
-    :param dates: (N,) days since 1970, where utilities move in time; None for that of the model.
-    :param leaning: (N,) labels that lean, by their columns; a warning tells of unknown ones.
-    """
-    count = len(first)
-    levels = len(model.duels.levels or ())
-    columns = [np.empty(count) for _ in range(len(Outcomes._fields) - 1)]
-    result = Outcomes._make([*columns, np.empty((count, levels))])
-    labels = None if groups is None else known_labels(model, groups)
-    known = known_levels(model, leaning or {}, count)
-    for start in range(0, count, _PAIRS_AT_ONCE):
-        part = slice(start, start + _PAIRS_AT_ONCE)
-        a, b = items.inputs[first[part]], items.inputs[second[part]]
-        who = None if labels is None else labels[part]
-        # Not even rounding, nor an effect of its own for either side, parts an item from itself.
-        same = first[part] == second[part]
-        if covariates is not None:
-            if model.has_item_effect:  # of whatever item, the same effect on both sides is none
-                unknown = (same & (a[:, -1] < 0.0))[:, None] & (
-                    np.arange(a.shape[1]) + 1 == a.shape[1]
-                )
-                a, b = (np.where(unknown, 0.0, side) for side in (a, b))
-        said, whose, at = (
-            None if values is None else values[part] for values in (covariates, people, dates)
-        )
-        own = {column: values[part] for column, values in known.items()}
-        found = model.predict_difference(a, b, said, own, whose, at)
-        same &= covariates is None
-        mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
-        for values, more in zip(result, outcomes_of(model, mean, variance, who), strict=True):
-            values[part] = more
-    return result
-
-
-def outcomes_of(
-    model: Predicts, mean: Any, variance: Any, groups: npt.NDArray[np.object_] | None = None
-) -> Outcomes:
-    """From mean and variance of differences, tensors (N,) each."""
-    logs = (
-        model.log_win(mean, variance, groups),
-        model.log_tie(mean, variance, groups),
-        model.log_win(-mean, variance, groups),
-    )
-    grades = np.empty((len(mean), 0))
-    if model.duels.levels is not None:
-        grades = model.log_grades(mean, variance, groups).numpy()
-    return Outcomes._make([*(x.numpy() for x in (*logs, mean, variance)), grades])

@@ -30,6 +30,7 @@ from sparse_prefgp.data.answers import (
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -56,6 +57,7 @@ _STEP_SIZES = 0.5 ** np.arange(28)
 MOST_WORK = 5e8
 # Of the features, a fold's and those times a weight among them; and of the size of the Hessian.
 _COPIES, _SQUARES = 6, 4
+_FITTED_TO = ", the columns that the rival was fitted to"
 _BOTH_ENDS = (BEST_WORST, BEST_WORST_AT_ONCE)
 # Without a ridge: curvature that is so small, next to the largest one and next to what it is where
 # all weights are 0, is rounding, or the end of a way that leads to infinity.
@@ -300,7 +302,7 @@ class LinearRival(Result):
     probit: bool = False
     """Whether noise is normal; it knows duels alone then."""
     covariate_names: tuple[str, ...] = ()
-    """Those of duels, whose coefficients are the last."""
+    """Whose coefficients come after those of the features."""
     people: PeopleFeatures | None = None
     """Whose products with the others are the last columns; None without."""
     of_items: bool = False
@@ -314,38 +316,9 @@ class LinearRival(Result):
 
     @property
     def num_features(self) -> int:
-        """Columns of features, or of items, and products; without those of covariates."""
-        return len(self.coefficients) - len(self.covariate_names)
-
-    def log_wins(
-        self,
-        won: npt.ArrayLike,
-        lost: npt.ArrayLike | None = None,
-        covariates: npt.ArrayLike | None = None,
-    ) -> FloatArray:
-        """Log probability, (k,) in nats, that the first side of a duel wins.
-
-        :param won: (k, D) its features; with a column for each item (k, 1), the item's number:
-            others than those of training are average.
-        :param lost: the same of the other side; by default `won` has differences.
-        :param covariates: (k, C) of the first side less those of the second; 0 by default.
-        :raises ValueError: arrays of another shape or not finite.
-        """
-        by_feature, by_covariate = np.split(self.coefficients, [self.num_features])
-        first = numbers("won", won)
-        if self.of_items:
-            sides = (("won", first), ("lost", lost))
-            number = np.stack([as_numbers(name, x, *first.shape[:1], 1)[:, 0] for name, x in sides])
-            there = (number >= 0) & (number < self.num_features)
-            number = np.where(there, number, self.num_features).astype(np.int64)
-            lead = np.subtract(*np.append(by_feature, 0.0)[number])
-        else:
-            if lost is not None:
-                first = first - as_numbers("lost", lost, *first.shape)
-            lead = self._product("won", first, by_feature, *first.shape[:1])
-        if covariates is not None:
-            lead = lead + self._product("covariates", covariates, by_covariate, len(lead))
-        return np.asarray(special.log_ndtr(lead) if self.probit else special.log_expit(lead))
+        """Columns of features, or items where each has one; without covariates and products."""
+        of_people = 0 if self.people is None else len(self.people.feature_names)
+        return len(self.coefficients) // (1 + of_people) - len(self.covariate_names)
 
     def predict_choice(
         self, features: npt.ArrayLike, mask: npt.ArrayLike | None = None
@@ -357,54 +330,69 @@ class LinearRival(Result):
         :raises ValueError: arrays of another shape, features that are not finite, a set without
             alternatives.
         """
-        x = numbers("features", features)
+        x, size = numbers("features", features), len(self.coefficients)
+        width = size or (x.shape or (0,))[-1]  # any where nothing is known
         there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, dtype=bool)
         check_shape("mask", there, *x.shape[:2])
         for i in np.flatnonzero(~there.any(-1))[:1]:
             raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
-        sizes = ("sets", "alternatives")
-        utility = self._product("features", x, self.coefficients, *sizes, there=there)
-        return np.asarray(special.softmax(np.where(there, utility, -np.inf), 1))
+        check_shape("features", x, "sets", "alternatives", width, hint=_FITTED_TO)
+        seen = np.where(there[..., None], x, 0.0)[..., :size]
+        check_finite("features", seen)
+        return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
 
     def utilities(self, features: FloatArray, events: Answers) -> FloatArray:
-        """(s,) of each side of some answers between rows of features (n, D).
+        """(s,) of each side of questions between rows.
 
-        :raises ValueError: other columns than those that it was fitted to.
-        """
-        x = _columns(features, events, self.people)
-        return self._product("features, with covariates,", x, self.coefficients, len(x))
-
-    def _product(
-        self,
-        name: str,
-        columns: npt.ArrayLike,
-        coefficients: FloatArray,
-        *lengths: int | str,
-        there: BoolArray | None = None,
-    ) -> FloatArray:
-        """Columns (lengths, D) by some of the coefficients; any columns where nothing is known.
-
-        :param there: (lengths), False where columns may be anything.
+        :param features: (n, D); with a coefficient for each item (n, 1), its number: others than
+            those of training are average.
+        :param events: of which covariates count, 0 where they have none.
         :raises ValueError: other columns than those that it was fitted to, or not finite ones.
         """
-        x, size = numbers(name, columns), len(coefficients)
-        width = size if len(self.coefficients) else (x.shape or (0,))[-1]
-        check_shape(name, x, *lengths, width, hint=", the columns that the rival was fitted to")
-        x = x[..., :size]
-        if there is not None:
-            x = np.where(there[..., None], x, 0.0)
-        check_finite(name, x)
-        return np.asarray(x @ coefficients)
+        if not len(self.coefficients):
+            return np.zeros(len(events.sides))
+        own, names = self.num_features, self.covariate_names
+        base, rows, place = own + len(names), features, events.sides
+        if len(place) < len(rows):
+            rows, place = rows[place], np.arange(len(place))
+        width = 1 if self.of_items else own
+        x = as_numbers("features", rows, len(rows), width, hint=_FITTED_TO)
+        # Products with features of people are further coefficients of each column.
+        products = self.coefficients[base:].reshape(base, -1)
+        weights = np.column_stack([self.coefficients[:base], products])
+        if self.of_items:
+            number = np.where((x[:, 0] >= 0) & (x[:, 0] < own), x[:, 0], own).astype(np.int64)
+            found = np.append(weights[:own], [[0.0]], 0)[number][place]
+        else:
+            found = (x @ weights[:own])[place]
+        if names and events.covariates is not None:
+            columns = [events.covariate_names.index(name) for name in names]
+            found = found + events.covariates[:, columns] @ weights[own:]
+        people = features_of_people(self.people, events)
+        if people is None:
+            return np.asarray(found[:, 0])
+        whose = np.repeat(people, np.diff(events.offsets), axis=0)
+        return np.asarray(found[:, 0] + np.sum(found[:, 1:] * whose, 1))
 
-    def log_answers(self, features: FloatArray, events: Answers) -> FloatArray:
-        """Log probability, (e,) in nats, of each thing that was said of rows of features (n, D).
+    def predict(self, questions: Answers, features: FloatArray) -> Forecast:
+        """What it says of questions, as `PreferenceGP.predict`; it knows neither ties nor grades.
 
-        :param events: choices, rankings, best and worst, or wins.
-        :raises ValueError: ties and grades; what `utilities` raises.
+        :param questions: duels, choices, rankings, best and worst, between rows of `features`.
+        :param features: as for `utilities`.
+        :raises ValueError: ties and grades among answers about sets; what `utilities` raises.
         """
-        loss = loss_of(events, self.utilities(features, events)[:, None])
+        utility = self.utilities(features, questions)
+        if not questions.has_sets:
+            lead = utility[questions.offsets[:-1]] - utility[questions.offsets[1:] - 1]
+            log_of = special.log_ndtr if self.probit else special.log_expit
+            return Forecast(DUELS, np.stack([log_of(lead), log_of(-lead)], 1), (FIRST, SECOND))
+        if np.isin(questions.kind, (CHOICE, WIN)).all():
+            at, there = questions.padded()
+            logs = special.log_softmax(np.where(there, utility[at], -np.inf), 1)
+            return Forecast.of_choices(logs)
+        loss = loss_of(questions, utility[:, None])
         logs = loss.log_probabilities(loss.x[:, 0])
-        return np.asarray(np.bincount(loss.event, logs, len(events)), dtype=np.float64)
+        return Forecast.of_answers(np.bincount(loss.event, logs, len(questions)).astype(float))
 
     def table(self, most: int | None = None) -> Table:
         """The coefficients."""
@@ -534,7 +522,7 @@ def conditional_logit(
         or grades; with ridge 0, features that are not told apart within sets, or that part the
         chosen from the others without an error, so that coefficients are not finite.
     """
-    known = None
+    known, said = None, tuple[str, ...]()
     if isinstance(features, Duels):
         if sets is not None or chosen is not None or names is not None:
             raise ValueError(
@@ -546,7 +534,8 @@ def conditional_logit(
         x = _columns(features.items, events, known)  # of those whose preference it is
         if people is not None:
             events = events.saying(person=_coded(people, "people", len(events)))
-        columns = _names(features.feature_names, features.num_features) + features.covariate_names
+        said = features.covariate_names
+        columns = _names(features.feature_names, features.num_features) + said
         if known is not None:
             columns += tuple(f"{name} × {of}" for name in columns for of in known.feature_names)
     else:
@@ -558,7 +547,8 @@ def conditional_logit(
         events, columns = _choices(len(x), sets, chosen, people), _names(names, x.shape[1])
         x = x[events.sides]
     loss = loss_of(events, x)
-    return replace(fitted(loss, loss.spread(), columns, ridge, folds, rng), people=known)
+    rival = fitted(loss, loss.spread(), columns, ridge, folds, rng)
+    return replace(rival, covariate_names=said, people=known)
 
 
 def rivals_of(

@@ -1,40 +1,38 @@
-"""One scorer: what a model and its rivals say of events whose outcomes are known.
-
-Events come in chunks: duels as rows with features, which are here, and answers about sets, which
-are in `sparse_prefgp.analysis.answers`.
-"""
+"""One scorer: what a model and its rivals say of events whose outcomes are known."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.metrics import (
-    CHOICES,
-    DUELS,
-    GRADES,
     MODEL,
-    OUTCOMES,
-    RANKINGS,
     Score,
     constant_grades,
     constant_shares,
     score_each,
 )
-from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.analysis.rivals import LinearRival
-from sparse_prefgp.data.answers import WIN, Answers
+from sparse_prefgp.data.answers import CHOICE, WIN, Answers, Codes
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.forecast import (
+    CHOICES,
+    DUELS,
+    GRADES,
+    OUTCOMES,
+    RANKINGS,
+    Forecast,
+    joined,
+)
 from sparse_prefgp.data.splits import Grouping
 from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.outcomes import label_columns, labelled_for, places_of
-from sparse_prefgp.models.protocols import Predicts, holding_duels
+from sparse_prefgp.models.outcomes import LEANS, NOISE, known_codes, label_columns
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 Scores = dict[str, Score]
@@ -45,209 +43,74 @@ CONSTANT_SHARES = "constant_shares"
 _MOST_LEARNED, _MOST_GIVEN, _OFTEN = 0.9, 0.5, 2.0
 # Fewer new duels than these may be equal to known ones by chance.
 _LEAST_AGAIN = 10
-# Rows predicted at a time.
+# Of a stream, rows predicted at a time.
 ROWS_AT_ONCE = 50_000
-# Numbers of these: 64 MB, of which a handful of copies are made.
-_NUMBERS_AT_ONCE = 2**23
 
 
-class ScoredRows(NamedTuple):
-    """What some events say, behind their doors, in the units of the model."""
+class Asked(NamedTuple):
+    """Events whose outcomes are known, as questions."""
 
-    won: FloatArray
-    """(k, D), or (k, D + 1) with the number of the item last."""
-    lost: FloatArray
-    """(k, D), or (k, D + 1) with the number of the item last."""
-    counts: npt.NDArray[Any]
-    """(k,)."""
-    ties: BoolArray | None = None
-    """(k,) which were tied, None for none."""
-    groups: npt.NDArray[np.object_] | None = None
-    """(k,) labels of who judged."""
+    events: Answers
+    inputs: FloatArray
+    """(n, D) rows between which they are, as the model takes them."""
+    first: int = 0
+    """Number of the first event among all."""
     blocks: npt.NDArray[np.object_] | None = None
-    """(k,) labels of blocks that the model has, None for one that is not known; None where nobody
-    asked.
-    """
-    grades: IntArray | None = None
-    """(k,) by how many levels the winner is better, 0 for ties, -1 where nobody said; None without
-    grades.
-    """
-    covariates: FloatArray | None = None
-    """(k, C) of the winner less those of the loser; None where nothing is said of them."""
-    covariate_names: tuple[str, ...] = ()
-    people: npt.NDArray[np.object_] | None = None
-    """(k,) labels of whose preference each is; None where nobody has a taste."""
-    dates: FloatArray | None = None
-    """(k,) in days since 1970; None where they are not known."""
-    labels: Mapping[str, npt.NDArray[np.object_]] = field(default_factory=dict)
-    """(k,) more labels of each, by their columns."""
-    event: IntArray | None = None
-    """(k,) number of the event that each is of."""
-
-    def known(self, model: Predicts | None, outcomes: bool) -> dict[str, Known]:
-        """Who won, and where they are asked for the outcomes and the grades that the model knows.
-
-        :raises ValueError: grades of more levels than the model has.
-        """
-        number = len(self.counts)
-        tied = np.zeros(number, dtype=bool) if self.ties is None else self.ties
-        event = np.arange(number) if self.event is None else self.event
-
-        def of(mask: BoolArray, happened: IntArray) -> Known:
-            rows = np.flatnonzero(mask)
-            return Known(rows, happened[rows], self.counts[rows], event[rows])
-
-        found = {DUELS: of(~tied, np.zeros(number, dtype=np.int64))}
-        if model is None:
-            return found
-        if outcomes:
-            found[OUTCOMES] = of(np.ones(number, dtype=bool), tied.astype(np.int64))
-        levels, grades = model.duels.levels, self.grades
-        if grades is not None and levels is not None and model.duels.grade_counts is not None:
-            largest, has_ties = len(model.duels.grade_counts) - 1, len(levels) % 2 == 1
-            if grades.max(initial=0) > largest or (not has_ties and np.any(grades == 0)):
-                raise ValueError(
-                    f"The duels have grades of {grades.max()} levels, or ties, but the model knows "
-                    f"{largest} and {'ties' if has_ties else 'no ties'}; give duels with its "
-                    "levels."
-                )
-            found[GRADES] = of(grades >= 0, largest + grades - (0 if has_ties else 1))
-        return found
-
-    def by_model(self, model: Predicts, known: Mapping[str, Known]) -> dict[str, FloatArray]:
-        """Log probabilities of what is known."""
-        mean, variance = _differences(model, self)
-        said = outcomes_of(model, mean, variance, self.groups)
-        every = {DUELS: said.winner, OUTCOMES: said.all_three, GRADES: said.grades}
-        return {of: every[of][rows.rows] for of, rows in known.items()}
-
-    def by_rival(self, rival: LinearRival, known: Mapping[str, Known]) -> dict[str, FloatArray]:
-        """Log probabilities of the winners."""
-        rows = known[DUELS].rows
-        said = _covariates_of(self, rival.covariate_names)
-        said = None if said is None else said[rows]
-        columns = slice(-1, None) if rival.of_items else slice(rival.num_features)
-        won, lost = self.won[rows, columns], self.lost[rows, columns]
-        return {DUELS: rival.log_wins(won, lost, said)}
+    """(e,) labels of blocks that the model has, None for one that is not known; None where nobody
+    asked."""
+    sets: bool = False
+    """Whether they are answers about sets, in place of duels."""
 
 
-def rows_at_once(columns: int) -> int:
-    """How many rows of so many columns are scored at a time."""
-    return max(1, min(ROWS_AT_ONCE, _NUMBERS_AT_ONCE // max(1, columns)))
-
-
-def rows_between(
-    inputs: FloatArray,
-    events: Answers,
-    groups: npt.NDArray[np.object_] | None = None,
-    blocks: npt.NDArray[np.object_] | None = None,
-    people: npt.NDArray[np.object_] | None = None,
-) -> Iterator[ScoredRows]:
-    """Events in memory, between rows of `inputs` (n, D), in bounded chunks."""
-    step = rows_at_once(inputs.shape[1])
-    for start in range(0, len(events), step):
-        part = slice(start, start + step)
-        said = (None if x is None else x[part] for x in (groups, blocks, people))
-        yield _behind_doors(events.take(part), inputs, start, *said)
-
-
-def _behind_doors(
-    events: Answers,
-    table: FloatArray,
-    first: int,
-    groups: npt.NDArray[np.object_] | None = None,
-    blocks: npt.NDArray[np.object_] | None = None,
-    people: npt.NDArray[np.object_] | None = None,
-) -> ScoredRows:
-    """:param first: number of the first event."""
-    events = events.in_order()  # as the doors turn what is graded below 0, covariates too
-    doors = events.pair_doors()
-    won, lost = (table[rows] for rows in doors.features.T)
-    counts = events.counts[doors.event]
-    if len(doors.event) > len(events):
-        counts = counts * doors.weight
-    tied = ~doors.decided
-    labels = (None if x is None else x[doors.event] for x in (groups, blocks, people))
-    groups, blocks, people = labels
-    grades = None
-    if events.answer is not None:
-        level = np.abs(events.answer.numbers.astype(np.int64))
-        grades = np.where(events.kind == WIN, -1, level)[doors.event]
-    said = events.covariate_differences
-    return ScoredRows(
-        won,
-        lost,
-        counts,
-        tied if tied.any() else None,
-        groups,
-        blocks,
-        grades,
-        None if said is None else said[doors.event],
-        events.covariate_names,
-        people,
-        None if events.time is None else events.time[doors.event],
-        {column: codes.labels[doors.event] for column, codes in events.labels.items()},
-        first + doors.event,
-    )
-
-
-def rows_of_stream(duels: StreamedDuels, model: Any) -> Iterator[ScoredRows]:
-    """Duels that are read in chunks, in the units that the stream has.
+def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
+    """Events that are read in chunks, in the units that the stream has.
 
     Warns of judges and labels that the model does not know, where they matter.
     """
-    table, known = duels.items, None
-    if duels.judges is not None and model.noise_ratio is not None:
-        judged = duels.totals.judged
-        assert judged is not None
-        then = "noise is averaged over the prior"
-        known = _known(duels.judges, model.duels.group_names or (), judged.sum(1), "group", then)
+    table, judged, judges = answers.items, answers.totals.judged, answers.judges
+    if judges is not None and judged is not None and model.noise_ratio is not None:
+        names = model.duels.group_names or ()
+        judges = _known(judges, names, judged.sum(1), "group", NOISE)
     own = {
         column: _known(
-            duels.scan.labels[column],
+            answers.scan.labels[column],
             model.duels.label_names[column],
-            duels.totals.labels[column][1:],
+            answers.totals.labels[column][1:],
             column,
-            "its lean is averaged over the prior",
+            LEANS,
         )
-        for column in label_columns(model, duels.scan.labels)
+        for column in label_columns(model, answers.scan.labels)
     }
     first = 0
-    for chunk in duels.chunks(ROWS_AT_ONCE):
-        features = chunk.features if table is None else table.features
+    for chunk in answers.chunks(ROWS_AT_ONCE):
+        events, features = chunk.events, chunk.features if table is None else table.features
         assert features is not None
-        judge = chunk.events.judge
-        groups = None if known is None or judge is None else known[judge.numbers]
+        if events.judge is not None and judges is not None:
+            events = events.saying(judge=events.judge._replace(names=judges))
         labels = {
-            column: chunk.events.labels[column]._replace(names=tuple(names))
-            for column, names in own.items()
+            column: events.labels[column]._replace(names=names) for column, names in own.items()
         }
-        yield _behind_doors(chunk.events.saying(labels=labels), features, first, groups)
-        first += len(chunk.events)
+        asked = events.saying(labels=labels)
+        yield Asked(asked, features, first, sets=answers.scan.sets.any)
+        first += len(events)
 
 
 def _known(
-    labels: Sequence[Hashable], names: Sequence[Hashable], often: IntArray, one: str, then: str
-) -> npt.NDArray[np.object_]:
-    """Labels of a stream as the model has them, None for unknown ones, of which a warning tells.
+    labels: Sequence[Hashable], names: tuple[Hashable, ...], often: IntArray, one: str, then: str
+) -> tuple[Hashable | None, ...]:
+    """Labels of a stream, None for those that a model does not know, of which a warning tells.
 
-    :param names: those of the model.
-    :param often: (J,) how often each was said.
-    :param one: of them is, and `then` what is done about unknown ones.
+    :param often: (J,) how often each was said; the others as for `known_codes`.
     """
-    place = places_of(labels, names)
-    unknown = np.flatnonzero((place < 0) & (often > 0))
-    if unknown.size:
-        warnings.warn(
-            f"The {one} {labels[unknown[0]]!r} is unknown to the model ({often[unknown].sum():,} "
-            f"of {often.sum():,} duels have unknown ones); {then}.",
-            stacklevel=4,
-        )
-    return np.array([*names, None], dtype=object)[place]
+    said = np.flatnonzero(often)
+    codes = Codes(said, tuple(labels))
+    place = np.full(len(labels), -1)
+    place[said] = known_codes(codes, names, one, then, often[said]).numbers
+    return tuple(label if at >= 0 else None for label, at in zip(labels, place, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
-class Forecasts:
+class Scored:
     """What predictors said of events of one kind, of which it is known what happened."""
 
     of: str
@@ -281,7 +144,7 @@ class Forecasts:
 class HeldOut:
     """What predictors said of events whose outcomes are known."""
 
-    forecasts: Mapping[str, Forecasts]
+    forecasts: Mapping[str, Scored]
     """By what is scored. Of duels `duels` that one side won, given that they were not tied, and
     where they were asked for `outcomes` of all and `grades` of those that were graded; of answers
     about sets `choices` of one, the chosen alternative first, and `rankings` and all others.
@@ -355,20 +218,10 @@ class HeldOut:
         return found
 
 
-class Chunk(Protocol):
-    """Some events, and what there is to say of them."""
-
-    def known(self, model: Predicts | None, outcomes: bool) -> dict[str, Known]: ...
-
-    def by_model(self, model: Any, known: Mapping[str, Known]) -> Mapping[str, FloatArray]: ...
-
-    def by_rival(self, rival: Any, known: Mapping[str, Known]) -> Mapping[str, FloatArray]: ...
-
-
 def score_events(
     model: Predicts | None,
     rivals: Mapping[str, LinearRival],
-    chunks: Iterable[Chunk],
+    chunks: Iterable[Asked],
     *,
     outcomes: bool = False,
     **of_events: Any,
@@ -376,61 +229,82 @@ def score_events(
     """Let a model and its rivals say how probable what happened was, chunk by chunk.
 
     :param model: whose predictions are scored; None for the rivals alone.
-    :param rivals: by name. Those of duels see differences of features and of covariates, without
-        numbers of items, but for those of Bradley and Terry, which see these alone.
-    :param chunks: of duels (`rows_between`, `rows_of_stream`) or of answers about sets
-        (`answers.sets_between`, `answers.sets_of_stream`), at least one.
+    :param rivals: by name.
+    :param chunks: at least one.
     :param outcomes: also score win, tie and loss of duels, next to the shares of training.
     :param of_events: more fields of `HeldOut`.
     :raises ValueError: grades of more levels than the model has.
     """
-    logs: dict[str, dict[str, list[FloatArray]]] = {}
-    seen: dict[str, list[Known]] = {}
-    for chunk in chunks:
-        known = chunk.known(model, outcomes)
-        said = {} if model is None else {MODEL: chunk.by_model(model, known)}
-        said |= {name: chunk.by_rival(rival, known) for name, rival in rivals.items()}
-        for of, rows in known.items():
-            seen.setdefault(of, []).append(rows)
-            for name, values in said.items():
-                if of in values:
-                    logs.setdefault(of, {}).setdefault(name, []).append(values[of])
+    logs: dict[tuple[str, str], list[FloatArray]] = {}
+    seen: dict[str, list[tuple[IntArray, IntArray, IntArray]]] = {}
+    for events, inputs, first, blocks, sets in chunks:
+        parts = {DUELS: np.arange(len(events))}
+        if sets:
+            chosen = np.isin(events.kind, (CHOICE, WIN))
+            parts = {CHOICES: np.flatnonzero(chosen), RANKINGS: np.flatnonzero(~chosen)}
+        for kind, rows in parts.items():
+            if sets and not len(rows):
+                continue
+            # Duels have the better side first, as their outcomes have.
+            asked = events.take(rows) if sets else events.in_order()
+            said = {} if model is None else {MODEL: model.predict(asked, inputs, blocks)}
+            for name, rival in rivals.items():
+                own = slice(-1, None) if rival.of_items else slice(rival.num_features)
+                said[name] = rival.predict(asked, inputs[:, own])
+            happened = {kind: (np.arange(len(rows)), np.zeros(len(rows), np.int64))}
+            if not sets:
+                happened = _happened(asked, model, outcomes)
+            for of, (here, place) in happened.items():
+                seen.setdefault(of, []).append((place, asked.counts[here], first + rows[here]))
+                for name, forecast in said.items():
+                    if name == MODEL or of == kind:
+                        logs.setdefault((of, name), []).append(_said(forecast, of)[here])
     forecasts = {}
-    for of, parts in seen.items():
-        happened, counts, event = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("happened", "counts", "event")
-        )
-        by_name = {name: _joined(values) for name, values in logs[of].items()}
+    for of, told in seen.items():
+        columns = list(map(np.concatenate, zip(*told, strict=True)))
+        by_name = {name: joined(values) for (kind, name), values in logs.items() if kind == of}
         if of in (OUTCOMES, GRADES):
-            by_name[CONSTANT_SHARES] = _constant(model, of, len(counts))
-        if len(counts) or of == DUELS:
-            forecasts[of] = Forecasts(of, by_name, happened, counts, event)
+            by_name[CONSTANT_SHARES] = _constant(model, of, len(columns[0]))
+        if len(columns[0]) or of == DUELS:
+            forecasts[of] = Scored(of, by_name, *columns)
     return HeldOut(forecasts, **of_events)
 
 
-class Known(NamedTuple):
-    """What happened in some rows of a chunk."""
+def _happened(
+    duels: Answers, model: Predicts | None, outcomes: bool
+) -> dict[str, tuple[IntArray, IntArray]]:
+    """The duels that one side won, and where they are asked for all outcomes and the grades that
+    the model knows: which they are, and the place of what happened.
 
-    rows: IntArray
-    """(k,) which rows they are."""
-    happened: IntArray
-    """(k,) the place of what happened."""
-    counts: npt.NDArray[Any]
-    """(k,) how often each was seen."""
-    event: IntArray
-    """(k,) its number among all events."""
+    :param duels: the better side first.
+    :raises ValueError: grades of more levels than the model has.
+    """
+    decided = duels.pair_doors().decided
+    won = np.flatnonzero(decided)
+    found = {DUELS: (won, np.zeros_like(won))}
+    if model is None:
+        return found
+    if outcomes:
+        found[OUTCOMES] = (np.arange(len(duels)), (~decided).astype(np.int64))
+    levels, answer = model.duels.levels, duels.answer
+    if answer is not None and levels is not None and model.duels.grade_counts is not None:
+        grades = np.where(duels.kind == WIN, -1, answer.numbers.astype(np.int64))
+        largest, has_ties = len(model.duels.grade_counts) - 1, len(levels) % 2 == 1
+        if grades.max(initial=0) > largest or (not has_ties and np.any(grades == 0)):
+            raise ValueError(
+                f"The duels have grades of {grades.max()} levels, or ties, but the model knows "
+                f"{largest} and {'ties' if has_ties else 'no ties'}; give duels with its levels."
+            )
+        graded = np.flatnonzero(grades >= 0)
+        found[GRADES] = (graded, largest + grades[graded] - (0 if has_ties else 1))
+    return found
 
 
-def _joined(values: Sequence[FloatArray]) -> FloatArray:
-    """Of all chunks; rows of fewer alternatives than others have the rest with probability 0."""
-    if values[0].ndim == 1:
-        return np.concatenate(values)
-    width = max(each.shape[1] for each in values)
-    ends = [((0, 0), (0, width - each.shape[1])) for each in values]
-    return np.concatenate(
-        [np.pad(each, end, constant_values=-np.inf) for each, end in zip(values, ends, strict=True)]
-    )
+def _said(forecast: Forecast, of: str) -> FloatArray:
+    """What is scored of a forecast: of duels and rankings what happened, else all outcomes."""
+    if of in (DUELS, RANKINGS):
+        return forecast.log_first
+    return forecast.results if of == OUTCOMES else forecast.log_p
 
 
 def _constant(model: Any, of: str, rows: int) -> FloatArray:
@@ -439,47 +313,6 @@ def _constant(model: Any, of: str, rows: int) -> FloatArray:
     if of == OUTCOMES:
         return constant_shares(duels.num_ties / duels.num_duels, rows)
     return constant_grades(duels.grade_counts, len(duels.levels) % 2 == 1, rows)
-
-
-def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
-    """Mean and variance of each difference of utilities, (k,), from the blocks that are known,
-    with what the covariates of the model add."""
-    won, lost, names = rows.won, rows.lost, model.duels.covariate_names
-    if rows.dates is not None and model.row_layout.dated:
-        won, lost = model.dated(won, rows.dates), model.dated(lost, rows.dates)
-    said = _covariates_of(rows, names)
-    if said is not None:
-        labels = {column: rows.labels[column] for column in label_columns(model, rows.labels)}
-        won, lost = model.in_duels(won, lost, said, labels)
-    if rows.people is not None:
-        return model.predict_difference(won, lost, people=rows.people)
-    if rows.blocks is None:
-        return model.predict_difference(won, lost)
-    return holding_duels(model).predict_difference_in_blocks(won, lost, rows.blocks)
-
-
-def _covariates_of(rows: ScoredRows, names: Sequence[str]) -> FloatArray | None:
-    """Those of these names, (k, C); None without names, or where nothing is said."""
-    if not names or rows.covariates is None:
-        return None
-    return rows.covariates[:, [rows.covariate_names.index(name) for name in names]]
-
-
-def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:
-    """Log probability, (k,) in nats, that the items of the model in rows `won` (k,) beat those in
-    rows `lost` (k,), given that they do not tie."""
-    return log_probabilities_of(model, Answers.between(won, lost))
-
-
-def log_probabilities_of(model: PreferenceGP, events: Answers) -> FloatArray:
-    """Log probability, (k,) in nats, of the winners of duels between items of the model, given that
-    they do not tie, or of answers about sets of them: with their covariates, and by the leans of
-    their labels."""
-    events = labelled_for(model, events)
-    if events.has_sets:
-        return model.log_answers(model.item_inputs(), events)
-    rows = rows_between(model.item_inputs(), events)
-    return score_events(model, {}, rows).forecasts[DUELS].log_probabilities[MODEL]
 
 
 def asks_for_outcomes(model: Any, ties: int) -> bool:

@@ -24,7 +24,6 @@ from sparse_prefgp.factors.orthants import sobol_points
 from sparse_prefgp.io.answers import NONE, numbered
 from sparse_prefgp.io.choices import CHOICE_SET, OPTION
 from sparse_prefgp.io.files import ITEM_ID
-from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -124,8 +123,7 @@ def shares(
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
     shown = _shown(model, alternatives, items, columns)
     found = shown.found
-    who = found.groups_for(model)
-    added = _columns(model, found.items.inputs, found.events, who, level, draws, rng)
+    added = _columns(model, found.items.inputs, found.events, level, draws, rng)
     frame = shown.frame.assign(**{name: shown.in_rows(v) for name, v in added.items()})
     event = np.repeat(np.arange(len(found.events)), np.diff(found.events.offsets))
     number = np.empty(len(event), np.int64)
@@ -160,7 +158,7 @@ def _of_array(
     b, k = x.shape[:2]
     sets = np.arange(0, b * k + 1, k)
     events = Answers(np.arange(b * k), sets, kind=np.full(b, CHOICE, np.int8))
-    found = _columns(model, x.reshape(b * k, -1), events, None, level, draws, rng)
+    found = _columns(model, x.reshape(b * k, -1), events, level, draws, rng)
     which, number = np.divmod(np.arange(b * k), k)
     frame = require_pandas().DataFrame({"set": which, "alternative": number})
     frame = frame.assign(**{name: v.reshape(-1) for name, v in found.items()})
@@ -171,14 +169,14 @@ def _columns(
     model: Predicts,
     inputs: FloatArray,
     events: Answers,
-    groups: Any,
     level: float,
     draws: int,
     rng: np.random.Generator,
 ) -> dict[str, FloatArray]:
     """What is added to the alternatives, (b, k) each."""
+    events = model.as_known(events)
     sets = model.set_posterior(inputs, events)
-    noise = model.look_noise(groups, len(events))
+    noise = model.look_noise(events)
     k = sets.mean.shape[1]
     ask(
         _ARRAYS_OF_DRAWS * 8 * draws * k,
@@ -190,7 +188,7 @@ def _columns(
     tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
     nobody = np.full(len(events), model.is_of_nobody)
     if events.person is not None:
-        nobody &= places_of(events.person.labels.tolist(), model.described_people) < 0
+        nobody &= events.person.numbers < 0
     shared, names = sets, [*ADDED]
     if nobody.any():
         shared = model.consensus().set_posterior(inputs, events)

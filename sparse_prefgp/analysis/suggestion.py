@@ -25,7 +25,7 @@ from sparse_prefgp.analysis.candidates import (
 from sparse_prefgp.analysis.contexts import has_contexts
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.people import seen_by
-from sparse_prefgp.analysis.prediction import TIE, predicted
+from sparse_prefgp.analysis.prediction import TIE
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import CHOICE, Answers
@@ -302,14 +302,15 @@ def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
 
 def _report(model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str) -> Suggestions:
     items = pairs.items
-    found = predicted(model, items, picks.first, picks.second)
-    tied = {} if model.margin is None else {TIE: np.exp(found.tied)}
+    found = model.predict(Answers.between(picks.first, picks.second), items.inputs)
+    won, tied, _ = np.exp(found.results).T
+    assert found.variance is not None
     frame = require_pandas().DataFrame(
         {
             **_named(items, picks),
             "score": picks.score,
-            "probability": np.exp(found.won),
-            **tied,
+            "probability": won,
+            **({} if model.margin is None else {TIE: tied}),
             "difference": found.mean,
             "sd": np.sqrt(np.maximum(found.variance, 0.0)),
             "outside_range": items.outside[picks.first] | items.outside[picks.second],
@@ -397,7 +398,7 @@ def _sets(
         done(i + 1, batch)
     sides = np.arange(0, picked.size + 1, size)
     events = Answers(picked.reshape(-1), sides, kind=np.full(batch, CHOICE, np.int8))
-    chance = np.exp(model.log_choices(items.inputs, events))
+    chance = model.predict(events, items.inputs).p
     columns = {f"option_{j + 1}": [items.ids[i] for i in picked[:, j]] for j in range(size)}
     shares = {f"probability_{j + 1}": chance[:, j] for j in range(size)}
     frame = require_pandas().DataFrame(

@@ -55,7 +55,6 @@ def ablate(console: Output, options: AblateOptions) -> None:
     Each run has its record in DIR/runs as soon as it is done; the same command resumes after an
     interruption. All results are in DIR/runs.parquet, and `report` makes a page of them.
     """
-    # Imported here to keep `--help` quick.
     from sparse_prefgp.lab.ablation import expand, read_study, run_study
 
     folders = (str(options.config.resolve().parent), str(Path.cwd()))
@@ -71,7 +70,7 @@ def ablate(console: Output, options: AblateOptions) -> None:
 
 
 def _tell(console: Output, title: str, result: StudyResult) -> None:
-    from sparse_prefgp.lab.ablation.execution import failed_runs
+    from sparse_prefgp.lab.ablation.execution import failed_runs, reasons
 
     rows = [
         ("runs", result.runs),
@@ -80,16 +79,13 @@ def _tell(console: Output, title: str, result: StudyResult) -> None:
         ("results", f"{result.folder}, of which sparse-prefgp report makes a page"),
     ]
     console.tell(facts_table(title, rows))
-    reasons: dict[str, list[str]] = {}
-    for record in result.failed:
-        reasons.setdefault(record["reason"], []).append(record["run"])
-    for reason, runs in reasons.items():
+    why = reasons(result.failed)
+    for reason, runs in why.items():
         more = f" and {len(runs) - 1:,} more" if len(runs) > 1 else ""
         console.print(Text(f"Failed: {runs[0]}{more}: {reason}", style="yellow"))
-    if reasons:
+    if why:
         console.tell("Records of failed runs stay; --retry-failed does them again.")
-    told = {name: getattr(result, name) for name in ("runs", "new", "seconds")}
-    console.manners.emit({"folder": str(result.folder), **told, "failed": reasons})
+    console.manners.emit(result._asdict() | {"folder": str(result.folder), "failed": why})
     text = failed_runs(result.failed)
     if len(result.failed) == result.runs:  # 1 where the program is to blame
         typer.echo(escaped(f"Error: All {' '.join(text.split())}"), err=True)

@@ -62,8 +62,9 @@ def _list(console: Output) -> None:
 
 def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
     from sparse_prefgp.datasets import describe, fetch
+    from sparse_prefgp.datasets.converters import DERIVED
     from sparse_prefgp.datasets.fetching import data_folder
-    from sparse_prefgp.datasets.loading import is_derived, where
+    from sparse_prefgp.datasets.loading import where
 
     known, refresh = describe(name), options.refresh
     if where(known) == "download" or (refresh and data_folder() is None):
@@ -84,7 +85,7 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
     ]
     console.tell(facts_table(name, rows))
     if known.kind != "regression":
-        ready = options.out is not None or not is_derived(name)
+        ready = options.out is not None or name not in DERIVED
         words = (
             "Write the tables that fit reads, and see the command that suits them, with: "
             f"sparse-prefgp datasets {known.name} --out {known.name}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from sparse_prefgp.cli.command import command
@@ -14,15 +13,6 @@ from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
-
-
-class Score(StrEnum):
-    """The scores of `suggestion.SCORES`, which cannot be imported before they are needed."""
-
-    BALD = "bald"
-    VARIANCE = "variance"
-    EUBO = "eubo"
-    THOMPSON = "thompson"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +28,7 @@ class SuggestOptions(Written):
     """How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by the
     score bald.
     """
-    score: Score = option(default=Score.BALD)
+    score: str = option(default="bald")
     """bald (information) and variance learn all utilities; eubo (expected utility of the better
     one) and thompson look for the best item.
     """
@@ -73,7 +63,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
             pairs=options.pairs,
             batch=options.batch,
             set_size=options.set_size,
-            score=options.score.value,
+            score=options.score,
             max_pairs=options.max_pairs,
             at=options.at,
             person=person_of(options.person),

@@ -15,8 +15,11 @@ from xml.etree import ElementTree
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.texts import WordDirections, common_words, surface, words_of
+from sparse_prefgp.datasets.frames import as_known, duels_frame, numbered
+from sparse_prefgp.datasets.registry import DataSet
 
 VOTES, GOLD = "UKPConvArg1-full-XML", "UKPConvArg1Strict-CSV"
+PAIR = "annotatedArgumentPair"
 FIRST, SECOND, EQUAL = "a1", "a2", "equal"
 # Control characters of a text, which XStream may write although XML 1.0 has none of them.
 _CONTROL = re.compile(
@@ -24,7 +27,7 @@ _CONTROL = re.compile(
 )
 
 
-def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
+def tidy(known: DataSet, files: Mapping[str, Path]) -> dict[str, Any]:
     """The tidy tables from the archive of the repository.
 
     Debates are numbered in the order of their names, arguments within a debate by the number in
@@ -33,57 +36,62 @@ def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
     pd = require_pandas()
     (path,) = files.values()
     with zipfile.ZipFile(path) as archive:
-        paths = [PurePosixPath(name) for name in archive.namelist()]
+        paths = sorted(PurePosixPath(name) for name in archive.namelist())
         votes, gold = (
-            {
-                file.stem: archive.read(str(file))
-                for file in sorted(paths)
-                if file.parts[-2:-1] == (folder,) and file.suffix == ending
-            }
-            for folder, ending in ((VOTES, ".xml"), (GOLD, ".csv"))
+            {file.stem: archive.read(str(file)) for file in paths if file.match(pattern)}
+            for pattern in (f"*/{VOTES}/*.xml", f"*/{GOLD}/*.csv")
         )
-    texts: dict[str, tuple[int, str]] = {}
-    said, pairs = [], 0
-    for debate, content in enumerate(votes.values()):
-        found = ElementTree.fromstring(_CONTROL.sub(b" ", content)).iter("annotatedArgumentPair")
-        for pair in found:
-            sides = [pair.findtext(f"{side}/id") or "" for side in ("arg1", "arg2")]
-            for side, argument in zip(("arg1", "arg2"), sides, strict=True):
-                texts.setdefault(argument, (debate, pair.findtext(f"{side}/text") or ""))
-            for vote in pair.iter("mTurkAssignment"):
-                said.append(
-                    (*sides, vote.findtext("turkID") or "", pairs, debate, vote.findtext("value"))
-                )
-            pairs += 1
-    order = sorted(texts, key=lambda argument: (texts[argument][0], _number(argument), argument))
+    pairs = [
+        (debate, pair)
+        for debate, content in enumerate(votes.values())
+        for pair in ElementTree.fromstring(_CONTROL.sub(b" ", content)).iter(PAIR)
+    ]
+    texts: dict[Any, tuple[int, Any]] = {}
+    rows = []
+    for pair_id, (debate, pair) in enumerate(pairs):
+        sides = [pair.findtext(f"{side}/id") for side in ("arg1", "arg2")]
+        for side, argument in zip(("arg1", "arg2"), sides, strict=True):
+            texts.setdefault(argument, (debate, pair.findtext(f"{side}/text")))
+        for vote in pair.iter("mTurkAssignment"):
+            worker = vote.findtext("turkID", "")
+            rows.append((*sides, worker, pair_id, debate, vote.findtext("value")))
+    order = sorted(texts, key=lambda one: (texts[one][0], int(re.sub(r"\D", "", one) or 0), one))
     row = {argument: i for i, argument in enumerate(order)}
-    every = pd.DataFrame(
-        said, columns=["item_a", "item_b", "annotator", "pair_id", "debate", "value"]
+    columns = ["item_a", "item_b", "annotator", "pair_id", "debate", "value"]
+    every = as_known(known, pd.DataFrame(rows, columns=columns))
+    every = every.assign(
+        item_a=every["item_a"].map(row),
+        item_b=every["item_b"].map(row),
+        annotator=pd.factorize(every["annotator"])[0],
     )
-    every["annotator"] = pd.factorize(every["annotator"])[0]
-    for side in ("item_a", "item_b"):
-        every[side] = every[side].map(row)
-    tied, second = every["value"] == EQUAL, every["value"] == SECOND
-    duels = every.rename(columns={"item_a": "winner", "item_b": "loser"})
-    duels.loc[second, ["winner", "loser"]] = every.loc[second, ["item_b", "item_a"]].to_numpy()
-    kept = []
-    for content in gold.values():
-        for line in content.decode("utf-8").split("\n"):
-            if line.strip() and not line.startswith("#"):
-                ids, label, *_ = line.split("\t")
-                ends = ids.split("_")[:: 1 if label == FIRST else -1]
-                kept.append((*(row[end] for end in ends), texts[ends[0]][0]))
+    tied = every["value"] == EQUAL
+    decided = every[~tied]
+    context = decided[["annotator", "pair_id", "debate"]]
+    first, second = decided["item_a"], decided["item_b"]
+    settled = pd.DataFrame(
+        [
+            (*line.split("\t")[0].split("_"), line.split("\t")[1])
+            for content in gold.values()
+            for line in content.decode("utf-8").split("\n")
+            if line.strip() and not line.startswith("#")
+        ],
+        columns=["first", "second", "label"],
+    )
+    debates = pd.Series({argument: debate for argument, (debate, _) in texts.items()}, dtype=int)
+    items = pd.DataFrame({"source_id": order, "debate": debates[order].to_numpy()})
     written = [texts[argument][1] for argument in order]
-    items = pd.DataFrame(
-        {"item_id": range(len(order)), "source_id": order, "debate": [texts[a][0] for a in order]}
-    )
     return {
-        "items.csv.gz": pd.concat([items, text_features(written)], axis=1),
-        "duels.csv.gz": duels[~tied].drop(columns="value").reset_index(drop=True),
+        "items.csv.gz": pd.concat([numbered(items), text_features(written)], axis=1),
+        "duels.csv.gz": duels_frame(decided["value"] == FIRST, first, second, **context),
         "ties.csv.gz": every[tied].drop(columns=["debate", "value"]).reset_index(drop=True),
-        "gold_duels.csv.gz": pd.DataFrame(kept, columns=["winner", "loser", "debate"]),
-        "debates.csv": pd.DataFrame({"debate": range(len(votes)), "name": list(votes)}),
-        "texts.csv.gz": pd.DataFrame({"item_id": range(len(order)), "text": written}),
+        "gold_duels.csv.gz": duels_frame(
+            settled["label"].map([SECOND, FIRST].index),
+            settled["first"].map(row),
+            settled["second"].map(row),
+            debate=settled["first"].map(debates),
+        ),
+        "debates.csv": numbered(pd.DataFrame({"name": list(votes)}), "debate"),
+        "texts.csv.gz": numbered(pd.DataFrame({"text": written})),
     }
 
 
@@ -91,8 +99,7 @@ def with_texts(tables: Mapping[str, Any]) -> dict[str, Any]:
     """The tables, in which each argument has its text."""
     text = tables["texts"].set_index("item_id")["text"]
     items = tables["items"]
-    kept = {name: tables[name] for name in ("duels", "ties", "gold_duels")}
-    return {"items": items.assign(text=items["item_id"].map(text)), **kept}
+    return {**tables, "items": items.assign(text=items["item_id"].map(text))}
 
 
 def text_features(texts: Sequence[str]) -> Any:
@@ -106,10 +113,6 @@ def text_features(texts: Sequence[str]) -> Any:
     words = [words_of(text) for text in texts]
     common = common_words(words)
     rows = [surface(text, own, common) for text, own in zip(texts, words, strict=True)]
-    scores = WordDirections.fit(words).scores(words).round(5)
-    columns = [f"lsa_{i + 1:02d}" for i in range(scores.shape[1])]
-    return pd.concat([pd.DataFrame(rows).round(5), pd.DataFrame(scores, columns=columns)], axis=1)
-
-
-def _number(argument: str) -> int:
-    return int(re.sub(r"\D", "", argument) or 0)
+    scores = pd.DataFrame(WordDirections.fit(words).scores(words))
+    scores = scores.rename(columns=lambda i: f"lsa_{i + 1:02d}")
+    return pd.concat([pd.DataFrame(rows), scores], axis=1).round(5)

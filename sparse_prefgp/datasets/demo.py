@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.frames import duels_frame
 
 NOISE_SHARE = 0.25
 
@@ -31,7 +32,7 @@ def demo_tables(count: int = 5000, seed: int = 0) -> tuple[Any, Any]:
 
     if count < 1:
         raise ValueError(f"The number of duels is {count}; give a whole number of at least 1.")
-    pd = require_pandas()
+    require_pandas()
     features, target = toys.load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     n = len(target)
     rng = np.random.default_rng(seed)
@@ -42,7 +43,5 @@ def demo_tables(count: int = 5000, seed: int = 0) -> tuple[Any, Any]:
     ahead = value[first] + noise[0] > value[second] + noise[1]
     items = features.reset_index(drop=True)
     items.insert(0, "item_id", [f"patient {i}" for i in range(n)])
-    duels = pd.DataFrame(
-        {"winner": np.where(ahead, first, second), "loser": np.where(ahead, second, first)}
-    )
+    duels = duels_frame(ahead, first, second)
     return items, duels.map(lambda i: f"patient {i}")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.frames import numbered
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.words import shortened
 
@@ -50,7 +51,20 @@ REGIONS = (
     "Okinawa",
     "abroad",
 )
-AGES = ("15-19", "20-29", "30-39", "40-49", "50-59", "60-")
+# What the codes of columns stand for, from 0.
+LABELS = {
+    "style": ("roll", "other"),
+    "major_group": ("seafood", "other"),
+    "minor_group": GROUPS,
+    "gender": ("male", "female"),
+    "age": ("15-19", "20-29", "30-39", "40-49", "50-59", "60-"),
+    "grew_up": REGIONS,
+    "lives": REGIONS,
+}
+# All columns of the files; those with a number for a name are left out.
+OF_ITEMS = [1, "item_id", "style", "major_group", "minor_group", "oiliness", "eaten", "price"]
+OF_ITEMS += ["sold"]
+OF_PEOPLE = [1, "gender", "age", 4, 5, "grew_up", 7, 8, "lives", 10, 11]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,7 +113,8 @@ def sushi(folder: str | os.PathLike[str]) -> Sushi:
                 f"The folder {str(place)!r} has no {name}; give the folder of Kamishima's sushi "
                 "set, which its author hands out for research."
             )
-    items, people = _items(place / ITEMS), _people(place / PEOPLE)
+    items = _table(place / ITEMS, OF_ITEMS)
+    people = numbered(_table(place / PEOPLE, OF_PEOPLE), "person_id")
     orders = {which: _orders(place / name, len(people)) for which, name in RANKINGS.items()}
     of_a = np.array(SET_A)
     if orders["a"].max(initial=0) >= len(of_a) or orders["b"].max(initial=0) >= len(items):
@@ -108,36 +123,6 @@ def sushi(folder: str | os.PathLike[str]) -> Sushi:
             "the files of one version of the set."
         )
     return Sushi(items, people, {"a": of_a[orders["a"]], "b": orders["b"]})
-
-
-def _items(path: Path) -> Any:
-    raw = _table(path, 9, names=2)
-    return require_pandas().DataFrame(
-        {
-            "item_id": raw[2],
-            "style": raw[3].map({0: "roll", 1: "other"}),
-            "major_group": raw[4].map({0: "seafood", 1: "other"}),
-            "minor_group": raw[5].map(dict(enumerate(GROUPS))),
-            "oiliness": raw[6],
-            "eaten": raw[7],
-            "price": raw[8],
-            "sold": raw[9],
-        }
-    )
-
-
-def _people(path: Path) -> Any:
-    raw = _table(path, 11)
-    regions = dict(enumerate(REGIONS))
-    return require_pandas().DataFrame(
-        {
-            "person_id": np.arange(len(raw)),
-            "gender": raw[2].map({0: "male", 1: "female"}),
-            "age": raw[3].map(dict(enumerate(AGES))),
-            "grew_up": raw[6].map(regions),
-            "lives": raw[9].map(regions),
-        }
-    )
 
 
 def _orders(path: Path, people: int) -> IntArray:
@@ -158,18 +143,19 @@ def _orders(path: Path, people: int) -> IntArray:
     return np.array([row[2:] for row in rows], dtype=np.int64)
 
 
-def _table(path: Path, columns: int, names: int | None = None) -> Any:
-    """The columns of a file, numbered from 1 as its author does.
-
-    :param names: the column that holds names in place of numbers.
-    """
+def _table(path: Path, columns: list[Any]) -> Any:
+    """The columns of a file that have names, labels in place of codes."""
     pd = require_pandas()
     raw = pd.read_csv(path, sep="\t", header=None)
-    raw.columns = range(1, len(raw.columns) + 1)
-    found = raw.apply(lambda x: x if x.name == names else pd.to_numeric(x, errors="coerce"))
-    if len(raw.columns) != columns or found.isna().any(axis=None):
-        raise ValueError(
-            f"{path.name} has {len(raw.columns)} columns in place of {columns}, or cells that are "
-            "not numbers; give the file as its author hands it out."
+    if len(raw.columns) == len(columns):
+        raw = raw.set_axis(columns, axis=1).apply(
+            lambda x: x if x.name == "item_id" else pd.to_numeric(x, errors="coerce")
         )
-    return found
+        for name in raw.columns.intersection(list(LABELS)):
+            raw[name] = raw[name].map(dict(enumerate(LABELS[name])))
+    if len(raw.columns) != len(columns) or raw.isna().any(axis=None):
+        raise ValueError(
+            f"{path.name} has {len(raw.columns)} columns in place of {len(columns)}, or cells that "
+            "are not numbers with a meaning; give the file as its author hands it out."
+        )
+    return raw[[name for name in columns if isinstance(name, str)]]

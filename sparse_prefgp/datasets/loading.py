@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.datasets import (
-    arguments,
-    choices,
-    jokes,
-    matches,
-    model_answers,
-    races,
-    tables,
-    tennis,
-)
+from sparse_prefgp.datasets.converters import CONVERTERS, DERIVED, SARCOS, TORQUES, arff
 from sparse_prefgp.datasets.fetching import (
     DATA_VARIABLE,
     Progress,
@@ -30,6 +22,7 @@ from sparse_prefgp.datasets.fetching import (
     download,
     sha256,
 )
+from sparse_prefgp.datasets.frames import check_tables
 from sparse_prefgp.datasets.registry import (
     CHOICES,
     DUELS,
@@ -41,13 +34,7 @@ from sparse_prefgp.datasets.registry import (
     check_name,
     describe,
 )
-from sparse_prefgp.datasets.sets import (
-    AnySet,
-    ChoiceSet,
-    DuelSet,
-    RankingSet,
-    RegressionSet,
-)
+from sparse_prefgp.datasets.sets import AnySet, ChoiceSet, DuelSet, RankingSet, RegressionSet
 from sparse_prefgp.disk.folders import replaced_folder
 from sparse_prefgp.io.choices import RANK
 
@@ -57,34 +44,6 @@ _DUELS = ("items", "duels", "ties", "gold_duels")
 # What files of data are called, next to the name of their set.
 _TABLES = {*_DUELS, CHOICES, RANKINGS, "teams", "matches", "models", "prompts"}
 _TABLES |= {"train", "test", "test_inputs"}
-
-Converter = Callable[[Mapping[str, Path]], dict[str, Any]]
-
-# Of all sets but those in ARFF.
-_CONVERTERS: dict[str, Converter] = {
-    "tennis_atp": tennis.tidy,
-    "ukp_convincing": arguments.tidy,
-    "ev_choice_us": choices.tidy_cars,
-    "ev_choice_china": choices.tidy_cars,
-    "train_choice": choices.tidy_trains,
-    "electricity": choices.tidy_offers,
-    "mode_canada": choices.tidy_modes,
-    "football_internationals": matches.tidy,
-    "llm_votes": model_answers.tidy,
-    "humour": jokes.tidy,
-    "formula_1": races.tidy,
-    "snelson1d": tables.tidy_snelson,
-    "boston": tables.tidy_boston,
-    "kin40k": tables.tidy_kin40k,
-    "sarcos_test": tables.tidy_sarcos,
-}
-
-# Of sets whose items and duels are made of more than the two files of these names.
-_DERIVED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "ukp_convincing": arguments.with_texts,
-    "football_internationals": matches.as_duels,
-    "llm_votes": model_answers.named,
-}
 
 
 def fetch(name: str, *, refresh: bool = False, progress: Progress | None = None) -> dict[str, Path]:
@@ -108,29 +67,19 @@ def fetch(name: str, *, refresh: bool = False, progress: Progress | None = None)
             )
         return _local(name, local)
     known, tidy = describe(name), cache_folder() / name / "tidy"
-    made = _made(tidy)
-    for file, expected in made["sha256"].items() if _is_there(tidy, known) else ():
-        if (found := sha256(tidy / file)) != expected:
-            raise ValueError(
-                f"The cached file {str(tidy / file)!r} has the checksum {found}, not {expected}, "
-                "so it was changed since it was made; delete it to make it again."
-            )
-    if refresh or not _is_there(tidy, known):
+    made = _made(known, tidy)
+    for file, expected in made["sha256"].items():
+        remedy = "so it was changed since it was made; delete it to make it again"
+        _check_sum(tidy / file, expected, remedy)
+    if refresh or not made["sha256"]:
         raw = download(known, made["raw"], refresh=refresh, progress=progress)
-        try:
-            content = converted(known, raw)
-        except (ArithmeticError, LookupError, OSError, SyntaxError, TypeError, ValueError) as error:
-            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-            raise ValueError(
-                f"The public files of the data set {name!r} are not as expected ({reason}); "
-                f"delete {str(tidy.parent)!r} to download them again."
-            ) from error
+        tables = converted(known, raw)
         with replaced_folder(tidy, lambda folder: None) as new:
-            for file, table in content.items():
-                _write(new / file, table)
-            sums = {file: sha256(new / file) for file in content}
+            for file, table in tables.items():
+                write(new / file, table)
+            sums = {file: sha256(new / file) for file in tables}
             made = {"form": FORM, "sha256": sums, "raw": {x: sha256(raw[x]) for x in sorted(raw)}}
-            (new / MADE).write_text(json.dumps(made, indent=2, sort_keys=True) + "\n")
+            (new / MADE).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     return {file: tidy / file for file in known.files}
 
 
@@ -181,65 +130,73 @@ def where(known: DataSet) -> str:
         folder = cache_folder() / known.name / "tidy"
     except ModuleNotFoundError:
         return "download"
-    return "cache" if _is_there(folder, known) else "download"
+    return "cache" if _made(known, folder)["sha256"] else "download"
 
 
-def is_derived(name: str) -> bool:
-    """Whether `load` makes items and duels of more than the two files of these names."""
-    return name in _DERIVED
+def converted(known: DataSet, raw: Mapping[str, Path]) -> dict[str, Any]:
+    """The tidy tables of a set by the names of their files, made of its public files.
+
+    :raises ValueError: a public file is not as expected.
+    """
+    try:
+        tables = CONVERTERS.get(known.name, arff)(known, raw)
+        check_tables(tables)
+        return tables
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # whatever a damaged file leads to
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise ValueError(
+            f"The public files of the data set {known.name!r} are not as expected ({reason}); "
+            f"delete {str(cache_folder() / known.name)!r} to download them again."
+        ) from error
+
+
+def write(path: Path, table: Any) -> None:
+    """Write a tidy table; the same one gives the same bytes."""
+    if path.suffix == ".npz":
+        x, y = (np.ascontiguousarray(table[names]) for names in (SARCOS, TORQUES))
+        np.savez_compressed(path, x=x, y=y)
+    else:
+        compression = {"method": "gzip", "mtime": 1} if path.suffix == ".gz" else None
+        table.to_csv(path, index=False, compression=compression)
 
 
 def _local(name: str, folder: Path) -> dict[str, Path]:
     """Files of the local folder; those of our sets must be the known ones."""
     place = folder / name
-    if name not in SETS and not (name and place.is_dir()):
-        describe(name)  # says which name is nearest
-    if name not in SETS:
+    if name not in SETS and place.is_dir():
         return {path.name: path for path in sorted(place.iterdir()) if path.is_file()}
-    for file, expected in SETS[name].files.items():
+    known = describe(name)
+    for file, expected in known.files.items():
         if not (place / file).is_file():
             raise ValueError(
                 f"{DATA_VARIABLE} names {str(folder)!r}, which has no {name}/{file}; put it there, "
                 f"or unset {DATA_VARIABLE} to download the set."
             )
-        if expected is not None and (found := sha256(place / file)) != expected:
-            raise ValueError(
-                f"The file {str(place / file)!r} has the checksum {found}, not {expected}; put "
-                "back the known one, or give data of your own a folder of another name."
-            )
-    return {file: place / file for file in SETS[name].files}
+        if expected is not None:
+            remedy = "put back the known one, or give data of your own a folder of another name"
+            _check_sum(place / file, expected, remedy)
+    return {file: place / file for file in known.files}
 
 
-def _made(tidy: Path) -> dict[str, Any]:
-    """How the tidy files in the cache were made, and of what; nothing where that is not known."""
-    try:
-        made = json.loads((tidy / MADE).read_text(encoding="utf-8"))
-        return {"form": made["form"], "sha256": dict(made["sha256"]), "raw": made.get("raw", {})}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return {"form": None, "sha256": {}, "raw": {}}
+def _check_sum(path: Path, expected: str, remedy: str) -> None:
+    if (here := sha256(path)) != expected:
+        raise ValueError(
+            f"The file {str(path)!r} has the checksum {here}, not {expected}; {remedy}."
+        )
 
 
-def _is_there(tidy: Path, known: DataSet) -> bool:
-    """Whether the cache has all tidy files, of the present form."""
-    made = _made(tidy)
+def _made(known: DataSet, tidy: Path) -> dict[str, Any]:
+    """Checksums of the tidy files in the cache, none unless all are there and of the present form,
+    and of the public files of which they were made, where that is known."""
+    made: dict[str, Any] = {"form": FORM, "sha256": {}, "raw": {}}
+    with suppress(OSError, ValueError):
+        made |= json.loads((tidy / MADE).read_text(encoding="utf-8"))
     whole = made["sha256"].keys() == known.files.keys() and made["form"] == FORM
-    return whole and all((tidy / file).is_file() for file in known.files)
-
-
-def converted(known: DataSet, raw: Mapping[str, Path]) -> dict[str, Any]:
-    """The tidy tables of a set by the names of their files, made of its public files."""
-    arff = partial(tables.tidy_arff, next(iter(known.files)))
-    return _CONVERTERS.get(known.name, arff)(raw)
-
-
-def _write(path: Path, table: Any) -> None:
-    if path.suffix == ".npz":
-        np.savez_compressed(path, **table)
-    elif path.suffix == ".gz":
-        # Without the time of day the same table gives the same bytes.
-        table.to_csv(path, index=False, compression={"method": "gzip", "mtime": 1})
-    else:
-        table.to_csv(path, index=False)
+    if not (whole and all((tidy / file).is_file() for file in known.files)):
+        made["sha256"] = {}
+    return made
 
 
 def _described(name: str, files: Mapping[str, Path]) -> DataSet:
@@ -272,24 +229,18 @@ def _read(known: DataSet, paths: Mapping[str, Path]) -> AnySet:
         rankings = pd.read_csv(paths[RANKINGS], dtype={RANK: "Int64"})
         return RankingSet(known, csv(paths["items"]), rankings)
     if known.kind == DUELS:
-        derived = _DERIVED.get(known.name)
-        frames = {table: csv(path) for table, path in paths.items() if derived or table in _DUELS}
-        items, duels, *others = map((derived(frames) if derived else frames).get, _DUELS)
+        used = paths if known.name in DERIVED else _DUELS
+        frames = {table: csv(path) for table, path in paths.items() if table in used}
+        items, duels, *others = map(DERIVED.get(known.name, dict)(frames).get, _DUELS)
         return DuelSet(known, items, duels, *others)
-    parts = [pd.read_csv(paths[part]) for part in ("train", "test") if part in paths]
-    if known.name == "sarcos_test":
-        with np.load(paths[known.name]) as arrays:
-            kinds = ("position", "velocity", "acceleration")
-            columns = [f"{kind}_{i + 1}" for kind in kinds for i in range(7)]
-            frame = pd.DataFrame(arrays["x"].astype(np.float64), columns=columns)
-            frame[TARGET] = arrays["y"][:, 0]
-    else:
-        frame = pd.concat(parts, ignore_index=True) if parts else pd.read_csv(paths[known.name])
+    parts = [part for part in ("train", "test") if part in paths] or [known.name]
+    tables = [_numbers(paths[part]) for part in parts]
+    frame = pd.concat(tables, ignore_index=True)
     if TARGET not in frame.columns:
         raise ValueError(
             f"The data set {known.name!r} has no column {TARGET!r}; add or rename one."
         )
-    first = known.train_rows or (len(parts[0]) if len(parts) > 1 else 0)
+    first = known.train_rows or (len(tables[0]) if len(parts) > 1 else 0)
     return RegressionSet(
         known,
         frame.drop(columns=TARGET),
@@ -297,6 +248,16 @@ def _read(known: DataSet, paths: Mapping[str, Path]) -> AnySet:
         (np.arange(first), np.arange(first, len(frame))) if first else None,
         pd.read_csv(paths["test_inputs"]) if "test_inputs" in paths else None,
     )
+
+
+def _numbers(path: Path) -> Any:
+    """Features and a target; of SARCOS the first of seven."""
+    pd = require_pandas()
+    if path.suffix != ".npz":
+        return pd.read_csv(path)
+    with np.load(path) as arrays:
+        inputs = pd.DataFrame(arrays["x"].astype(np.float64), columns=SARCOS)
+        return inputs.assign(**{TARGET: arrays["y"][:, 0]})
 
 
 def _warn_of_size(found: AnySet) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
+from typing import Any
 
 from sparse_prefgp.support.words import spelt_like
 
@@ -57,6 +58,10 @@ class DataSet:
     """The public page."""
     remote: tuple[RemoteFile, ...] = ()
     """The public files from which the tidy form is made."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """What columns of a public table with names are called there, by what they are called here."""
+    labels: dict[str, list[Any]] = field(default_factory=dict)
+    """All that columns of public tables hold; a table that holds anything else is refused."""
     ignore: tuple[str, ...] = ()
     """Columns of the items that are not features."""
     split: str = "duels"

@@ -26,11 +26,24 @@ def no_guess_of_draws() -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DuelSet:
-    """Real comparisons."""
-
+class _Named:
     about: DataSet
     """What is known of the set: licence, citation, shape."""
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        """What its representation says, by name."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        numbers = [f"{what}={number}" for what, number in self._numbers.items()]
+        return f"{type(self).__name__}({', '.join([repr(self.about.name), *numbers])})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DuelSet(_Named):
+    """Real comparisons."""
+
     items: Any
     """Data frame, one row per item: `item_id`, columns that are not features (`about.ignore`),
     features.
@@ -53,82 +66,56 @@ class DuelSet:
         """
         if gold and ties:
             raise ValueError("Gold duels have no ties; leave out gold or ties.")
-        for wanted, found, what in (
+        has_ties = self.ties is not None or TIE in self.duels
+        for wanted, is_there, what in (
             (gold, self.gold is not None, "gold duels"),
-            (ties, self.ties is not None or TIE in self.duels.columns, "ties"),
+            (ties, has_ties, "ties"),
         ):
-            if wanted and not found:
+            if wanted and not is_there:
                 raise ValueError(f"The data set {self.about.name!r} has no {what}; leave them out.")
+        duels, tied = self.gold if gold else self.duels, self.ties if ties else None
+        if TIE in duels and not ties:
+            duels = duels[duels[TIE] == 0].reset_index(drop=True)
+        if TIE in duels and (not ties or "grade" in options):  # grades tell ties too
+            duels = duels.drop(columns=TIE)
+        if tied is not None:
+            # Context that the duels have and the ties leave to their items.
+            missing = self.items.columns.intersection(duels.columns.difference(tied.columns))
+            of_items = self.items.set_index("item_id").loc[tied["item_a"], missing]
+            tied = tied.assign(**{name: of_items[name].to_numpy() for name in missing})
         texts = options.get("text", ())
         named = {texts} if isinstance(texts, str) else set(texts)
         ignore = [n for n in self.about.ignore if n in self.items.columns and n not in named]
         ignore += list(options.pop("ignore", ()))
         with no_guess_of_draws():
-            return read_table(
-                self.items,
-                self.gold if gold else self._voted(ties, "grade" in options),
-                ignore=ignore,
-                ties=self._located_ties() if ties and self.ties is not None else None,
-                **options,
-            )
+            return read_table(self.items, duels, ignore=ignore, ties=tied, **options)
 
     @property
     def frames(self) -> dict[str, Any]:
         """Its data frames by the names that files of them have."""
-        found = {
-            "items": self.items,
-            "duels": self.duels,
-            "ties": self.ties,
-            "gold_duels": self.gold,
-        }
-        return {name: frame for name, frame in found.items() if frame is not None}
+        frames = {"items": self.items, "duels": self.duels}
+        frames |= {"ties": self.ties, "gold_duels": self.gold}
+        return {name: frame for name, frame in frames.items() if frame is not None}
 
     @property
     def size(self) -> dict[str, int]:
         """Numbers of `items`, `features`, and `duels` without ties."""
         features = len(self.items.columns) - 1 - len(self.about.ignore)
-        duels = len(self.duels) - self._ties_among
-        return {"items": len(self.items), "features": features, "duels": duels}
+        tied = int(self.duels[TIE].sum()) if TIE in self.duels else 0
+        return {"items": len(self.items), "features": features, "duels": len(self.duels) - tied}
 
     @property
-    def _ties_among(self) -> int:
-        """How many of the duels are ties."""
-        return int(self.duels[TIE].sum()) if TIE in self.duels.columns else 0
-
-    def _voted(self, ties: bool, graded: bool) -> Any:
-        """The duels, with or without those among them that are ties; grades tell ties too."""
-        if TIE not in self.duels.columns:
-            return self.duels
-        if ties:
-            return self.duels.drop(columns=TIE) if graded else self.duels
-        decided = self.duels[self.duels[TIE] == 0]
-        return decided.drop(columns=TIE).reset_index(drop=True)
-
-    def _located_ties(self) -> Any:
-        """The ties with context that the duels have and the ties leave to their items."""
-        missing = [
-            name
-            for name in self.duels.columns
-            if name not in self.ties.columns and name in self.items.columns
-        ]
-        of_items = self.items.set_index("item_id").loc[self.ties["item_a"]]
-        return self.ties.assign(**{name: of_items[name].to_numpy() for name in missing})
-
-    def __repr__(self) -> str:
-        return (
-            f"DuelSet({self.about.name!r}, items={len(self.items)}, "
-            f"duels={self.size['duels']}, "
-            f"ties={self._ties_among + (0 if self.ties is None else len(self.ties))}, "
-            f"gold={0 if self.gold is None else len(self.gold)})"
-        )
+    def _numbers(self) -> dict[str, Any]:
+        items, _, duels = self.size.values()
+        ties = len(self.duels) - duels + (0 if self.ties is None else len(self.ties))
+        gold = 0 if self.gold is None else len(self.gold)
+        return {"items": items, "duels": duels, "ties": ties, "gold": gold}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceSet:
+class ChoiceSet(_Named):
     """Choices of one alternative from a set."""
 
-    about: DataSet
-    """What is known of the set: licence, citation, shape."""
     choices: Any
     """Data frame, one row per alternative: `choice_set` (which choice it belongs to), `chosen` (1
     for one in each set), `person`, attributes, columns that are none (`about.ignore`).
@@ -165,17 +152,15 @@ class ChoiceSet:
         """
         return read_choice_table(None, self.choices, **{"features": self.attributes} | options)
 
-    def __repr__(self) -> str:
-        number = self.size["duels"]
-        return f"ChoiceSet({self.about.name!r}, choices={number}, alternatives={len(self.choices)})"
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        return {"choices": self.size["duels"], "alternatives": len(self.choices)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankingSet:
+class RankingSet(_Named):
     """Rankings of items."""
 
-    about: DataSet
-    """What is known of the set: licence, citation, shape."""
     items: Any
     """Data frame, one row per item: `item_id`, features."""
     rankings: Any
@@ -207,17 +192,15 @@ class RankingSet:
         rankings = self.rankings if unranked_last else self.rankings.dropna(subset=RANK)
         return read_ranking_table(self.items, rankings, unranked_last=unranked_last, **options)
 
-    def __repr__(self) -> str:
-        number = self.size["duels"]
-        return f"RankingSet({self.about.name!r}, items={len(self.items)}, rankings={number})"
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        return {"items": len(self.items), "rankings": self.size["duels"]}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegressionSet:
+class RegressionSet(_Named):
     """Features and a target, from which `duels_from_targets` makes duels."""
 
-    about: DataSet
-    """What is known of the set."""
     features: Any
     """Data frame (n, D), unscaled unless the public file is scaled."""
     target: FloatArray
@@ -237,10 +220,11 @@ class RegressionSet:
         """Numbers of rows (`items`) and of `features`."""
         return dict(zip(("items", "features"), self.features.shape, strict=True))
 
-    def __repr__(self) -> str:
-        parts = None if self.parts is None else tuple(len(rows) for rows in self.parts)
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        parts = None if self.parts is None else tuple(map(len, self.parts))
         rows, columns = self.features.shape
-        return f"RegressionSet({self.about.name!r}, rows={rows}, features={columns}, parts={parts})"
+        return {"rows": rows, "features": columns, "parts": parts}
 
 
 AnySet = DuelSet | ChoiceSet | RankingSet | RegressionSet

@@ -16,9 +16,10 @@ from scipy.special import ndtr
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.frames import duels_frame, numbered
 from sparse_prefgp.datasets.sets import RegressionSet, no_guess_of_draws
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
 
@@ -128,32 +129,27 @@ def duels_from_targets(
         raise ValueError("All targets are equal, so that no item wins; give targets that differ.")
     utilities = (target - target.mean()) / spread
 
-    first, second, part, never = [], [], [], 0
+    pairs, part, never = [], [], 0
     for number, rows in enumerate(groups):
         # Windows are compared in the units of the target: equal targets are equal there.
-        pairs = _Pairs(target[rows], closer_than * spread, number)
+        allowed = _Pairs(target[rows], closer_than * spread, number)
         if per_item is None:
-            low, high = pairs.draw(numbers[number], rng)
+            ranks = allowed.draw(numbers[number], rng)
         else:
-            low, high = pairs.opponents(per_item, rng)
-        never += pairs.alone
-        first.append(rows[low])
-        second.append(rows[high])
-        part.append(np.full(len(low), number))
-    a, b = np.concatenate(first), np.concatenate(second)
-    ahead, chance = _outcome(utilities[a] - utilities[b], noise, rng)
-    pd = require_pandas()
-    frame = pd.DataFrame(
-        {
-            "winner": np.where(ahead, a, b),
-            "loser": np.where(ahead, b, a),
-            "part": np.concatenate(part),
-            "win_probability": chance,
-        }
-    )
-    items = features.reset_index(drop=True)
-    items.insert(0, "item_id", np.arange(n))
-    return TargetDuels(items, frame, utilities, float(noise), never)
+            ranks = allowed.opponents(per_item, rng)
+        pairs.append(rows[np.stack(ranks)])
+        part.append(np.full(len(ranks[0]), number))
+        never += allowed.alone
+    a, b = np.concatenate(pairs, axis=1)
+    # Whether the first of each pair wins, and the probability of what happened.
+    lead = utilities[a] - utilities[b]
+    ahead, chance = lead > 0.0, np.ones(len(lead))
+    if noise > 0.0:
+        scale = np.sqrt(2.0) * noise
+        ahead = lead + scale * rng.standard_normal(len(lead)) > 0.0
+        chance = np.asarray(ndtr(np.where(ahead, lead, -lead) / scale))
+    drawn = duels_frame(ahead, a, b, part=np.concatenate(part), win_probability=chance)
+    return TargetDuels(numbered(features), drawn, utilities, float(noise), never)
 
 
 class _Pairs:
@@ -196,17 +192,6 @@ class _Pairs:
         high = self._upper[item] + drawn - fewer[item]
         opponent = np.where(drawn < fewer[item], low, high)
         return self._order[item], self._order[opponent]
-
-
-def _outcome(
-    difference: FloatArray, noise: float, rng: np.random.Generator
-) -> tuple[BoolArray, FloatArray]:
-    """Whether the first of each pair wins, and the probability of what happened."""
-    if noise == 0.0:
-        return difference > 0.0, np.ones(len(difference))
-    scale = np.sqrt(2.0) * noise
-    ahead = difference + scale * rng.standard_normal(len(difference)) > 0.0
-    return ahead, np.asarray(ndtr(np.where(ahead, difference, -difference) / scale))
 
 
 def _source(

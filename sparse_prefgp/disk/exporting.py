@@ -105,11 +105,11 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         pairs = tf.stack([ahead, model._inputs(second, before=tf.shape(ahead)[0])], 1)
         both = _in_chunks(outcomes.difference, pairs)
         mean, variance = both[:, 0], both[:, 1]
-        found = {"probability": tf.exp(model.log_win(mean, variance))}
+        found = {"probability": tf.exp(model._log_win(mean, variance))}
         if model.margin is not None:
-            found["tie_probability"] = tf.exp(model.log_tie(mean, variance))
+            found["tie_probability"] = tf.exp(model._log_tie(mean, variance))
         if model.duels.levels is not None:
-            found["grade_probabilities"] = tf.exp(model.log_grades(mean, variance))
+            found["grade_probabilities"] = tf.exp(model._log_grades(mean, variance))
         return found
 
     def predict_choice(items: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -170,7 +170,7 @@ def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) 
     table.require(column)
     for kind in FLAGGED.values():
         besides = kind.column in table.frame.columns and f"the column {kind.column!r}"
-        together.check(grade=True, said_by_grades=besides)
+        together.check(grade=f"the column of grades {column!r}", said_by_grades=besides)
     numbers, names = grades_of(table.frame[column], column, table.row, roles.levels)
     answer = Grades.of(numbers, names)
     events = Answers.between(winners, losers, kind=kinds_of_grades(answer), answer=answer)
@@ -375,7 +375,9 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     :raises ValueError: what `load` raises; a table without pairs; duels that have a column `tie`.
     """
     ties = load(source, "ties", lambda header: (ITEM_A, ITEM_B, WINNER, LOSER))
-    together.check(ties_table=True, ties_column=TIE in duels.frame.columns)
+    together.check(
+        ties_table=True, ties_column=TIE in duels.frame.columns and f"the column {TIE!r}"
+    )
     named = ties.frame
     if ITEM_A in named.columns or ITEM_B in named.columns:
         ties.require(ITEM_A)
@@ -527,7 +529,8 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[
     order = _by_place(events)
     at = np.repeat(np.arange(len(events)), np.diff(events.offsets))[order]
     shared = [name for name, pair in zip(names, pairs, strict=True) if pair == (name, name)]
-    two = any(name not in shared for name in names) and "a context of winner and loser apart"
+    two = next((name for name in names if name not in shared), None)
+    two = two and f"the context {two!r} of winner and loser apart"
     together.check(sets=events.has_sets, context_of_sides=two)
     stacked = pd.DataFrame(
         {

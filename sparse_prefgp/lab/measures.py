@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HELD_OUT, AGAINST_EXACT, EVIDENCE, COST = GROUPS = (
-    "Held-out duels",
-    "Distance from exact inference",
-    "Evidence",
-    "Cost",
-)
+HELD_OUT, AGAINST_EXACT = "Held-out duels", "Distance from exact inference"
+EVIDENCE, COST = "Evidence", "Cost"
 LOWER, NEITHER, HIGHER = -1, 0, 1
 _ONE_SCALE = ("accuracy", "brier", "auc", "kendall_tau", "nlp_", "calibration_", "probability_rmse")
 

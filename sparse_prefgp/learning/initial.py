@@ -281,7 +281,8 @@ def _source(
     if method == "variance":
         steps = _by_variance(rows, _on_features(kernel, duels), rng)
     else:
-        graph, size = DuelGraph.from_duels(duels), _num_candidates(len(rows), maximum)
+        graph = DuelGraph.from_duels(duels)
+        size = min(len(rows), max(2 * maximum, _NUMBERS // len(rows)))
         steps = _by_duels(graph, _on_features(kernel, duels), rng, size)
     chosen: list[int] = []
 
@@ -366,10 +367,6 @@ def _by_duels(
         columns = dger(-1.0, e, own, a=columns, overwrite_a=True)
         left -= own**2
     yield from (int(i) for i in np.concatenate([pool[open_], order[size:]]))
-
-
-def _num_candidates(rows: int, count: int) -> int:
-    return min(rows, max(2 * count, _NUMBERS // rows))
 
 
 def _quadratic(graph: DuelGraph, columns: FloatArray) -> FloatArray:

@@ -55,7 +55,9 @@ def limits_of(model: Learns) -> tuple[str, ...]:
 
 def small_lengthscales(model: Learns) -> tuple[str, ...]:
     """Trainable lengthscales below 1e-4 of the spread of their feature, without a limit above 0."""
-    spread, elsewhere = _spread(model), _of_directions(model.kernel)
+    # 0 where a feature does not vary. Of inline features only the range is known, of which two
+    # values have half for theirs.
+    spread, elsewhere = np.std(model.features[0], axis=0), _of_directions(model.kernel)
     found = []
     for kernel in _leaves(model.kernel):
         if not isinstance(kernel, gpflow.kernels.Stationary) or not kernel.lengthscales.trainable:
@@ -83,8 +85,12 @@ def warn_of_lengthscales(model: Learns, stacklevel: int) -> None:
 
 
 def _at_limits(model: Learns) -> Iterator[str]:
-    modules = [(kernel, _leaf_parameters(kernel)) for kernel in _leaves(model.kernel)]
-    owners = {id(p): (kernel, name) for kernel, named in modules for name, p in named.items()}
+    owners = {
+        id(value): (kernel, name)
+        for kernel in _leaves(model.kernel)
+        for name, value in vars(kernel).items()
+        if isinstance(value, gpflow.Parameter)
+    }
     for path, parameter in gpflow.utilities.parameter_dict(model).items():
         if not parameter.trainable or parameter.transform is None:
             continue
@@ -177,14 +183,6 @@ def _decided(model: Learns) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
     return as_float(ahead[different]), as_float(behind[different]), noise[different]
 
 
-def _spread(model: Learns) -> FloatArray:
-    """Standard deviation of each feature, (D,); 0 where it does not vary.
-
-    Of inline features only the range is known, of which two values have half for theirs.
-    """
-    return np.asarray(np.std(model.features[0], axis=0))
-
-
 def _range(parameter: gpflow.Parameter) -> tuple[float, float]:
     """What its transform can reach; infinite where it has none."""
     ends = []
@@ -209,10 +207,6 @@ def _of_directions(kernel: gpflow.kernels.Kernel) -> set[int]:
     """Ids of the kernels that see learned directions, and not features."""
     projections = [part for part in (kernel, *kernel.submodules) if isinstance(part, Projected)]
     return {id(inner) for part in projections for inner in part.submodules}
-
-
-def _leaf_parameters(kernel: gpflow.kernels.Kernel) -> dict[str, gpflow.Parameter]:
-    return {k: v for k, v in vars(kernel).items() if isinstance(v, gpflow.Parameter)}
 
 
 def _elements(

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy import optimize
 
-from sparse_prefgp.models.outcomes import MARGIN_ONLY, labels_of
+from sparse_prefgp.models.outcomes import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
-# Events predicted at a time.
-_AT_ONCE = 50_000
 # How far beyond the differences, in their sd, a margin may lie.
 _REACH = 8.0
 
@@ -85,26 +82,15 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, model: PreferenceGP) -> _Seen:
         events = model.duels.events
-        doors = events.pair_doors()
-        inputs, said = model.item_inputs(), events.covariate_differences
-        leaning = labels_of(model, events)
-        moments: list[npt.NDArray[Any]] = []
-        for start in range(0, len(doors.event), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            first, second = doors.features[part].T
-            x = None if said is None else said[doors.event[part]]
-            who = {column: labels[doors.event[part]] for column, labels in leaning.items()}
-            both = model.predict_difference(inputs[first], inputs[second], x, who)
-            moments.append(np.stack([x.numpy() for x in both]))
-        mean, variance = np.concatenate(moments, 1)
+        forecast = model.predict(events)
+        mean, variance = forecast.mean, forecast.variance
+        assert mean is not None and variance is not None
         noise = 2.0 * float(model.noise_variance.numpy())
         ratio = np.ones(len(mean))
         if model.noise_ratio is not None and events.judge is not None:
-            ratio = model.noise_ratio.numpy()[events.judge.numbers[doors.event]]
-        weights = events.totals[doors.event] * doors.weight
-        return cls(
-            mean, np.sqrt(np.maximum(variance, 0.0) + noise * ratio), ~doors.decided, weights
-        )
+            ratio = model.noise_ratio.numpy()[events.judge.numbers]
+        sd = np.sqrt(np.maximum(variance, 0.0) + noise * ratio)
+        return cls(mean, sd, ~events.pair_doors().decided, events.totals)
 
     def log_likelihood(self, margin: float) -> float:
         """Of tied or not, in nats."""

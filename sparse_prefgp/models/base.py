@@ -17,11 +17,13 @@ import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
-from sparse_prefgp.models.choosing import ChoicePredictions
+from sparse_prefgp.models.choosing import CHOSEN, ChoicePredictions
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior, each_difference
 from sparse_prefgp.models.predicting import DuelPredictions
@@ -29,9 +31,12 @@ from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers
+from sparse_prefgp.support.checks import as_numbers, one_each
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
+
+# Questions predicted at a time; and numbers of these, 64 MB, of which a handful of copies are made.
+_QUESTIONS_AT_ONCE, _NUMBERS_AT_ONCE = 50_000, 2**23
 
 
 # Views, by name: what all share, and somebody of whom nothing is known.
@@ -164,11 +169,51 @@ class DuelGP(
         """Log evidence in nats, with the approximation's correction, over all duels."""
         return self._inferred().solution.log_evidence
 
+    def predict(
+        self, questions: Duels | Answers, inputs: Any = None, blocks: Any = None
+    ) -> Forecast:
+        """Log probabilities of the outcomes of questions: answers whose outcome nobody looks at.
+
+        Of duels, which side wins, with a margin whether they tie, with grades which one the first
+        gets over the second; of choices, each alternative; where there are rankings or other
+        answers about sets, each answer as it stands. Judges, people, dates, covariates and
+        labels count as far as the model has any. Memory is bounded.
+
+        :param questions: t of them, between rows of `inputs`; a `Duels` as it was made.
+        :param inputs: (n, D) rows as `predict_f` takes them; by default those of the model, and of
+            another `Duels` its items, without numbers.
+        :param blocks: the block of `PITC` that all duels join, or (t,) those of each, None where it
+            is not known: by its label, or its number for blocks by k-means (`posterior_in_block`).
+        :raises ValueError: answers about sets for a model with logistic noise; some of the
+            covariates of the model alone; no such block, or blocks of more or fewer duels.
+        """
+        rows = inputs
+        if isinstance(questions, Duels):
+            if inputs is None and questions is not self.duels:
+                rows = questions.items
+            questions = questions.given
+        rows = self.item_inputs() if rows is None else np.asarray(rows)
+        events = self.as_known(questions)
+        together.check(streamed=not self.duels.held, block=blocks is not None)
+        if blocks is not None:
+            blocks = one_each("blocks", np.asarray(blocks, dtype=object), len(events))
+        columns, choices = rows.shape[1] + len(events.covariate_names), False
+        if events.has_sets:
+            columns = 2 * int(np.diff(events.offsets).max()) ** 2
+            choices = bool(np.isin(events.kind, CHOSEN).all())
+        step = max(1, min(_QUESTIONS_AT_ONCE, _NUMBERS_AT_ONCE // max(1, columns)))
+        parts = []
+        for start in range(0, max(1, len(events)), step):
+            here = slice(start, start + step)
+            if events.has_sets:
+                parts.append(self._forecast_of_sets(rows, events.take(here), choices))
+            else:
+                within = None if blocks is None else blocks[here]
+                parts.append(self._forecast_of_duels(rows, events.take(here), within))
+        return Forecast.joined(parts)
+
     # For whom. All that is predicted comes from one of these two posteriors, which differ only
     # where people have tastes and nobody is named.
-
-    # Whose both are; None where nobody is named.
-    _view: Callable[[Any], Posterior] | None = None
 
     def posterior(self) -> Posterior:
         """q(f) of utilities, for the parameters as they are now: with tastes of what all share,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -11,19 +10,21 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
 
-from sparse_prefgp.data.answers import CHOICE, WIN, Answers
+from sparse_prefgp.data.answers import CHOICE, WIN, Answers, Codes, Covariates
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.data.sets import ranking, set_form
+from sparse_prefgp.data.sets import SetForm
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
-from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
-from sparse_prefgp.models.outcomes import group_numbers, labels_of, new_ratios
+from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_shape
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.shapes import as_written
 
+# Kinds of answers that say who was chosen, first.
+CHOSEN = (CHOICE, WIN)
 EP, BY_POINTS = "ep", "points"
 METHODS = (EP, BY_POINTS)
 # Numbers of pairs of rows at once: 64 MB, of which a handful of copies are made.
@@ -37,8 +38,6 @@ class ChoicePredictions:
 
     noise_variance: gpflow.Parameter
     noise_ratio: gpflow.Parameter | None
-    # Whose utilities they are, whoever a table names; None for those that it names.
-    _view: Callable[[Any], Posterior] | None
 
     if TYPE_CHECKING:
 
@@ -51,14 +50,16 @@ class ChoicePredictions:
         @property
         def row_layout(self) -> RowLayout: ...
 
-        def level_numbers(self, labels: Any, n: int) -> FloatArray: ...
+        def known_labels(self, labels: Any, n: int) -> dict[str, Codes]: ...
 
         @property
         def people(self) -> tuple[Any, ...]: ...
 
         def posterior(self) -> Posterior: ...
 
-        def _person_numbers(self, people: Any, pairs: int) -> IntArray | None: ...
+        def as_known(self, events: Answers) -> Answers: ...
+
+        def levels_of(self, labels: Mapping[str, Codes], n: int) -> FloatArray: ...
 
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
@@ -102,229 +103,91 @@ class ChoicePredictions:
         :raises ValueError: shapes that do not fit; a set without alternatives; a model with
             logistic noise.
         """
-        rows, there = self._sets_given(X, mask, covariates, labels)
-        sets, sobol = self._known_of(*rows), self._points(method, points, there.shape[1] - 1, rng)
+        rows, events, there = self._sets_given(X, mask, covariates, labels)
+        sets = self.set_posterior(rows, events)
+        sobol = self._points(method, points, sets.mask.shape[1] - 1, rng)
 
         def at(noise: FloatArray, which: IntArray) -> FloatArray:
-            found = choice_log_probabilities(*sets.take(which)[:2], noise, there[which], sobol)
+            found = choice_log_probabilities(*sets.take(which)[:2], noise, sets.mask[which], sobol)
             # What the points err by is much the same for all alternatives.
             return found - logsumexp(found, axis=1, keepdims=True)
 
-        return tf.constant(np.exp(self._over_noises(at, groups, len(there))))
+        number = None
+        if groups is not None:
+            number = group_numbers(groups, len(there), self.duels, self.noise_ratio is not None)
+        shares = np.zeros(there.shape)
+        shares[there] = np.exp(self._over_noises(at, number, len(there)))[sets.mask]
+        return tf.constant(shares)
 
-    @as_written
-    def predict_ranking(
-        self,
-        X: Any,
-        mask: Any = None,
-        groups: Any = None,
-        covariates: Any = None,
-        *,
-        labels: Any = None,
-        method: str = EP,
-        points: int = POINTS,
-        rng: np.random.Generator | None = None,
-    ) -> tf.Tensor:
-        """Log probability that alternatives are ranked in the order in which they stand, (b,).
+    def _forecast_of_sets(self, inputs: FloatArray, events: Answers, choices: bool) -> Forecast:
+        """What `predict` says of some questions about sets as the model knows them, by expectation
+        propagation.
 
-        Arguments are those of `predict_choice`, X best first.
-
-        :raises ValueError: as there; a mask that has gaps.
+        :param choices: whether of each alternative; else of each answer.
         """
-        rows, there = self._sets_given(X, mask, covariates, labels)
-        sizes = there.sum(1)
-        if not np.array_equal(there, np.arange(there.shape[1]) < sizes[:, None]):
-            raise ValueError(
-                "mask has gaps, but the places of a ranking follow each other; put those that "
-                "there are first."
-            )
-        sets, found = self._known_of(*rows), np.zeros(len(there))
-        for size in np.unique(sizes[sizes > 1]).tolist():
-            of_size, form = np.flatnonzero(sizes == size), set_form(ranking, size, 0)
-            sobol = self._points(method, points, size - 2, rng)
+        sets = self.set_posterior(inputs, events)
+        judge = None if events.judge is None else events.judge.numbers
+
+        def shares(of: IntArray) -> FloatArray:
+            """(b, k) log probabilities that each alternative is chosen."""
+
+            def at(noise: FloatArray, which: IntArray) -> FloatArray:
+                some = sets.take(of[which])
+                return choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
+
+            return self._over_noises(at, None if judge is None else judge[of], len(of))
+
+        if choices:
+            return Forecast.of_choices(shares(np.arange(len(events))))
+        found, chosen = np.empty(len(events)), np.isin(events.kind, CHOSEN)
+        if chosen.any():
+            found[chosen] = shares(np.flatnonzero(chosen))[:, 0]
+        others = np.flatnonzero(~chosen)
+        for _, form, place in events.take(others).forms():
+            of, k = others[place], len(form.level)
 
             def at(
                 noise: FloatArray,
                 which: IntArray,
-                of_size: IntArray = of_size,
-                form: Any = form,
-                sobol: Any = sobol,
+                of: IntArray = of,
+                k: int = k,
+                form: SetForm = form,
             ) -> FloatArray:
-                i, k = of_size[which], len(form.level)
-                mean, covariance = sets.mean[i, :k], sets.covariance[i, :k, :k]
-                return answer_log_probability(mean, covariance, noise, form, sobol)
-
-            who = groups if groups is None or np.ndim(groups) == 0 else np.asarray(groups)[of_size]
-            found[of_size] = self._over_noises(at, who, len(of_size))
-        return tf.constant(found)
-
-    def log_choices(self, inputs: FloatArray, events: Answers, groups: Any = None) -> FloatArray:
-        """Log probability of each alternative to be chosen, (e, k) in nats, of sets between rows.
-
-        :param inputs: (n, D) rows as the kernel takes them.
-        :param events: e sets, whatever was answered about them; -inf beyond the sides of each.
-        :param groups: as for `predict_choice`.
-        """
-
-        def of(events: Answers, groups: Any) -> FloatArray:
-            sets = self.set_posterior(inputs, events)
-
-            def at(noise: FloatArray, which: IntArray) -> FloatArray:
-                some = sets.take(which)
-                return choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
-
-            return self._over_noises(at, groups, len(events))
-
-        return _in_parts(of, events, groups)
-
-    def log_answers(self, inputs: FloatArray, events: Answers, groups: Any = None) -> FloatArray:
-        """Log probability of each answer about a set, (e,) in nats, by expectation propagation.
-
-        A choice is divided by the sum over all alternatives.
-
-        :param inputs: (n, D) rows as the kernel takes them.
-        :param groups: as for `predict_choice`.
-        """
-        return _in_parts(partial(self._log_answers, inputs), events, groups)
-
-    def _log_answers(self, inputs: FloatArray, events: Answers, groups: Any) -> FloatArray:
-        sets, found = self.set_posterior(inputs, events), np.empty(len(events))
-        chosen = np.isin(events.kind, (CHOICE, WIN))
-        parts: list[tuple[Any, IntArray]] = [(None, np.flatnonzero(chosen))]
-        if not chosen.all():
-            others = np.flatnonzero(~chosen)
-            parts += [(form, others[of]) for _, form, of in events.take(others).forms()]
-        for form, of_form in parts:
-            if not len(of_form):
-                continue
-
-            def at(
-                noise: FloatArray, which: IntArray, of_form: IntArray = of_form, form: Any = form
-            ) -> FloatArray:
-                i = of_form[which]
-                if form is None:
-                    some = sets.take(i)
-                    logs = choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
-                    return logs[:, 0]
-                k = len(form.level)
-                mean, covariance = sets.mean[i, :k], sets.covariance[i, :k, :k]
+                some = of[which]
+                mean, covariance = sets.mean[some, :k], sets.covariance[some, :k, :k]
                 return answer_log_probability(mean, covariance, noise, form)
 
-            who = groups if groups is None or np.ndim(groups) == 0 else np.asarray(groups)[of_form]
-            found[of_form] = self._over_noises(at, who, len(of_form))
-        return found
+            found[of] = self._over_noises(at, None if judge is None else judge[of], len(of))
+        return Forecast.of_answers(found)
 
     def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior:
-        """What is known of the alternatives of sets between rows, whatever was answered.
+        """What is known of the alternatives of sets between rows, whatever was answered: from
+        differences of two alone, each pair once.
 
         With tastes those are of the person of each event; of somebody of whom nothing is known
         where events are nobody's.
 
-        :param inputs: (n, D) rows as the kernel takes them.
-        """
-        self._check_noise()
-        at, there = events.padded()
-        people = None
-        if self.people and self._view is None and events.person is not None:
-            people = self._person_numbers(events.person.labels, len(events))
-        return self._known_of(*self._rows_of(inputs, events, at), there, people)
-
-    def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]:
-        """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
-        a known group, or K of the prior of an unknown one.
-
-        :param groups: as for `predict_choice`.
-        """
-        noise = np.full(sets, float(self.noise_variance.numpy()))
-        if self.noise_ratio is None:
-            return noise[None], np.ones((1, sets))
-        number = np.full(sets, -1)
-        if groups is not None:
-            number = group_numbers(groups, sets, self.duels, True)
-        known = number >= 0
-        each = self.noise_ratio.numpy()[np.maximum(number, 0)]
-        if known.all():
-            return (noise * each)[None], np.ones((1, sets))
-        prior = new_ratios(self.noise_ratio)
-        ratios = np.where(known, each, prior.ratios[:, None])
-        return noise * ratios, np.broadcast_to(prior.weights[:, None], ratios.shape)
-
-    # Inside.
-
-    def _check_noise(self) -> None:
-        self.allow(choice=True, compiled=not tf.executing_eagerly())
-
-    def _sets_given(
-        self, X: Any, mask: Any, covariates: Any, labels: Any
-    ) -> tuple[tuple[FloatArray, IntArray, BoolArray], BoolArray]:
-        """Rows as the kernel takes them, where each alternative stands in them, and which count."""
-        self._check_noise()
-        given = np.asarray(X, np.float64)
-        if given.ndim != 3 or 0 in given.shape[:2]:
-            raise ValueError(
-                f"X has shape {given.shape}; give (b, k, D), k alternatives of each of b sets."
-            )
-        b, k = given.shape[:2]
-        there = np.ones((b, k), bool) if mask is None else np.asarray(mask)
-        if there.shape != (b, k) or there.dtype != bool:
-            raise ValueError(
-                f"mask has shape {there.shape} and type {there.dtype} for {b} sets of {k}; give "
-                "truth values of that shape."
-            )
-        empty = np.flatnonzero(~there.any(1))
-        if empty.size:
-            raise ValueError(f"Set {empty[0]} has no alternative; leave it out, or mask fewer.")
-        first = np.argmax(there, 1)
-        # What does not count stands in as the first that does.
-        full = np.where(there[:, :, None], given, given[np.arange(b), first][:, None])
-        rows = full.reshape(b * k, -1)
-        if covariates is not None:
-            values = np.asarray(covariates, np.float64)
-            c = self.row_layout.covariates
-            check_shape("covariates", values, b, k, c, hint=", of each alternative")
-            full = np.where(there[:, :, None], values, values[np.arange(b), first][:, None])
-            rows = self._with_columns(rows, full.reshape(b * k, c), labels, np.repeat(range(b), k))
-        inputs = np.asarray(self._inputs(rows))
-        return (inputs, np.arange(b * k).reshape(b, k), there), there
-
-    def _with_columns(
-        self, rows: FloatArray, covariates: FloatArray, labels: Any, set_of_row: IntArray
-    ) -> FloatArray:
-        """Rows with covariates and the numbers of labels that lean."""
-        numbers = self.level_numbers(labels, int(set_of_row[-1]) + 1)[set_of_row]
-        return np.column_stack([self._before_covariates(rows), covariates, numbers])
-
-    def _rows_of(
-        self, inputs: FloatArray, events: Answers, at: IntArray
-    ) -> tuple[FloatArray, IntArray]:
-        """Rows as the kernel takes them, and where in them each side, of `padded`, stands."""
-        if not self.row_layout.covariates or events.covariates is None:
-            return np.asarray(self._inputs(inputs)), events.sides[at]
-        event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
-        names = list(events.covariate_names)
-        columns = [names.index(name) for name in self.duels.covariate_names]
-        said = events.covariates[:, columns]
-        rows = self._with_columns(inputs[events.sides], said, labels_of(self, events), event)
-        return np.asarray(self._inputs(rows)), at
-
-    def _known_of(
-        self,
-        rows: FloatArray,
-        places: IntArray,
-        mask: BoolArray,
-        people: IntArray | None = None,
-    ) -> SetPosterior:
-        """What is known of sets of rows (b, k): from differences of two alone, each pair once.
-
-        :param people: (b,) whose utilities they are, of a model with tastes.
+        :param inputs: (n, D) rows as `predict_f` takes them.
         :raises NotEnoughMemory: more than is free.
         """
-        b, k = places.shape
+        self._check_noise()
+        events = self.as_known(events)
+        at, mask = events.padded()
+        b, k = at.shape
         ask(
             _ARRAYS_OF_SETS * 8 * b * k**2,
             f"Covariances of {b:,} sets of {k:,} alternatives",
             "ask about fewer sets at a time",
         )
+        places = events.sides[at]
+        if events.covariates is not None:  # a row for each side
+            numbers = np.repeat(
+                self.levels_of(events.labels, len(events)), np.diff(events.offsets), axis=0
+            )
+            inputs = self._before_covariates(inputs[events.sides])
+            inputs, places = np.column_stack([inputs, events.covariates, numbers]), at
+        rows = np.asarray(self._inputs(inputs))
+        people = None if events.person is None else events.person.numbers
         first, second = np.triu_indices(k, 1)
         pairs = np.stack([places[:, first], places[:, second]], -1).reshape(-1, 2)
         turned = pairs[:, 0] > pairs[:, 1]
@@ -348,6 +211,62 @@ class ChoicePredictions:
         covariance = 0.5 * (apart[:, :1, :] + apart[:, :, :1] - apart)
         return SetPosterior(mean, covariance, mask)
 
+    def look_noise(self, events: Answers) -> tuple[FloatArray, FloatArray]:
+        """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
+        a known group, or K of the prior of an unknown one."""
+        sets, judge = len(events), self.as_known(events).judge
+        noise = np.full(sets, float(self.noise_variance.numpy()))
+        if self.noise_ratio is None:
+            return noise[None], np.ones((1, sets))
+        number = np.full(sets, -1) if judge is None else judge.numbers
+        known = number >= 0
+        each = self.noise_ratio.numpy()[np.maximum(number, 0)]
+        if known.all():
+            return (noise * each)[None], np.ones((1, sets))
+        prior = new_ratios(self.noise_ratio)
+        ratios = np.where(known, each, prior.ratios[:, None])
+        return noise * ratios, np.broadcast_to(prior.weights[:, None], ratios.shape)
+
+    # Inside.
+
+    def _check_noise(self) -> None:
+        self.allow(choice=True, compiled=not tf.executing_eagerly())
+
+    def _sets_given(
+        self, X: Any, mask: Any, covariates: Any, labels: Any
+    ) -> tuple[FloatArray, Answers, BoolArray]:
+        """The alternatives that there are, sets of them, and which these are, (b, k)."""
+        self._check_noise()
+        given = np.asarray(X, np.float64)
+        if given.ndim != 3 or 0 in given.shape[:2]:
+            raise ValueError(
+                f"X has shape {given.shape}; give (b, k, D), k alternatives of each of b sets."
+            )
+        b, k = given.shape[:2]
+        there = np.ones((b, k), bool) if mask is None else np.asarray(mask)
+        if there.shape != (b, k) or there.dtype != bool:
+            raise ValueError(
+                f"mask has shape {there.shape} and type {there.dtype} for {b} sets of {k}; give "
+                "truth values of that shape."
+            )
+        empty = np.flatnonzero(~there.any(1))
+        if empty.size:
+            raise ValueError(f"Set {empty[0]} has no alternative; leave it out, or mask fewer.")
+        sizes, said = there.sum(1), None
+        if covariates is not None:
+            c = self.row_layout.covariates
+            values = np.asarray(covariates, np.float64)
+            check_shape("covariates", values, b, k, c, hint=", of each alternative")
+            said = Covariates(values[there], self.duels.covariate_names)
+        events = Answers(
+            np.arange(sizes.sum()),
+            np.append(0, np.cumsum(sizes)),
+            kind=np.full(b, CHOICE, np.int8),
+            covariates=said,
+            labels=self.known_labels(labels, b),
+        )
+        return given[there], events, there
+
     def _points(
         self, method: str, points: int, size: int, rng: np.random.Generator | None
     ) -> FloatArray | None:
@@ -357,27 +276,29 @@ class ChoicePredictions:
         return sobol_points(points, max(size, 0), np.random.default_rng(0) if rng is None else rng)
 
     def _over_noises(
-        self, at: Callable[[FloatArray, IntArray], FloatArray], groups: Any, sets: int
+        self,
+        at: Callable[[FloatArray, IntArray], FloatArray],
+        number: IntArray | None,
+        sets: int,
     ) -> FloatArray:
         """Log probabilities of sets at the noise of known groups, averaged over that of others.
 
         :param at: of noise variances (b,) and the numbers of b sets.
+        :param number: (sets,) of the group of each, below 0 for unknown ones; None where all are.
         """
         noise = np.full(sets, float(self.noise_variance.numpy()))
         everyone = np.arange(sets)
         ratio = self.noise_ratio
-        number = np.full(sets, -1)
-        if groups is not None:
-            number = group_numbers(groups, sets, self.duels, ratio is not None)
         if ratio is None:
             return at(noise, everyone)
+        number = np.full(sets, -1) if number is None else number
         known, new = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
         each = noise * ratio.numpy()[np.maximum(number, 0)]
         parts = []
         if len(known):
             parts.append((known, at(each[known], known)))
         if len(new):
-            ratios: NoiseRatios = new_ratios(ratio) if ratio is not None else ONE_NOISE
+            ratios = new_ratios(ratio)
             logs = [at(noise[new] * by, new) for by in ratios.ratios]
             shape = (-1,) + (1,) * logs[0].ndim
             weights = np.log(ratios.weights).reshape(shape)
@@ -386,22 +307,3 @@ class ChoicePredictions:
         for which, values in parts:
             found[which] = values
         return found
-
-
-def _in_parts(of: Callable[[Answers, Any], FloatArray], events: Answers, groups: Any) -> FloatArray:
-    """What `of` gives of events and who answered, so many at a time that memory is bounded."""
-    widest = int(np.diff(events.offsets).max(initial=1))
-    step = max(1, _AT_ONCE // (2 * widest**2))
-    if len(events) <= step:
-        return of(events, groups)
-    found = []
-    for start in range(0, len(events), step):
-        part = slice(start, start + step)
-        found.append(of(events.take(part), groups if np.ndim(groups) == 0 else groups[part]))
-    if found[0].ndim == 2:  # of each alternative: none beyond the sides
-        widths = (widest - one.shape[1] for one in found)
-        found = [
-            np.pad(one, ((0, 0), (0, more)), constant_values=-np.inf)
-            for one, more in zip(found, widths, strict=True)
-        ]
-    return np.concatenate(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import gpflow
@@ -12,13 +12,14 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.data.answers import Answers, Codes
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, one_each
+from sparse_prefgp.support.words import shortened
 
 # What a tie tells: that v lies in a box, or how wide the box is and nothing of the utilities.
 BOX, MARGIN_ONLY = "box", "margin-only"
@@ -28,6 +29,8 @@ FIRST_STEP = 0.7
 CUT_WITHOUT_GRADES_SD = 1.0
 # Cuts of groups differ by a factor of some e^0.5 from one another, as a rule.
 CUT_LOG_SD = 0.5
+# What is done about labels that a model does not know.
+LEANS, NOISE = "its lean is averaged over the prior", "noise is averaged over the prior"
 # Noise variances of groups differ by a factor of some e² from one another, as a rule.
 RATIO_LOG_SD = 1.0
 
@@ -232,17 +235,6 @@ def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
     return float(np.asarray(prior.loc)), float(np.asarray(prior.scale))
 
 
-def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
-    """The labels (N,) as the model has them, None where it knows none, of which one warning is
-    given.
-
-    :raises ValueError: a model without noise by group.
-    """
-    number = group_numbers(groups, len(groups), model.duels, model.noise_ratio is not None)
-    names = np.array([*(model.duels.group_names or ()), None], dtype=object)
-    return names[number]
-
-
 def label_columns(model: Any, columns: Any) -> tuple[str, ...]:
     """The columns of a table whose labels lean in a model."""
     return tuple(column for column in model.leaning.columns if column in columns)
@@ -262,33 +254,36 @@ def warn_without_labels(model: Any, labels: Collection[str], source: str) -> Non
             )
 
 
-def labels_of(model: Any, events: Answers) -> dict[str, npt.NDArray[np.object_]]:
-    """The labels (e,) of events that lean in a model, by their columns."""
-    return {c: events.labels[c].labels for c in label_columns(model, events.labels)}
+def known_codes(
+    codes: Codes,
+    names: tuple[Hashable, ...],
+    one: str,
+    then: str,
+    often: npt.NDArray[Any] | None = None,
+) -> Codes:
+    """Labels by the numbers that a model has for them, -1 for those that it does not know, of which
+    one warning is given; of a label None none is.
 
+    Labels are compared as they are, else as text: 7 and "7" are one group.
 
-def labelled_for(model: Any, events: Answers) -> Answers:
-    """Events with the labels that lean in a model as it has them, see `known_levels`."""
-    found = known_levels(model, labels_of(model, events), len(events))
-    labels = {column: Codes.of(values.tolist(), column) for column, values in found.items()}
-    return events.saying(labels=labels)
-
-
-def known_levels(model: Any, labels: Mapping[str, Any], pairs: int) -> dict[str, Any]:
-    """Labels (pairs,) by their columns as the model has them, None where it knows none, of which
-    one warning is given for each column.
-
-    :param labels: one for all, or one for each.
-    :raises ValueError: a column by which nothing leans, or labels of another length.
+    :param names: those of the model.
+    :param one: of them is, and `then` what is done about unknown ones.
+    :param often: (e,) how often each was said, where these are the duels of a stream.
     """
-    found = {}
-    for column, given in labels.items():
-        names = model.duels.label_names.get(column, ())
-        check_choice("The column of labels", column, model.leaning.columns)
-        unknown = "its lean is averaged over the prior"
-        numbers = _numbers(given, pairs, names, f"labels of {column!r}", column, unknown)
-        found[column] = np.array([*names, None], dtype=object)[numbers]
-    return found
+    if codes.names == names:
+        return codes._replace(numbers=codes.numbers.astype(np.int64))
+    number = np.maximum(codes.numbers, -1)
+    found = np.append(places_of(codes.names, names), -1)[number]
+    named = np.array([*(name is not None for name in codes.names), False])[number]
+    unknown = np.flatnonzero((found < 0) & named)
+    if unknown.size:
+        each, what = (np.ones(len(found), int), "pairs") if often is None else (often, "duels")
+        warnings.warn(
+            f"The {one} {shortened(codes.names[number[unknown[0]]])} is unknown to the model "
+            f"({each[unknown].sum():,} of {each.sum():,} {what} have unknown ones); {then}.",
+            stacklevel=4,
+        )
+    return Codes(found, names, codes.column)
 
 
 def warn_without_blocks(model: Predicts) -> None:
@@ -310,21 +305,10 @@ def known_blocks(model: Predicts, blocks: Any) -> npt.NDArray[np.object_]:
 
     Labels are compared as they are, else as text: 7 and "7" are one block.
     """
-    labels = model.approximation.labels or ()
-    known: dict[Hashable, Hashable] = {id_text(label): label for label in labels}
-    known.update({label: label for label in labels})
-    asked = list(blocks)
-    found = np.empty(len(asked), dtype=object)
-    found[:] = [known.get(x, known.get(id_text(x))) if x is not None else None for x in asked]
-    unknown = [i for i, x in enumerate(asked) if x is not None and found[i] is None]
-    if unknown:
-        warnings.warn(
-            f"The block {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
-            f"{len(asked):,} duels have unknown ones); these duels are predicted from the inducing "
-            "values alone.",
-            stacklevel=4,
-        )
-    return found
+    labels, asked = model.approximation.labels or (), list(blocks)
+    then = "these duels are predicted from the inducing values alone"
+    places = numbers_of(asked, len(asked), labels, "blocks", "block", then)
+    return np.array([*labels, None], dtype=object)[places]
 
 
 def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) -> IntArray:
@@ -338,10 +322,10 @@ def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) ->
     if not by_group:
         raise together.refused(groups=True, one_noise=True)
     names = duels.group_names or ()
-    return _numbers(groups, pairs, names, "groups", "group", "noise is averaged over the prior")
+    return numbers_of(groups, pairs, names, "groups", "group", NOISE)
 
 
-def _numbers(
+def numbers_of(
     given: Any, pairs: int, names: Sequence[Hashable], what: str, one: str, then: str
 ) -> IntArray:
     """The place of each pair's label, (pairs,), -1 where it is None or unknown.
@@ -349,16 +333,8 @@ def _numbers(
     :param what: the labels are, and `one` of them.
     :param then: what is done about unknown ones.
     """
-    asked = one_each(what, given, pairs).tolist()
-    found = places_of(asked, names)
-    unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
-    if unknown:
-        warnings.warn(
-            f"The {one} {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
-            f"{pairs:,} pairs have unknown ones); {then}.",
-            stacklevel=6,
-        )
-    return found
+    codes = Codes.of(one_each(what, given, pairs).tolist())
+    return known_codes(codes, tuple(names), one, then).numbers
 
 
 def places_of(labels: Sequence[Hashable], names: Sequence[Hashable]) -> IntArray:
@@ -368,4 +344,5 @@ def places_of(labels: Sequence[Hashable], names: Sequence[Hashable]) -> IntArray
     """
     known: dict[Hashable, int] = {id_text(name): i for i, name in enumerate(names)}
     known.update({name: i for i, name in enumerate(names)})
+    known.update({None: -1})
     return np.array([known.get(x, known.get(id_text(x), -1)) for x in labels], dtype=np.int64)

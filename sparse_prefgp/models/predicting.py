@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -11,8 +11,11 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.item_in_time import time_term
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
+from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
+from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import Dated, date_text, days_of
@@ -20,23 +23,28 @@ from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import (
     BOX,
+    LEANS,
     MARGIN_ONLY,
+    NOISE,
     cuts_of,
     group_numbers,
-    known_levels,
+    known_codes,
+    label_columns,
     new_ratios,
-    places_of,
+    numbers_of,
 )
 from sparse_prefgp.models.posterior import Posterior, predictions
-from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers
+from sparse_prefgp.support.checks import as_numbers, check_choice, one_each
 from sparse_prefgp.support.shapes import check_shapes
 from sparse_prefgp.support.words import shortened
 
 # Pairs times noises of one step of an average.
 _AVERAGED_AT_ONCE = 1 << 17
+# What is said of those that a model does not know.
+_UNKNOWN_JUDGE = "group", NOISE
+_UNKNOWN_PERSON = "person", "they are predicted as somebody of whom nothing is known"
 
 
 class DuelPredictions:
@@ -59,6 +67,8 @@ class DuelPredictions:
     # When duels were, where utilities move in time, and the date that a view is of.
     _dated: Dated | None = None
     _date: float | None = None
+    # Whose utilities they are, whoever is named; None where nobody is.
+    _view: Callable[[Any], Posterior] | None = None
 
     @property
     def last_date(self) -> float:
@@ -81,6 +91,20 @@ class DuelPredictions:
         """Rows (N, D + 1) of items with their numbers, as rows (N, D + 3) at `date`."""
         inputs = self._inputs(rows).numpy()
         return np.asarray(inputs[:, : self.row_layout.first_covariate])
+
+    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> np.ndarray:
+        """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
+
+        :param rows: which rows of `duels.items`; all by default.
+        :param at: the date, or (N,) dates, of utilities that move in time; by default the last one
+            of the duels.
+        :return: (N, D), (N, D + 1) with item effects, or (N, D + 2) with dates.
+        """
+        items = self.duels.items
+        if self.has_item_effect:
+            items = np.column_stack([items, self.duels.item])
+        items = items[rows]
+        return items if at is None else self.dated(items, at)
 
     @property
     def people(self) -> tuple[Hashable, ...]:
@@ -110,6 +134,8 @@ class DuelPredictions:
         def row_layout(self) -> RowLayout: ...
 
         def posterior(self) -> Posterior: ...
+
+        def _differences_in_blocks(self, pairs: tf.Tensor, blocks: Any) -> tf.Tensor: ...
 
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
@@ -156,6 +182,9 @@ class DuelPredictions:
     ) -> tf.Tensor:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
 
+        Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit ones
+        the logistic function is averaged over N(E[f - f'], V[f - f']).
+
         :param groups: who judges: a label for all pairs or (N,) labels, where the model has noise
             by group. For None and unknown ones, of which a warning tells, the probability is
             averaged over the prior of the ratio of a group's noise (docs/method.md, section 14).
@@ -164,26 +193,8 @@ class DuelPredictions:
         :param at: as for `predict_difference`.
         :param labels: as for `predict_difference`.
         """
-        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates, people, at, labels))
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_log_duel(
-        self,
-        Xa: Any,
-        Xb: Any,
-        groups: Any = None,
-        covariates: Any = None,
-        people: Any = None,
-        at: Any = None,
-        labels: Any = None,
-    ) -> tf.Tensor:
-        """Log of `predict_duel`, finite however small the probability is, (N,).
-
-        log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
-        ones the logistic function is averaged over N(E[f - f'], V[f - f']).
-        """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        return self.log_win(mean, variance, groups)
+        return tf.exp(self._log_win(mean, variance, self._group_numbers(groups, mean)))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
@@ -201,12 +212,87 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
+        number = self._group_numbers(groups, mean)
         won, tied, lost = (
-            self.log_win(mean, variance, groups),
-            self.log_tie(mean, variance, groups),
-            self.log_win(-mean, variance, groups),
+            self._log_win(mean, variance, number),
+            self._log_tie(mean, variance, number),
+            self._log_win(-mean, variance, number),
         )
         return tf.exp(tf.stack([won, tied, lost], 1))
+
+    def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast:
+        """What `predict` says of duels, from mean and variance of f(first) - f(second), (t,) each.
+
+        :param judge: of each duel, where the model has noise by group.
+        """
+        number = None
+        if judge is not None and self.noise_ratio is not None:
+            number = known_codes(judge, self.duels.group_names or (), *_UNKNOWN_JUDGE).numbers
+        m, v = as_float(mean), as_float(variance)
+        levels = self.duels.levels
+        if levels is not None:
+            of, names, logs = GRADES, levels, self._log_grades(m, v, number)
+        else:
+            won, lost = (self._log_win(side, v, number) for side in (m, -m))
+            of, names, columns = DUELS, (FIRST, SECOND), [won, lost]
+            if self.margin is not None:
+                of, names = OUTCOMES, (FIRST, TIE, SECOND)
+                columns = [won, self._log_tie(m, v, number), lost]
+            logs = tf.stack(columns, 1)
+        return Forecast(of, logs.numpy(), names, m.numpy(), v.numpy())
+
+    def as_known(self, events: Answers) -> Answers:
+        """Questions with what is of account to the model alone: judges, people and labels by its
+        own numbers, those that it does not know, of which warnings tell, below 0; its covariates.
+
+        :raises ValueError: some of the covariates alone.
+        """
+        duels, judge, person, said = self.duels, None, None, None
+        if self.noise_ratio is not None and events.judge is not None:
+            judge = known_codes(events.judge, duels.group_names or (), *_UNKNOWN_JUDGE)
+        if self.people and self._view is None and events.person is not None:
+            person = known_codes(events.person, self.described_people, *_UNKNOWN_PERSON)
+        labels = {
+            column: known_codes(events.labels[column], duels.label_names[column], column, LEANS)
+            for column in label_columns(self, events.labels)
+        }
+        names, there = duels.covariate_names, events.covariate_names
+        missing = [name for name in names if name not in there]
+        if len(missing) < len(names):
+            for name in missing:
+                raise ValueError(
+                    f"The duels have no {name!r}, a covariate of the model, but "
+                    f"{', '.join(map(repr, there))}; give them the covariates of the model, or "
+                    "none."
+                )
+            assert events.covariates is not None
+            values = events.covariates[:, [there.index(name) for name in names]]
+            said = Covariates(values, names)
+        return events.saying(judge=judge, person=person, labels=labels, covariates=said)
+
+    def _forecast_of_duels(self, inputs: FloatArray, events: Answers, blocks: Any) -> Forecast:
+        """What `predict` says of some duels as the model knows them."""
+        ends = events.pairs.T
+        Xa, Xb = (inputs[end] for end in ends)
+        if events.time is not None and self.row_layout.dated:
+            Xa, Xb = self.dated(Xa, events.time), self.dated(Xb, events.time)
+        # Not even rounding parts an item from itself.
+        said, same = events.covariate_differences, ends[0] == ends[1]
+        if said is not None:
+            Xa, Xb = self.in_duels(Xa, Xb, said, self.levels_of(events.labels, len(events)))
+            same &= ~said.any(1)
+        pairs = self._pairs(Xa, Xb)
+        if self.row_layout.numbered and said is not None:  # nor an effect of its own
+            number = np.arange(pairs.shape[2]) == self.row_layout.number
+            again = (ends[0] == ends[1])[:, None, None]
+            pairs = tf.where(again & number, pairs[:, :1], pairs)
+        if blocks is None:
+            people = None if events.person is None else events.person.numbers
+            moments = self._differences(pairs, people)
+        else:
+            moments = self._differences_in_blocks(pairs, blocks)
+        mean, variance = np.where(same, 0.0, moments.numpy().T)
+        return self.forecast_of(mean, variance, events.judge)
 
     @property
     def cuts(self) -> tf.Tensor | None:
@@ -214,93 +300,59 @@ class DuelPredictions:
         level of grades; the first is the margin, or 0 where ties are no level. None without."""
         return cuts_of(self.margin, self.cut_steps)
 
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, L]")
-    def predict_grades(
-        self,
-        Xa: Any,
-        Xb: Any,
-        groups: Any = None,
-        covariates: Any = None,
-        people: Any = None,
-        at: Any = None,
-        labels: Any = None,
-    ) -> tf.Tensor:
-        """Probability of each grade of Xa's items (N, D) over Xb's, worst first: (N, 2K + 1).
+    # Natural logarithms from mean and variance of f(a) - f(b), (N,) each, a variance that rounding
+    # has made negative counting as 0. `number` is that of each group, -1 for an unknown one, None
+    # where all are.
 
-        The middle one is a tie; (N, 2K) where ties are no level.
-
-        :param groups: as for `predict_duel`.
-        :raises ValueError: a model without cuts.
-        """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        return tf.exp(self.log_grades(mean, variance, groups))
-
-    def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """Log of `predict_grades` from mean and variance of f(a) - f(b), (N,) each.
-
-        :raises ValueError: a model without cuts.
-        """
+    def _log_grades(self, mean: tf.Tensor, variance: tf.Tensor, number: Any = None) -> tf.Tensor:
+        """Of each grade of a over b, worst first: (N, 2K + 1), (N, 2K) where ties are no level."""
         if self.tie_model == MARGIN_ONLY:
-            sides = (-mean, mean)
-            lost, won = (self.log_win(side, variance, groups) for side in sides)
-            return tf.stack([lost, self.log_tie(mean, variance, groups), won], 1)
-        top = 0 if self.cuts is None else len(self.cut_steps) + 1
-        if not top:
-            raise ValueError(
-                "The model has learned from who won alone, and knows no grades; give it duels with "
-                "ties or grades."
-            )
+            lost, won = (self._log_win(side, variance, number) for side in (-mean, mean))
+            return tf.stack([lost, self._log_tie(mean, variance, number), won], 1)
+        top = len(self.cut_steps) + 1
         better: list[tuple[int | None, int]] = [(-k - 1, -k) for k in range(1, top)]
         better.append((None, -top))
-        found = [self.log_between(mean, variance, *ends, groups) for ends in better]
-        worse = [self.log_between(-mean, variance, *ends, groups) for ends in better]
-        tied = [] if self.margin is None else [self.log_tie(mean, variance, groups)]
+        found = [self._log_between(mean, variance, *ends, number) for ends in better]
+        worse = [self._log_between(-mean, variance, *ends, number) for ends in better]
+        tied = [] if self.margin is None else [self._log_tie(mean, variance, number)]
         return tf.stack([*reversed(worse), *tied, *found], 1)
 
-    def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each.
-
-        A variance that rounding has made negative counts as 0.
-
-        :param groups: as for `predict_duel`.
-        """
+    def _log_win(self, mean: tf.Tensor, variance: tf.Tensor, number: Any = None) -> tf.Tensor:
+        """That a beats b, (N,)."""
         if self.tie_model == MARGIN_ONLY:
-            ahead = self._log_outcome(mean, variance, None, tf.zeros_like(mean), groups)
-            return ahead + tf.math.log1p(-tf.exp(self.log_tie(mean, variance, groups)))
-        return self.log_between(mean, variance, None, -1, groups)
+            ahead = self._log_outcome(mean, variance, None, tf.zeros_like(mean), number)
+            return ahead + tf.math.log1p(-tf.exp(self._log_tie(mean, variance, number)))
+        return self._log_between(mean, variance, None, -1, number)
 
-    def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """The same of a tie; -inf without a margin."""
+    def _log_tie(self, mean: tf.Tensor, variance: tf.Tensor, number: Any = None) -> tf.Tensor:
+        """Of a tie, (N,); -inf without a margin."""
         if self.margin is None:
-            self._group_numbers(groups, mean)  # groups are checked all the same
             return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
         if self.tie_share is not None:
-            self._group_numbers(groups, mean)
             return tf.math.log(self.tie_share + tf.zeros_like(mean))
-        return self.log_between(mean, variance, -1, 1, groups)
+        return self._log_between(mean, variance, -1, 1, number)
 
-    def log_between(
+    def _log_between(
         self,
         mean: tf.Tensor,
         variance: tf.Tensor,
         lower: int | None,
         upper: int,
-        groups: Any = None,
+        number: IntArray | None,
     ) -> tf.Tensor:
-        """Log probability that f(b) - f(a), noise included, lies between two cuts, (N,): at noise
-        and scale of known groups, averaged over those of unknown ones.
+        """That f(b) - f(a), noise included, lies between two cuts, (N,).
 
         :param lower: the number of the cut with its sign; None for no limit.
         :param upper: the same.
         """
         cuts, zeros = self.cuts, tf.zeros_like(mean)
 
-        def at(number: int | None) -> tf.Tensor | None:
-            if number is None or cuts is None:
-                return None if number is None else zeros
-            return float(np.sign(number)) * cuts[abs(number) - 1] + zeros
+        def at(cut: int | None) -> tf.Tensor | None:
+            if cut is None or cuts is None:
+                return None if cut is None else zeros
+            return float(np.sign(cut)) * cuts[abs(cut) - 1] + zeros
 
-        return self._log_outcome(mean, variance, at(lower), at(upper), groups)
+        return self._log_outcome(mean, variance, at(lower), at(upper), number)
 
     def allow(self, **asked: Any) -> None:
         """Refuse what does not go together with this model, see `together.check`.
@@ -336,13 +388,12 @@ class DuelPredictions:
         variance: tf.Tensor,
         lower: tf.Tensor | None,
         upper: tf.Tensor,
-        groups: Any,
+        number: IntArray | None,
     ) -> tf.Tensor:
         """log P(lower < f(b) - f(a) + noise < upper), (N,): at the noise of known groups, averaged
         over that of unknown ones."""
         link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
         noise = duel_noise(self.noise_variance) + tf.zeros_like(mean)
-        number = self._group_numbers(groups, mean)
         if self.noise_ratio is None:
             return link.log_probability(-mean, variance, noise, lower, upper)
         if number is None:
@@ -404,7 +455,8 @@ class DuelPredictions:
         if at is not None:
             Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
         if covariates is not None:
-            Xa, Xb = self.in_duels(Xa, Xb, covariates, labels)
+            numbers = self.levels_of(self.known_labels(labels, len(Xa)), len(Xa))
+            Xa, Xb = self.in_duels(Xa, Xb, covariates, numbers)
         pairs = self._pairs(Xa, Xb)
         # The number of pairs is not known while a prediction is compiled.
         whose = None if people is None else self._person_numbers(people, len(pairs))
@@ -419,7 +471,7 @@ class DuelPredictions:
         if people is None:
             return None
         self.allow(people=True)
-        return person_numbers(people, pairs, self.described_people)
+        return numbers_of(people, pairs, self.described_people, "people", *_UNKNOWN_PERSON)
 
     def scale_is_free(self) -> bool:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""
@@ -480,11 +532,12 @@ class DuelPredictions:
         return tf.concat(columns, 1)
 
     def in_duels(
-        self, Xa: Any, Xb: Any, covariates: Any, labels: Any = None
+        self, Xa: Any, Xb: Any, covariates: Any, numbers: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Both items of duels as rows (N, …) that hold the covariates (N, C) of the first less
         those of the second, and the numbers of labels.
 
+        :param numbers: as of `levels_of`.
         :raises ValueError: a model without covariates, or covariates of another shape.
         """
         layout = self.row_layout
@@ -495,22 +548,35 @@ class DuelPredictions:
         values = np.broadcast_to(given, (n, c)) if given.shape == (c,) else given
         hint = f", first less second of {', '.join(self.duels.covariate_names)}"
         values = as_numbers("covariates", values, n, c, hint=hint)
-        numbers = self.level_numbers(labels, n)
         rows = []
         for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
             more = [np.broadcast_to(said, (n, c)), numbers]
             rows.append(np.column_stack([self._before_covariates(side), *more]))
         return rows[0], rows[1]
 
-    def level_numbers(self, labels: Any, n: int) -> FloatArray:
-        """The numbers of the labels of n duels that lean, (n, number of their columns), -1 for
-        unknown ones, of which a warning tells.
+    def known_labels(self, labels: Any, n: int) -> dict[str, Codes]:
+        """Labels of n questions that lean, by their columns and by the numbers that the model has
+        for them, below 0 for unknown ones, of which a warning tells.
 
         :param labels: as for `predict_difference`.
+        :raises ValueError: a column by which nothing leans, or labels of another length.
         """
-        known, columns = known_levels(self, labels or {}, n), self.leaning.columns
-        names = self.duels.label_names
-        found = [places_of(known[c], names[c]) if c in known else np.full(n, -1) for c in columns]
+        found = {}
+        for column, given in (labels or {}).items():
+            check_choice("The column of labels", column, self.leaning.columns)
+            every = one_each(f"labels of {column!r}", given, n).tolist()
+            names = self.duels.label_names[column]
+            found[column] = known_codes(Codes.of(every, column), names, column, LEANS)
+        return found
+
+    def levels_of(self, labels: Mapping[str, Codes], n: int) -> FloatArray:
+        """The numbers of the labels of n questions that lean, (n, number of their columns), below 0
+        for unknown ones.
+
+        :param labels: by the numbers of the model, as of `known_labels`.
+        """
+        columns, none = self.leaning.columns, np.full(n, -1)
+        found = [labels[column].numbers if column in labels else none for column in columns]
         return np.array(found, dtype=np.float64).reshape(len(columns), n).T
 
     def _before_covariates(self, rows: FloatArray) -> FloatArray:

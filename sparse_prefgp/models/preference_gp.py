@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -110,7 +110,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.shapes import as_written, check_shapes
-from sparse_prefgp.support.words import id_text, shortened
+from sparse_prefgp.support.words import id_text
 
 EXACT_UP_TO = 1000
 
@@ -394,20 +394,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def row_layout(self) -> RowLayout:
         """What the columns of the rows of `graph` are."""
         return self.graph.layout
-
-    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> np.ndarray:
-        """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
-
-        :param rows: which rows of `duels.items`; all by default.
-        :param at: the date, or (N,) dates, of utilities that move in time; by default the last one
-            of the duels.
-        :return: (N, D), (N, D + 1) with item effects, or (N, D + 2) with dates.
-        """
-        items = self.duels.items
-        if self.has_item_effect:
-            items = np.column_stack([items, self.duels.item])
-        items = items[rows]
-        return items if at is None else self.dated(items, at)
 
     @property
     def slices(self) -> Any:
@@ -810,50 +796,20 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         inputs = self._inputs(Xnew)
         return predictions(self.posterior_in_block(block), inputs, full_cov)
 
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_duel_in_block(self, Xa: Any, Xb: Any, block: Any, groups: Any = None) -> tf.Tensor:
-        """`predict_duel` for items that join a block of `PITC`, (N,); see `posterior_in_block`.
-
-        :param block: its label, or its number for blocks by k-means.
-        :param groups: as for `predict_duel`.
-        :raises ValueError: another approximation, or no such block.
-        """
-        pairs = self._pairs(Xa, Xb)
-        both = in_chunks(self.posterior_in_block(block).difference, pairs)
-        return tf.exp(self.log_win(both[:, 0], both[:, 1], groups))
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
-    def predict_difference_in_blocks(
-        self, Xa: Any, Xb: Any, blocks: Any
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """`predict_difference` for pairs each of which joins a block of `PITC`, at the cost of one
-        sweep; see `posterior_in_block`.
-
-        :param blocks: (N,), labels, or numbers for blocks by k-means; None for a pair whose block
-            is not known, which the inducing values alone predict.
-        :raises ValueError: another approximation, no such block, or blocks for more or fewer pairs.
-        """
-        pairs = self._pairs(Xa, Xb)
-        if isinstance(blocks, str) or not isinstance(blocks, Iterable):
-            raise ValueError(
-                f"blocks is {shortened(blocks)}; give a list with the block of each pair, or None "
-                "where it is not known."
-            )
-        asked = list(blocks)
-        if len(asked) != len(pairs):
-            raise ValueError(
-                f"There are blocks for {len(asked):,} pairs, but {len(pairs):,} pairs; give one "
-                "for each, or None where it is not known."
-            )
-        number = {b: self.approximation.number_of(b, self.graph) for b in set(asked) - {None}}
+    def _differences_in_blocks(self, pairs: tf.Tensor, blocks: Any) -> tf.Tensor:
+        """Mean and variance (N, 2) of pairs (N, 2, D), each of which joins a block of `PITC`, at
+        the cost of one sweep; see `posterior_in_block`."""
+        number = {b: self.approximation.number_of(b, self.graph) for b in set(blocks) - {None}}
         joining = self._in_blocks() if number else None
-        found = np.empty((len(asked), 2))
-        where = np.array([number.get(block, -1) for block in asked])
+        where, found = (
+            np.array([number.get(block, -1) for block in blocks]),
+            np.empty(pairs.shape[:2]),
+        )
         for block in np.unique(where):
             here = np.flatnonzero(where == block)
             posterior = self.posterior() if joining is None or block < 0 else joining(int(block))
             found[here] = in_chunks(posterior.difference, tf.gather(pairs, here))
-        return tf.constant(found[:, 0]), tf.constant(found[:, 1])
+        return tf.constant(found)
 
     def coefficients(self, level: float = 0.9) -> Coefficients:
         """What the duels say of the coefficients of covariates, and of leans by these.

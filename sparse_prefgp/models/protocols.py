@@ -16,10 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
@@ -225,12 +226,6 @@ class Predicts(Protocol):
 
     def predict_f(self, Xnew: Any, full_cov: bool = False) -> tuple[tf.Tensor, tf.Tensor]: ...
 
-    def in_duels(
-        self, Xa: Any, Xb: Any, covariates: Any, labels: Any = None
-    ) -> tuple[FloatArray, FloatArray]: ...
-
-    def dated(self, rows: Any, at: Any) -> FloatArray: ...
-
     def coefficients(self, level: float = 0.9) -> Any: ...
 
     def predict_difference(
@@ -247,31 +242,21 @@ class Predicts(Protocol):
 
     def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
 
-    def predict_grades(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
-
-    def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
-
     def new_ratios(self) -> NoiseRatios: ...
 
-    def predict_choice(
-        self, X: Any, mask: Any = None, groups: Any = None, covariates: Any = None
-    ) -> tf.Tensor: ...
+    def predict(
+        self, questions: Duels | Answers, inputs: Any = None, blocks: Any = None
+    ) -> Forecast: ...
 
-    def log_choices(
-        self, inputs: FloatArray, events: Answers, groups: Any = None
-    ) -> FloatArray: ...
+    def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast: ...
 
-    def log_answers(
-        self, inputs: FloatArray, events: Answers, groups: Any = None
-    ) -> FloatArray: ...
+    def as_known(self, events: Answers) -> Answers: ...
+
+    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> FloatArray: ...
 
     def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior: ...
 
-    def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]: ...
-
-    def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
-
-    def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
+    def look_noise(self, events: Answers) -> tuple[FloatArray, FloatArray]: ...
 
 
 class HoldsDuels(Predicts, Preferences, Protocol):
@@ -289,10 +274,6 @@ class HoldsDuels(Predicts, Preferences, Protocol):
     def problem(self) -> DuelProblem: ...
 
     def sites(self) -> tuple[FloatArray, FloatArray]: ...
-
-    def predict_difference_in_blocks(
-        self, Xa: Any, Xb: Any, blocks: Any
-    ) -> tuple[tf.Tensor, tf.Tensor]: ...
 
 
 def holding_duels(model: Predicts) -> HoldsDuels:

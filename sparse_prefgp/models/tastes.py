@@ -12,11 +12,10 @@ covariance was computed. Where people have features, a has those of `s_u' W x` t
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gpflow
 import numpy as np
@@ -40,11 +39,8 @@ from sparse_prefgp.covariances.low_rank_base import (
 from sparse_prefgp.covariances.low_rank_blocks import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import one_each
-from sparse_prefgp.support.words import shortened
 
 # Numbers in one temporary array: about 16 MB.
 _AT_ONCE = 2_000_000
@@ -329,25 +325,3 @@ def _average(
     """k_0 + k_1 / K, of the average utility of K people."""
     share = gpflow.kernels.Constant(1.0 / count)
     return gpflow.kernels.Sum([shared, gpflow.kernels.Product([share, own])])
-
-
-def person_numbers(people: Any, pairs: int, names: tuple[Hashable, ...]) -> IntArray:
-    """The number of each pair's person, (pairs,), -1 where it is None or unknown, of which a
-    warning is given.
-
-    Names are compared as they are, else as text: 7 and "7" are one person.
-
-    :param names: of the people of the model.
-    :raises ValueError: names of another length.
-    """
-    asked = one_each("people", np.asarray(people, dtype=object), pairs).tolist()
-    found = places_of(asked, names)
-    unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
-    if unknown:
-        warnings.warn(
-            f"The person {shortened(asked[unknown[0]])} is unknown to the model ({len(unknown):,} "
-            f"of {pairs:,} pairs have unknown ones), and predicted as somebody of whom nothing is "
-            "known.",
-            stacklevel=4,
-        )
-    return found

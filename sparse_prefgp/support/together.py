@@ -9,8 +9,17 @@ from typing import Any
 
 # Options of a fit that need all duels in memory.
 IN_MEMORY: tuple[str, ...] = ("refit", "starts", "tie_model", "person", "taste", "time", "engine")
-IN_MEMORY += ("split", "max_train", "report")
-OPTIONS = (*IN_MEMORY, "fixed_margin", "noise_variance", "test_fraction", "scheduler", "sites")
+# What a table takes, though its model is in chunks; a stream does not.
+OF_TABLES = ("split", "max_train", "report")
+OPTIONS = (
+    *IN_MEMORY,
+    *OF_TABLES,
+    "fixed_margin",
+    "noise_variance",
+    "test_fraction",
+    "scheduler",
+    "sites",
+)
 # What things are called, but for those whose name says it, and how they are asked for.
 CALLED = {
     **{name: f"the option --{name.replace('_', '-')}" for name in OPTIONS},
@@ -226,7 +235,7 @@ TABLE: dict[str, dict[str, str]] = {
         "prior-power, or leave out stream",
         "ties_table": "write ties as rows with 1 in a column tie",
         "items_without_features": "leave out stream, for an effect of each item",
-        **dict.fromkeys((*IN_MEMORY, "auto", "auto_inducing"), TAKE_OUT),
+        **dict.fromkeys((*IN_MEMORY, *OF_TABLES, "auto", "auto_inducing"), TAKE_OUT),
     },
     "stated_split": dict.fromkeys(("test_fraction", "folds"), LEAVE),
     "comparison": {

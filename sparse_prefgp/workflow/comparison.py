@@ -452,12 +452,10 @@ def fit_candidate(
     :param groups: of features, for additive kernels.
     :raises ValueError: what model and optimiser raise; a result that is not finite.
     """
-    from sparse_prefgp.analysis.scoring import log_probabilities_of
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
         model, report = fit_model(Training(settings.of(candidate), train, inducing, groups=groups))
-        found = log_probabilities_of(model, test)
+        found = model.predict(test).log_first
     evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
@@ -553,13 +551,8 @@ class _Run:
 
         rng = np.random.default_rng(self._settings.seed)
         test = self._plan.events.take(fold.test)
-        if test.has_sets or train.events.has_sets:
-            rival = conditional_logit(train, rng=rng)
-            self._probit.append(rival.log_answers(train.items, test))
-            return
-        probit = linear_probit(train, rng=rng)
-        won, lost = train.items[test.pairs.T]
-        self._probit.append(probit.log_wins(won, lost, test.covariate_differences))
+        fit = conditional_logit if test.has_sets or train.events.has_sets else linear_probit
+        self._probit.append(fit(train, rng=rng).predict(test, train.items).log_first)
 
     def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
         """Fit a candidate on a fold, unless that has been done."""

@@ -257,7 +257,8 @@ class Sources:
             return self.duels
         return stream_duels(
             self.duels,
-            self._items_of_stream(),
+            # Arrays of items stay arrays, unless they have vectors besides.
+            self.items if self.embedding is None and not self.text else self._items_given(),
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
             weights=self.weight,
@@ -270,12 +271,6 @@ class Sources:
             item=self.item,
             progress=progress,
         )
-
-    def _items_of_stream(self) -> Any:
-        """Arrays of items stay arrays, unless they have vectors besides."""
-        if self.embedding is None and not self.text:
-            return self.items
-        return self._items_given()
 
     def _items_given(self) -> Any:
         return items_given(

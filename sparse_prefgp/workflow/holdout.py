@@ -44,7 +44,7 @@ from sparse_prefgp.workflow.settings import FitSettings
 if TYPE_CHECKING:
     from gpflow.kernels import Kernel
 
-    from sparse_prefgp.analysis.scoring import Chunk, HeldOut
+    from sparse_prefgp.analysis.scoring import Asked, HeldOut
     from sparse_prefgp.approximations import Approximation
     from sparse_prefgp.learning.checkpoint import Checkpoint
     from sparse_prefgp.learning.initial import AutoInputs
@@ -289,11 +289,10 @@ class Holdout(Training):
         """Test duels, counts and ties included."""
         return int(self.counts(self.split.test_rows).sum())
 
-    def test_sides(self) -> tuple[IntArray, IntArray]:
-        """Items that won and items that lost, as far as the test rows say."""
+    def test_wins(self) -> Answers:
+        """Which items won against which, as far as the test rows say."""
         doors = self.table.events.take(self.split.test_rows).pair_doors()
-        won, lost = doors.features[doors.decided].T
-        return won, lost
+        return Answers.between(*doors.features[doors.decided].T)
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to."""
@@ -304,32 +303,19 @@ class Holdout(Training):
             people = self.table.context[PERSON].to_numpy()[self.split.train_rows]
         return rivals_of(self.train, rng, people)
 
-    def test_rows(self, model: PreferenceGP) -> Iterator[Chunk]:
+    def test_rows(self, model: PreferenceGP) -> list[Asked]:
         """The test duels as the model takes them, ties too; or answers about sets."""
-        from sparse_prefgp.analysis.answers import sets_between
-        from sparse_prefgp.analysis.scoring import rows_between
-        from sparse_prefgp.models.outcomes import known_blocks, known_labels, labelled_for
+        from sparse_prefgp.analysis.scoring import Asked
+        from sparse_prefgp.models.outcomes import known_blocks
 
-        table, rows = self.table, self.split.test_rows
-        if self.train.events.has_sets:
-            test = table.to_duels(rows, transform=self.train.transform)
-            answers = test.given
-            if model.taste is not None:
-                answers = answers.saying(person=_nobody_new(answers, model))
-            inputs = model.item_inputs()
-            return sets_between(model, answers, test.items, inputs)
-        groups = None
-        if model.noise_ratio is not None and table.groups is not None:
-            groups = known_labels(model, table.groups[rows])
-        blocks = None
+        table, rows, blocks = self.table, self.split.test_rows, None
+        events, sets = table.events.take(rows), self.train.events.has_sets
         column = self.settings.approximation_choice.column
-        if column is not None and model.approximation.has_blocks:
+        if column is not None and model.approximation.has_blocks and not sets:
             blocks = known_blocks(model, table.context[column].to_numpy()[rows])
-        people = None
-        if model.taste is not None and table.events.person is not None:
-            people = _nobody_new(table.events.take(rows), model).labels
-        events = labelled_for(model, table.events.take(rows))
-        return rows_between(model.item_inputs(), events, groups, blocks, people)
+        if model.taste is not None and events.person is not None:
+            events = events.saying(person=_nobody_new(events, model))
+        return [Asked(events, model.item_inputs(), blocks=blocks, sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
@@ -347,7 +333,7 @@ class Holdout(Training):
 
         if self.train.events.has_sets:
             return {}
-        sides = (self.train.item[rows] for rows in self.test_sides())
+        sides = (self.train.item[rows] for rows in self.test_wins().pairs.T)
         return unseen_pairs(self.train, *sides)
 
 
@@ -482,15 +468,12 @@ class StreamHoldout:
 
         return rivals_of(self.train.sample(_SAMPLE, rng), rng)
 
-    def test_rows(self, model: StreamedGP) -> Iterator[Chunk]:
+    def test_rows(self, model: StreamedGP) -> Iterator[Asked]:
         """The test duels as the model takes them, ties too; or answers about sets."""
-        from sparse_prefgp.analysis.answers import sets_of_stream
-        from sparse_prefgp.analysis.scoring import rows_of_stream
+        from sparse_prefgp.analysis.scoring import asked_of_stream
 
         assert self.test is not None
-        if self.train.scan.sets.any:
-            return sets_of_stream(model, self.test)
-        return rows_of_stream(self.test, model)
+        return asked_of_stream(self.test, model)
 
     def asks_for_outcomes(self, model: StreamedGP) -> bool:
         """Whether win, tie and loss are scored: where there are ties among the held-out duels."""

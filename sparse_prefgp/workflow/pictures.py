@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sparse_prefgp.analysis.ranking import Ranking
-    from sparse_prefgp.analysis.scoring import Forecasts, HeldOut
+    from sparse_prefgp.analysis.scoring import HeldOut, Scored
     from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
 
@@ -199,7 +199,7 @@ def write_overview(file: Path, ranking: Ranking, held_out: HeldOut) -> None:
     save(figure, file)
 
 
-def _reliability(forecasts: Forecasts, ax: Axes | None = None) -> Axes:
+def _reliability(forecasts: Scored, ax: Axes | None = None) -> Axes:
     """Of the model."""
     logs = forecasts.log_probabilities[MODEL]
     return plotting.reliability(logs, forecasts.happened, forecasts.counts, of=forecasts.of, ax=ax)

@@ -242,7 +242,8 @@ class FitSettings:
         object.__setattr__(self, "kernel_choice", kernel)
         object.__setattr__(self, "taste_choice", self._taste_of(kernel))
         object.__setattr__(self, "engine_choice", engine)
-        self._check_stream()
+        if self.stream and (self.gradients_kind != SUBSET or self.subset is None):
+            check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
 
     def _taste_of(self, kernel: KernelChoice) -> KernelChoice | None:
         if not self.tastes:
@@ -334,12 +335,6 @@ class FitSettings:
                 shown = "" if value is True else f" {value}"
                 asked[flag.replace("-", "_")] = f"the option --{flag}{shown}"
         return asked
-
-    def _check_stream(self) -> None:
-        if not self.stream:
-            return
-        if self.gradients_kind != SUBSET or self.subset is None:
-            check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
 
 
 @dataclass(frozen=True, eq=False)

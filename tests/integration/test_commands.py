@@ -310,13 +310,6 @@ def test_suggest_by_other_scores(folder: Path, fitted: Path) -> None:
     assert first == again and len(first["pairs"]) == 10
 
 
-def test_every_score_is_a_choice() -> None:
-    from sparse_prefgp.analysis.suggestion import SCORES
-    from sparse_prefgp.cli.suggest import Score
-
-    assert [score.value for score in Score] == list(SCORES)
-
-
 def test_update(folder: Path, fitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "updated"
     more = ("--duels", folder / "later.csv", "--out", out)

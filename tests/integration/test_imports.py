@@ -136,7 +136,7 @@ LATE = {
     "io/streams/dataset.py": {"tensorflow"},
     "lab/ablation/duels.py": {"gpflow"},
     "lab/ablation/execution.py": {"engines"},
-    "lab/ablation/fitting.py": {"analysis", "gpflow", "learning"},
+    "lab/ablation/fitting.py": {"gpflow", "learning"},
     "models/streaming/cluster.py": {"cloudpickle"},
     "plotting/features.py": {"analysis"},
     "plotting/in_time.py": {"analysis"},

@@ -521,10 +521,14 @@ CASES: dict[str, Case] = {
     "duel with nobody": Case(FIT, ("'i99'",), write("duels.csv", "winner,loser\ni1,i99\n")),
     "duel with a gap": Case(FIT, ("a missing loser",), write("duels.csv", "winner,loser\ni1,\n")),
     "count half": Case(
-        FIT, ("'1.5'", "whole number"), write("duels.csv", "winner,loser,count\ni1,i2,1.5\n")
+        FIT,
+        ("'count' has 1.5", "whole number"),
+        write("duels.csv", "winner,loser,count\ni1,i2,1.5\n"),
     ),
     "count negative": Case(
-        FIT, ("'-1'", "whole number"), write("duels.csv", "winner,loser,count\ni1,i2,-1\n")
+        FIT,
+        ("'count' has -1", "whole number"),
+        write("duels.csv", "winner,loser,count\ni1,i2,-1\n"),
     ),
     # Ties, weights, judges, context.
     "tie neither 0 nor 1": Case(
@@ -558,12 +562,12 @@ CASES: dict[str, Case] = {
     ),
     "grade in two spellings": Case(
         FIT + " --grade how --grades worse,tie,better",
-        ("'Better'", "row 3 of duels.csv", "'better'", "one way"),
+        ("'Better'", "row 3 of duels.csv", "better, written alike"),
         write("duels.csv", "winner,loser,how\ni1,i2,better\ni2,i3,Better\n"),
     ),
     "grade in words without levels": Case(
         FIT + " --grade how",
-        ("'better'", "not a whole number", "--grades"),
+        ("'better'", "give whole numbers", "--grades"),
         write("duels.csv", "winner,loser,how\ni1,i2,better\n"),
     ),
     "levels not symmetric": Case(FIT + " --grade how --grades=-1,0,1,2", ("not symmetric",)),
@@ -647,7 +651,7 @@ CASES: dict[str, Case] = {
         PARTS + " --context place", ("context 'place' is not a column",), parts(side=[1.0, 1.0])
     ),
     "stream without its judges": Case(
-        PARTS + " --noise-by judge", ("no column 'judge', where judges",), parts(side=[1.0, 1.0])
+        PARTS + " --noise-by judge", ("column of judges is 'judge'",), parts(side=[1.0, 1.0])
     ),
     "noise by judge from a subset": Case(
         PARTS + " --noise-by judge --gradients subset",
@@ -829,7 +833,7 @@ CASES: dict[str, Case] = {
         PARTS + " --kernel se+pair", (sentence("streamed", "pair_effects"),), parts()
     ),
     "kernel with a bracket open": Case(
-        FIT + " --kernel linear+(se", ("'linear+(se'", "character 8", "not closed")
+        FIT + " --kernel linear+(se", ("'linear+(se'", "character 8", "never closed")
     ),
     "kernel with nothing after a plus": Case(
         FIT + " --kernel linear+", ("character 8", "a kernel is missing")
@@ -852,7 +856,7 @@ CASES: dict[str, Case] = {
     ),
     "new items without their texts": Case(
         "rank --model {}/with_texts --items {}/items.csv",
-        ("column 'said' is missing", "height"),
+        ("no column 'said'", "height"),
         fitted_to_texts,
     ),
     "no number of directions": Case(
@@ -891,14 +895,16 @@ CASES: dict[str, Case] = {
     ),
     "dates of a stream": Case(PARTS + " --time day", (sentence("chunks", "time"),), parts()),
     "dates with tastes": Case(
-        FIT + " --time day --person winner", (sentence("in_time", "tastes"),), dated("2020-01-30")
+        FIT + " --time day --person day", (sentence("in_time", "tastes"),), dated("2020-01-30")
     ),
     "a random split in time": Case(
         FIT + " --time day --split group:day",
         ("before the last training one", "no --split, or time:COLUMN"),
         dated("2020-01-30 2020-01-31 2020-02-01 2020-02-02 2020-02-03"),
     ),
-    "kernel with iso of another": Case(FIT + " --kernel iso(linear)", ("iso takes one of",)),
+    "kernel with iso of another": Case(
+        FIT + " --kernel iso(linear)", ("iso takes se", "not 'linear'")
+    ),
     "kernel that is a column": Case(
         FIT + " --kernel height+linear", ("'height' in 'height+linear' is unknown", "in brackets")
     ),
@@ -924,7 +930,9 @@ CASES: dict[str, Case] = {
     "candidates on a column that is none": Case(
         SELECT + " --kernels linear(height,hight),se", ("'hight'", "did you mean height")
     ),
-    "blocks without number": Case(FIT + " --approximation pitc", ("pitc", "number of blocks")),
+    "blocks without number": Case(
+        FIT + " --approximation pitc", ("'pitc'", "of blocks, such as pitc:20")
+    ),
     "blocks by a column that is none": Case(
         FIT + " --approximation pitc:judge", ("'judge'", "or a number, such as pitc:20")
     ),
@@ -990,12 +998,10 @@ CASES: dict[str, Case] = {
     ),
     "kept fits that are damaged": Case(
         SELECT + " --candidates se/vfe/4 --checkpoint {}/kept --resume",
-        ("damaged", "rm -r"),
+        ("damaged", "rm "),
         lambda f: (
-            (f / "kept" / "compare").mkdir(parents=True),
-            (f / "kept" / "compare" / "checkpoint.json").write_text(
-                '{"format": "sparse_prefgp checkpoint"}'
-            ),
+            (f / "kept").mkdir(),
+            (f / "kept" / "candidates.jsonl").write_text('{"duels": "'),
         ),
     ),
     "more folds than duels": Case(SELECT + " --folds 100", ("100 folds",)),
@@ -1050,7 +1056,7 @@ CASES: dict[str, Case] = {
         write("new.csv", "winner,loser,judge\ni0,i1,ann\n"),
     ),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
-    "suggest magic": Case(SUGGEST + " --score magic", ("--score", "'magic'")),
+    "suggest magic": Case(SUGGEST + " --score magic", ("score is 'magic'", "thompson")),
     "suggest too many": Case(SUGGEST + " --batch 67", ("batch is 67", "only 66 pairs")),
     "suggest sets larger than all": Case(SUGGEST + " --set-size 99", ("set_size is 99", "differ")),
     "suggest sets of the likely best": Case(
@@ -1088,7 +1094,7 @@ CASES: dict[str, Case] = {
     "update with ties without a margin": Case(
         UPDATE, (sentence("ties", "no_margin"),), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
     ),
-    "rank by the median": Case(RANK + " --order median", ("'median'", "mean or lower")),
+    "rank by the median": Case(RANK + " --order median", ("'median'", "did you mean mean")),
     "rank items with a million duels": Case(
         RANK + " --min-comparisons 1000000", ("no item has more than", "smaller number")
     ),
@@ -1153,7 +1159,7 @@ CASES: dict[str, Case] = {
     ),
     "ablate into a foreign folder": Case(
         ABLATE,
-        ("did not write",),
+        ("'photo.txt'", "no part of a study"),
         lambda f: (foreign(f), write("study.yaml", STUDY)(f)),
     ),
     # Vectors of items.

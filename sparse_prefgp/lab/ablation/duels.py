@@ -13,6 +13,7 @@ from sparse_prefgp import datasets
 from sparse_prefgp.data import splits
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.fetching import sha256
+from sparse_prefgp.datasets.frames import numbered
 from sparse_prefgp.datasets.loading import checksums
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.study import Data, Regression, SplitSettings, SyntheticData
@@ -205,9 +206,8 @@ def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable
     noisy = utility[pairs] + np.sqrt(made.noise) * rng.standard_normal(pairs.shape)
     losers, winners = np.take_along_axis(pairs, np.argsort(noisy, axis=1), axis=1).T
     pd = require_pandas()
-    items = pd.DataFrame(features, columns=[f"x{i}" for i in range(made.features)])
-    items.insert(0, "item_id", np.arange(made.items))
-    return read_table(items, pd.DataFrame({"winner": winners, "loser": losers})), utility
+    items = pd.DataFrame(features).rename(columns=lambda i: f"x{i}")
+    return read_table(numbered(items), pd.DataFrame({"winner": winners, "loser": losers})), utility
 
 
 def drawn_utility(

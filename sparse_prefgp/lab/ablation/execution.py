@@ -9,8 +9,8 @@ import subprocess
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,9 @@ def execute(study: Study, run: RunSettings, reference: fitting.Reference | None 
     :return: A record of plain values; one that failed says why. Only an interruption is raised.
     """
     record, clock = new_record(study, run), fitting.Clock()
-    with _warnings_as_notes(record["notes"]):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=UserWarning)
         try:
             with clock("data"):
                 holdout, parts = fitting.held_out(study, run)
@@ -69,7 +71,9 @@ def execute(study: Study, run: RunSettings, reference: fitting.Reference | None 
             record |= failure(error)
             if run.approximation in own(APPROXIMATION):
                 record["reason"] += f" ({run.approximation} is an approximation of your own.)"
-    return record | {"seconds": clock.seconds}
+    said = [str(one.message) for one in caught if "sparse_prefgp" in one.filename]
+    notes = list(dict.fromkeys(record["notes"] + said))
+    return record | {"notes": notes, "seconds": clock.seconds}
 
 
 def new_record(study: Study, run: RunSettings) -> Record:
@@ -105,6 +109,15 @@ def failure(error: BaseException) -> Record:
     }
 
 
+def reasons(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Why runs failed, the most frequent reason first, each with the runs that it ended."""
+    runs: dict[str, list[str]] = {}
+    for record in records:
+        if record["status"] == FAILED:
+            runs.setdefault(record["reason"], []).append(record["run"])
+    return dict(sorted(runs.items(), key=lambda pair: -len(pair[1])))
+
+
 def failed_runs(records: Iterable[Mapping[str, Any]]) -> str:
     """How many of some runs failed, and why the first did; empty where none did."""
     failed = [record for record in records if record["status"] == FAILED]
@@ -112,19 +125,6 @@ def failed_runs(records: Iterable[Mapping[str, Any]]) -> str:
         return ""
     first = failed[0]
     return f"{counted(len(failed), 'run')} failed; {first['run']}, the first: {first['reason']}"
-
-
-@contextmanager
-def _warnings_as_notes(notes: list[str]) -> Iterator[None]:
-    """What the package warns of is kept in the record, each once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.filterwarnings("always", category=UserWarning)
-        yield
-    for one in caught:
-        text = str(one.message)
-        if "sparse_prefgp" in one.filename and text not in notes:
-            notes.append(text)
 
 
 @lru_cache(maxsize=1)
@@ -168,14 +168,12 @@ def _baseline(
     run: RunSettings, holdout: Holdout, utilities: FloatArray | None, clock: fitting.Clock
 ) -> dict[str, float]:
     items = holdout.train.items
+    is_coin, rng = run.approximation == COIN, np.random.default_rng(run.seed)
     with clock("fit"):
-        rival = KNOWS_NOTHING
-        if run.approximation != COIN:
-            rival = linear_probit(holdout.train, rng=np.random.default_rng(run.seed))
-    won, lost = holdout.test_sides()
-    log_p = rival.log_wins(items[won], items[lost])
+        rival = KNOWS_NOTHING if is_coin else linear_probit(holdout.train, rng=rng)
+    log_p = rival.predict(holdout.test_wins(), items).log_first
     figures = _scores(run, holdout, log_p) | {"fit_seconds": clock.seconds["fit"]}
-    if utilities is not None and run.approximation != COIN:
+    if utilities is not None and not is_coin:
         rows = fitting.compared_items(holdout, run.seed)
         weights = rival.coefficients[: items.shape[1]]
         figures["kendall_tau"] = metrics.kendall_tau(utilities[rows], items[rows] @ weights)
@@ -203,17 +201,12 @@ def _model(
             f"There are no fixed hyperparameters without the exact model{because}; give values "
             "under at, or raise exact_limit."
         )
-    if exact is not None and run.is_exact_ep and not run.is_fixed:
-        # It is the reference, and not learned again.
-        model, _ = fitting.learned(
-            study, run._replace(hyperparameters=FIXED), holdout, exact, clock
-        )
+    is_reference = exact is not None and run.is_exact_ep and not run.is_fixed
+    how = run._replace(hyperparameters=FIXED) if is_reference else run
+    model, learning = fitting.learned(study, how, holdout, exact if how.is_fixed else None, clock)
+    if is_reference:  # which is not learned again
+        assert exact is not None and exact.learning is not None
         learning = exact.learning
-    else:
-        model, learning = fitting.learned(
-            study, run, holdout, exact if run.is_fixed else None, clock
-        )
-    assert learning is not None
     inference = model.infer()
     if inference.status is Status.NOT_FINITE:
         raise ValueError(f"Inference {inference}.")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.numpy_files import read_archive
 from sparse_prefgp.workflow.failures import reason_of
 from sparse_prefgp.workflow.holdout import Holdout, prepare
-from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -154,7 +153,12 @@ def start_model(
         give(reference.kernel, kernel)
     elif run.is_fixed and study.at is not None:
         study.check_features(holdout.train.num_features)
-        _assign(holdout.settings.kernel_choice, kernel, study.at)
+        parts = holdout.settings.kernel_choice.parts
+        terms = kernel.kernels if len(parts) > 1 else [kernel]
+        for part, term in zip(parts, terms, strict=True):
+            for name, value in study.at[part].items():
+                parameter = getattr(term, name)
+                parameter.assign(np.broadcast_to(np.asarray(value, dtype=float), parameter.shape))
     inputs = None
     if run.inducing is not None:
         method, rng = METHODS[run.inducing_inputs], stream(run.seed, INPUTS)
@@ -183,14 +187,6 @@ def give(values: FreeValues, kernel: Kernel) -> None:
 
     for name, parameter in gpflow.utilities.parameter_dict(kernel).items():
         parameter.unconstrained_variable.assign(values[name])
-
-
-def _assign(choice: KernelChoice, kernel: Kernel, at: Mapping[str, Mapping[str, Any]]) -> None:
-    terms = kernel.kernels if len(choice.parts) > 1 else [kernel]
-    for part, term in zip(choice.parts, terms, strict=True):
-        for name, value in at[part].items():
-            parameter = getattr(term, name)
-            parameter.assign(np.broadcast_to(np.asarray(value, dtype=float), parameter.shape))
 
 
 def learned(
@@ -231,9 +227,7 @@ def learned(
 
 def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
     """What a model says of the held-out duels and of the items in these rows (N,)."""
-    from sparse_prefgp.analysis.scoring import pair_log_probabilities
-
-    log_p = pair_log_probabilities(model, *holdout.test_sides())
+    log_p = model.predict(holdout.test_wins()).log_first
     mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
     return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
 
@@ -243,7 +237,7 @@ def compared_items(holdout: Holdout, seed: int) -> IntArray:
 
     Items with equal features are one, unless the kernel gives every item an effect of its own.
     """
-    rows = np.unique(np.concatenate(holdout.test_sides()))
+    rows = np.unique(holdout.test_wins().sides)
     if not holdout.settings.kernel_choice.has_items:
         _, first = np.unique(holdout.train.items[rows] + 0.0, axis=0, return_index=True)
         rows = rows[np.sort(first)]

@@ -287,34 +287,35 @@ def _spreading(workers: int | None, dask: str | None, own: OwnModules) -> Iterat
     """Who does the runs: this process, some of this machine, or those of a scheduler."""
     if dask is not None:
         with client_of(dask) as client:
-            yield _over(client.get_executor(pure=False, retries=RETRIES), own)
+            yield partial(_spread, client.get_executor(pure=False, retries=RETRIES), own)
     elif workers is not None:
         with processes(workers) as pool:
-            yield _over(pool, own)
+            yield partial(_spread, pool, own)
     else:
         yield lambda function, study, calls: ((call, function(study, *call)) for call in calls)
 
 
-def _over(executor: Executor, own: OwnModules) -> Spread:
-    def spread(
-        function: Callable[..., Any], study: Study, calls: Sequence[tuple[Any, ...]]
-    ) -> Iterator[Any]:
-        futures = {executor.submit(_in_worker, own, function, study, *one): one for one in calls}
-        for future in as_completed(futures):
-            error = future.exception()
-            if isinstance(error, BrokenProcessPool):
-                raise ChildProcessError(
-                    "A process that did runs was killed; what is done is kept, and the same call "
-                    "resumes from there. If the system killed it for want of memory, take fewer "
-                    "workers or smaller runs."
-                ) from error
-            if type(error).__name__ == "KilledWorker":
-                error = ChildProcessError(
-                    "Workers died while they were at it; they may need more memory."
-                )
-            yield futures[future], future.result() if error is None else error
-
-    return spread
+def _spread(
+    executor: Executor,
+    own: OwnModules,
+    function: Callable[..., Any],
+    study: Study,
+    calls: Sequence[tuple[Any, ...]],
+) -> Iterator[Any]:
+    futures = {executor.submit(_in_worker, own, function, study, *one): one for one in calls}
+    for future in as_completed(futures):
+        error = future.exception()
+        if isinstance(error, BrokenProcessPool):
+            raise ChildProcessError(
+                "A process that did runs was killed; what is done is kept, and the same call "
+                "resumes from there. If the system killed it for want of memory, take fewer "
+                "workers or smaller runs."
+            ) from error
+        if type(error).__name__ == "KilledWorker":
+            error = ChildProcessError(
+                "Workers died while they were at it; they may need more memory."
+            )
+        yield futures[future], future.result() if error is None else error
 
 
 def _in_worker(own: OwnModules, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -177,11 +177,8 @@ class Study(_Strict):
         kernels = [KernelChoice.parse(text) for text in self.kernels]
         engines = [EngineChoice.parse(text) for text in self.engines]
         named = {"kernels": kernels, "approximations": approximations, "engines": engines}
-        for name, values in {
-            **dict(self),
-            **named,
-            "split.max_train": self.split.max_train,
-        }.items():
+        listed = dict(self) | named | {"split.max_train": self.split.max_train}
+        for name, values in listed.items():
             names = [*map(file_name, map(str, values))] if isinstance(values, list | tuple) else []
             for twice in (one for one in names if names.count(one) > 1):
                 yield f"has {twice!r} twice in {name}; once is enough"
@@ -216,7 +213,7 @@ class Study(_Strict):
                 f"has the noise variance {self.noise_variance:g}, which is ignored by the engine "
                 "laplace-logit; leave one of them out"
             )
-        yield from self._mistakes_of_values(self.at or {}, kernels) if self.at is not None else ()
+        yield from self._mistakes_of_values(self.at, kernels) if self.at is not None else ()
 
     def _mistakes_of_values(
         self, at: Mapping[str, Mapping[str, Values]], kernels: list[KernelChoice]

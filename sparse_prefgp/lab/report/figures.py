@@ -264,8 +264,7 @@ def _draw_band(
     ax.fill_between(x, low, drawn + error, color=look.color, alpha=0.15, linewidth=0)
     ax.plot(x, drawn, **look._asdict(), markersize=4.5, linewidth=1.4, label=label)
     alone = ~curve["paired"].to_numpy(bool)
-    hollow: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": look.color}
-    ax.plot(x[alone], drawn[alone], look.marker, markersize=4.5, **hollow)
+    ax.plot(x[alone], drawn[alone], look.marker, markersize=4.5, mfc="white", mec=look.color)
 
 
 def _draw_levels(
@@ -285,14 +284,13 @@ def _draw_levels(
         if is_linear and not lowest <= mean <= highest:
             far.append(f"{name} {mean:.3g} {'↑' if mean > high else '↓'}")
         elif ax.get_yscale() != "log" or mean > 0.0:
-            line: dict[str, Any] = {"color": look.color, "linestyle": look.linestyle}
-            ax.axhline(mean, linewidth=1.2, label=name, **line)
+            color, _, dashes = look
+            ax.axhline(mean, color=color, linestyle=dashes, linewidth=1.2, label=name)
             if error > 0.0 and (is_linear or error < mean):
-                ax.axhspan(mean - error, mean + error, color=look.color, alpha=0.1, linewidth=0)
+                ax.axhspan(mean - error, mean + error, color=color, alpha=0.1, linewidth=0)
     if far:
-        style: dict[str, Any] = {"fontsize": canvas.SMALLEST, "color": canvas.GREY}
-        text = f"beyond the axis: {', '.join(far)}"
-        ax.text(0.0, 1.01, text, transform=ax.transAxes, **style)
+        size, text = canvas.SMALLEST, f"beyond the axis: {', '.join(far)}"
+        ax.text(0.0, 1.01, text, fontsize=size, color=canvas.GREY, transform=ax.transAxes)
 
 
 def _plain_ticks(axis: Any) -> None:

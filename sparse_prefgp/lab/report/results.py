@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sparse_prefgp.lab.ablation.execution import DONE, FAILED
+from sparse_prefgp.lab.ablation.execution import DONE
 from sparse_prefgp.lab.ablation.runner import STUDY, read_about, read_records
 from sparse_prefgp.lab.ablation.runs import BASELINES, COIN, NONE
 from sparse_prefgp.lab.measures import MEASURES, Measure
@@ -108,9 +108,9 @@ class Results:
         :raises ValueError: there is none; the message has the nearest name.
         """
         names = [measure.name for measure in self.measures]
-        if name not in names:
-            raise ValueError(f"The study has no metric {name!r}; {_hint(name, names)}.")
-        return MEASURES[name]
+        if name in names:
+            return MEASURES[name]
+        raise ValueError(f"The study has no metric {name!r}; {_hint(name, names)}.")
 
     def method(self, text: str) -> str:
         """The label of a method, found by it or by an approximation that only one method has.
@@ -131,13 +131,6 @@ class Results:
         if not matching:
             raise ValueError(f"The method {text!r} is unknown; {_hint(wanted, self.methods)}.")
         return matching[0]
-
-    @property
-    def failures(self) -> list[tuple[str, list[str]]]:
-        """Reasons of failed runs, the most frequent first, each with the runs it ended."""
-        failed = self.runs[self.runs["status"] == FAILED]
-        runs = failed.groupby("reason")["run"].agg(list)
-        return sorted(runs.items(), key=lambda pair: -len(pair[1]))
 
 
 def read_results(folders: Iterable[str | Path]) -> Results:
@@ -168,16 +161,11 @@ def read_results(folders: Iterable[str | Path]) -> Results:
     for run in runs.loc[runs.duplicated(["study", "run"]), "run"]:
         raise ValueError(f"The run {run!r} is there twice in {named}; give one of them.")
     runs["name"] = runs["data"]
-    labels = _methods(runs)
-    runs["method"] = pd.Categorical(
-        [labels[own].label for own in _settings(runs)],
-        list(dict.fromkeys(method.label for method in labels.values())),
-    )
-    data = _data(runs)
-    runs["data"] = pd.Categorical(data, list(dict.fromkeys(data)))
+    methods = _methods(runs)
+    for column, labels in (("method", [one.label for one in methods]), ("data", _data(runs))):
+        runs[column] = pd.Categorical(labels, list(dict.fromkeys(labels)))
     runs["m"] = runs["inducing"].fillna(NO_M).astype(int)
-    methods = {method.label: method for method in labels.values()}
-    return Results(studies, records, runs, methods)
+    return Results(studies, records, runs, {method.label: method for method in methods})
 
 
 def _hint(name: str, names: Iterable[str]) -> str:
@@ -200,22 +188,17 @@ def setting_label(name: str, value: str) -> str:
     return approximation_label(value) if name == "approximation" else VALUES.get(value, value)
 
 
-def _settings(runs: Frame) -> list[tuple[str, ...]]:
-    return list(runs[list(SETTINGS)].itertuples(index=False, name=None))
-
-
-def _methods(runs: Frame) -> dict[tuple[str, ...], Method]:
-    """Of the settings of each run, its method."""
+def _methods(runs: Frame) -> list[Method]:
+    """Of each run its method."""
     per_approximation = runs.groupby("approximation")[list(SETTINGS[1:])].nunique().max()
     shown = [name for name in SETTINGS[1:] if per_approximation[name] > 1]
     if runs["approximation"].nunique() > 1 or not shown:
         shown = ["approximation", *shown]
-    with_m = set(_settings(runs[runs["inducing"].notna()]))
-    methods = {}
-    for own in dict.fromkeys(_settings(runs)):
-        settings = dict(zip(SETTINGS, own, strict=True))
+    has_m = runs["inducing"].notna().groupby([runs[name] for name in SETTINGS]).transform("any")
+    methods = []
+    for settings, with_m in zip(runs[list(SETTINGS)].to_dict("records"), has_m, strict=True):
         words = [setting_label(name, settings[name]) for name in shown if settings[name] != NONE]
-        methods[own] = Method(", ".join(words), settings, own in with_m)
+        methods.append(Method(", ".join(words), settings, with_m))
     return methods
 
 

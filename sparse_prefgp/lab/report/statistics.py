@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
 from scipy import stats
 
 from sparse_prefgp.lab.measures import NEITHER, Measure
@@ -42,15 +40,6 @@ class Difference(NamedTuple):
         return max(self.first_m, self.second_m)
 
 
-def mean_and_error(values: Any) -> tuple[float, float]:
-    """Mean and its standard error, s / sqrt(number); NaN where there are too few values."""
-    array = np.asarray(values, dtype=np.float64)
-    if not array.size:
-        return math.nan, math.nan
-    error = array.std(ddof=1) / math.sqrt(array.size) if array.size > 1 else math.nan
-    return float(array.mean()), float(error)
-
-
 def paired_seeds(by_seed: Frame) -> tuple[list[int], list[Any]]:
     """Seeds (columns) that rows have in common, and the labels of these rows.
 
@@ -82,7 +71,7 @@ def points_of(results: Results, measure: Measure) -> Frame:
         by_seed = results.by_seed(measure, data)
         methods = set(by_seed.index.get_level_values("method"))
         tried = results.runs[(results.runs["data"] == data) & results.runs["method"].isin(methods)]
-        failed = {(a, m) for a, m in zip(tried["method"], tried["m"], strict=True)}
+        failed = set(zip(tried["method"], tried["m"], strict=True))
         common, together = paired_seeds(by_seed)
         everything = set(by_seed.columns[by_seed.notna().any()])
         order = sorted(failed | set(by_seed.index), key=lambda own: (place[own[0]], own[1]))
@@ -91,7 +80,8 @@ def points_of(results: Results, measure: Measure) -> Frame:
             paired = own in together
             seeds = common if paired else list(values.index)
             missing = tuple(sorted(everything - set(values.index)))
-            rows[data, *own] = [*mean_and_error(values[seeds]), tuple(seeds), missing, paired]
+            values = values[seeds]
+            rows[data, *own] = [values.mean(), values.sem(), tuple(seeds), missing, paired]
     columns = ["mean", "error", "seeds", "missing", "paired"]
     index = pd.MultiIndex.from_tuples(rows, names=POINT)
     return pd.DataFrame(rows.values(), index if rows else None, columns)
@@ -128,12 +118,7 @@ def best_of(by_seed: Frame, better: int) -> set[Any]:
         return set()
     rivals = better * by_seed.loc[together, common]
     behind = rivals.loc[rivals.mean(axis=1).idxmax()] - rivals
-    near = [mean_and_error(row) for row in behind.to_numpy()]
-    return {
-        label
-        for label, (mean, error) in zip(together, near, strict=True)
-        if mean <= (0.0 if math.isnan(error) else error)
-    }
+    return set(behind.index[behind.mean(axis=1) <= behind.sem(axis=1).fillna(0.0)])
 
 
 def largest_common_m(by_seed: Frame) -> dict[str, int]:
@@ -176,18 +161,19 @@ def differences(results: Results, measure: Measure, first: str, second: str) -> 
 
 
 def _difference(
-    data: str, ms: tuple[int, int], measure: Measure, apart: Any, unmatched: tuple[int, ...] = ()
+    data: str, ms: tuple[int, int], measure: Measure, apart: Frame, unmatched: tuple[int, ...] = ()
 ) -> Difference:
-    apart = np.asarray(apart, dtype=float)
-    mean, error = mean_and_error(apart)
+    mean, error = float(apart.mean()), float(apart.sem())
     half = float(stats.t.ppf(0.5 + LEVEL / 2, max(len(apart) - 1, 1))) * error
-    won, lost = (int(np.sum(sign * measure.better * apart > 0)) for sign in (1, -1))
+    won, lost = (int((sign * measure.better * apart > 0).sum()) for sign in (1, -1))
     ends = (mean - half, mean + half)
     return Difference(data, *ms, measure, mean, error, ends, len(apart), won, lost, unmatched)
 
 
-def _data_sets(results: Results, rows: Sequence[Difference]) -> dict[str, list[float]]:
+def _data_sets(results: Results, rows: Sequence[Difference]) -> dict[str, Frame]:
     """Means of the data sets, for each split and size that several of them have."""
+    import pandas as pd
+
     names = dict(zip(results.runs["data"], results.runs["name"], strict=True))
     means: dict[str, list[float]] = {}
     for row in rows:
@@ -195,7 +181,7 @@ def _data_sets(results: Results, rows: Sequence[Difference]) -> dict[str, list[f
             condition = row.data.removeprefix(names[row.data])
             means.setdefault(condition, []).append(row.mean)
     return {
-        f"{len(own)} data sets, each once{condition}": own
+        f"{len(own)} data sets, each once{condition}": pd.Series(own)
         for condition, own in means.items()
         if len(own) > 1
     }

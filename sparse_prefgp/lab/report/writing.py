@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
+from sparse_prefgp.lab.ablation.execution import reasons
 from sparse_prefgp.lab.ablation.runner import RUNS, STUDY
 from sparse_prefgp.lab.measures import Measure
 from sparse_prefgp.lab.report import tables
@@ -52,7 +53,10 @@ class StudyReport:
         return {
             "program": PROGRAM,
             "studies": self.results.studies,
-            "failed": [{"reason": a, "runs": b} for a, b in self.results.failures],
+            "failed": [
+                {"reason": reason, "runs": runs}
+                for reason, runs in reasons(self.results.records).items()
+            ],
             "notes": self.notes,
             "points": [
                 {"measure": measure.name, **row}
@@ -133,20 +137,25 @@ def study_report(
     groups: dict[str, list[Table]] = {}
     for measure in measures:
         groups.setdefault(measure.group, []).append(tables.metric_table(results, measure))
+    commits = results.runs.groupby("study", sort=False)["commit"].agg(_distinct)
+    comment = "\n".join(f"Study {a}, commit {b or 'unknown'}." for a, b in commits.items())
     others = contents(target) - {PAGE, FIGURES, TABLES, FIGURES_JSON}
     with replaced_folder(target, _check_folder, keep=others) as new:
         (new / TABLES).mkdir()
         for table in [summary, *more, *chain(*groups.values()), *last]:
             if not table.is_empty:
                 path = new / TABLES / table.name
-                latex = as_latex(table, _comment(results), fitted=True)
+                latex = as_latex(table, comment, fitted=True)
                 path.with_suffix(".tex").write_text(latex, "utf-8")
                 path.with_suffix(".md").write_text(as_markdown(table), "utf-8")
         pictures = _draw(new / FIGURES, results, measures, progress or (lambda name: None))
+        why = reasons(results.records)
+        failed = [f"Failed: {reason} ({some_of(why[reason], most=4)})" for reason in why]
+        many = [f"{counted(sum(map(len, why.values())), 'run')} failed."] if why else []
         sections = [
             Section(sentences=_answers(results, headline)),
             Section(tables=[summary]),
-            _warnings(results, notes),
+            Section("Before you rely on this", many, [*failed[:FAILURES_SHOWN], *notes]),
             Section(tables=[table for table in more if not table.is_empty]),
             *(
                 Section(group, tables=groups[group], pictures=pictures.get(group, ()))
@@ -155,7 +164,10 @@ def study_report(
             Section("Comparisons", tables=[table for table in last if not table.is_empty]),
             *_what_was_run(results),
         ]
-        page = Report(*_headings(results), sections_of(sections))
+        runs, titles = results.runs, dict.fromkeys(study["title"] for study in results.studies)
+        parts = [counted(len(runs), "run"), counted(runs["seed"].nunique(), "seed")]
+        parts += [", ".join(dict.fromkeys(runs["name"])), "sparse-prefgp"]
+        page = Report(" · ".join(titles), " · ".join(parts), sections_of(sections))
         (new / PAGE).write_text(as_html(page), encoding="utf-8")
         (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), encoding="utf-8")
     return report
@@ -231,23 +243,6 @@ def _run_notes(results: Results) -> Iterator[str]:
         yield f"A run says: {alike[0].rstrip('.')}{more}."
 
 
-def _warnings(results: Results, notes: Sequence[str]) -> Section:
-    failures = results.failures
-    shown = failures[:FAILURES_SHOWN]
-    failed = [f"Failed: {reason} ({some_of(runs, most=4)})" for reason, runs in shown]
-    total = counted(sum(len(runs) for _, runs in failures), "run")
-    sentences = [f"{total} failed."] if failures else []
-    return Section("Before you rely on this", sentences, [*failed, *notes])
-
-
-def _headings(results: Results) -> tuple[str, str]:
-    """Title and subtitle."""
-    runs = results.runs
-    parts = [counted(len(runs), "run"), counted(runs["seed"].nunique(), "seed")]
-    parts += [", ".join(dict.fromkeys(runs["name"])), "sparse-prefgp"]
-    return " · ".join(dict.fromkeys(study["title"] for study in results.studies)), " · ".join(parts)
-
-
 def _what_was_run(results: Results) -> Iterator[Section]:
     for study in results.studies:
         runs = results.runs[results.runs["study"] == study["name"]]
@@ -270,15 +265,6 @@ def _what_was_run(results: Results) -> Iterator[Section]:
         yield Section(f"What was run: {study['title']}", tables=[facts])
         whole = json.dumps(study, indent=2, ensure_ascii=False)
         yield Section("The whole configuration", code=whole, folded=True)
-
-
-def _comment(results: Results) -> str:
-    """What was run, for the head of a LaTeX file."""
-    runs = results.runs
-    return "\n".join(
-        f"Study {name}, commit {_distinct(runs.loc[runs['study'] == name, 'commit']) or 'unknown'}."
-        for name in dict.fromkeys(runs["study"])
-    )
 
 
 def _distinct(values: Iterable[str]) -> str:

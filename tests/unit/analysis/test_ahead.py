@@ -38,15 +38,8 @@ def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
     tied = later.given.ties if ties else np.zeros(10, bool)
     assert found.num_duels == 10
     assert found.log_predictive == pass_by.log_predictive
-    groups = np.array(later.group_names)[later.given.judge.numbers]
-    logs = [
-        np.asarray(f)
-        for f in (
-            model.log_win(pass_by.mean, pass_by.variance, groups),
-            model.log_tie(pass_by.mean, pass_by.variance, groups),
-            model.log_win(-pass_by.mean, pass_by.variance, groups),
-        )
-    ]
+    forecast = model.forecast_of(pass_by.mean, pass_by.variance, later.given.judge)
+    logs = list(forecast.results.T)
     came = np.where(tied, logs[1], logs[0])
     np.testing.assert_allclose(came, pass_by.log_probabilities, rtol=0, atol=IDENTITY)
     winner = logs[0] - (np.logaddexp(logs[0], logs[2]) if ties else 0.0)

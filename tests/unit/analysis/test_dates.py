@@ -66,7 +66,7 @@ def test_scores_at_the_dates_and_ahead_of_them(model: spg.PreferenceGP) -> None:
     ]
     days = NEW["date"].to_numpy().astype("datetime64[D]")
     said = NEW[["home"]].to_numpy()
-    logs = model.predict_log_duel(*sides, covariates=said, at=days).numpy()
+    logs = np.log(model.predict_duel(*sides, covariates=said, at=days))
     assert found["model"]["nlp_nats"] == pytest.approx(-logs.mean(), rel=1e-9)
 
 

@@ -9,6 +9,7 @@ import gpflow
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import log_ndtr
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.evaluation import evaluate
@@ -65,8 +66,8 @@ def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
     won, lost = TEST["winner"].to_numpy() - 100, TEST["loser"].to_numpy() - 100
     probit = linear_probit(training.differences(), training.counts, rng=np.random.default_rng(3))
     log_p = {
-        "model": model.predict_log_duel(x[won], x[lost]).numpy(),
-        "linear_probit": probit.log_wins(x[won] - x[lost]),
+        "model": np.log(model.predict_duel(x[won], x[lost])),
+        "linear_probit": log_ndtr((x[won] - x[lost]) @ probit.coefficients),
         "coin": np.full(12, np.log(0.5)),
     }
     assert list(found["held_out"]) == list(log_p)

@@ -11,9 +11,11 @@ import gpflow
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 from scipy.stats import norm
 
 import sparse_prefgp as spg
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.io import read_table
 from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
@@ -63,7 +65,7 @@ def model() -> spg.PreferenceGP:
 
 
 def test_each_duel_is_predicted_from_its_own_block(model: spg.PreferenceGP) -> None:
-    with pytest.warns(UserWarning, match=r"The block 'dan' is unknown .* \(1 of 6 duels"):
+    with pytest.warns(UserWarning, match=r"The block 'dan' is unknown .* \(1 of 6 pairs"):
         found = spg.evaluate(model, TABLE, columns={"block": "session"})
     inside: list[str | None] = [None if s == "dan" else s for s in SESSION]
     right, alone = expected(inside), expected([None] * 6)
@@ -94,19 +96,17 @@ def test_a_duels_object_takes_a_label_for_each_duel(model: spg.PreferenceGP) -> 
 def test_pairs_in_blocks_are_those_of_each_block(model: spg.PreferenceGP) -> None:
     x = model.duels.items
     asked = ["al", None, "bo", "al", "cy", None]
-    mean, variance = model.predict_difference_in_blocks(x[WON], x[LOST], asked)
+    pairs = Answers.between(np.array(WON), np.array(LOST))
+    found = model.predict(pairs, blocks=asked).p[:, 0]
     for i, block in enumerate(asked):
-        ends = x[WON[i], None], x[LOST[i], None]
-        if block is None:
-            one = model.predict_duel(*ends)
-        else:
-            one = model.predict_duel_in_block(*ends, block)
-        chance = norm.cdf(mean[i] / np.sqrt(variance[i] + NOISE))
-        assert chance == pytest.approx(float(one[0]), abs=IDENTITY)
-    with pytest.raises(ValueError, match="blocks for 2 pairs, but 6 pairs; give one for each"):
-        model.predict_difference_in_blocks(x[WON], x[LOST], ["al", "bo"])
+        ends = tf.constant(np.stack([x[WON[i]], x[LOST[i]]])[None])
+        posterior = model.posterior() if block is None else model.posterior_in_block(block)
+        ((mean, variance),) = posterior.difference(ends).numpy()
+        assert found[i] == pytest.approx(norm.cdf(mean / np.sqrt(variance + NOISE)), abs=IDENTITY)
+    with pytest.raises(ValueError, match=r"blocks has shape \(2,\); give \(6,\)"):
+        model.predict(pairs, blocks=["al", "bo"])
     with pytest.raises(ValueError, match="no block 'dan'; the blocks are 'al', 'bo', 'cy'"):
-        model.predict_difference_in_blocks(x[WON], x[LOST], SESSION)
+        model.predict(pairs, blocks=SESSION)
 
 
 def test_labels_are_compared_as_text() -> None:
@@ -186,10 +186,9 @@ def test_held_out_duels_of_a_fit_are_scored_in_their_blocks(tables: tuple[Path, 
     rows = holdout.split.test_rows
     x = holdout.everything.items
     for value, row in zip(found, rows, strict=True):
-        ends = x[table.winners[row], None], x[table.losers[row], None]
         block = table.context["person"].iloc[row]
-        chance = model.predict_duel_in_block(*ends, block)
-        assert value == pytest.approx(float(np.log(chance[0])), abs=IDENTITY)
+        alone = model.predict(table.events.take([row]), x, block).log_first
+        assert value == pytest.approx(float(alone[0]), abs=IDENTITY)
 
 
 def test_the_command_takes_a_column(tables: tuple[Path, Path], tmp_path: Path) -> None:
@@ -244,11 +243,9 @@ def test_equal_duels_of_several_judges_have_a_block_each() -> None:
         with pytest.warns(UserWarning, match="The block 'dan' is unknown"):
             found = spg.evaluate(model, asked)["held_out"]["model"]
         given = asked.given
-        mean, variance = model.predict_difference_in_blocks(
-            asked.items[given.pairs[:, 0]],
-            asked.items[given.pairs[:, 1]],
-            [label if label in blocks else None for label in labels],
-        )
+        known = [label if label in blocks else None for label in labels]
+        forecast = model.predict(asked, blocks=known)
+        mean, variance = forecast.mean, forecast.variance
         ratio = model.noise_ratio.numpy()[given.judge.numbers]
         log_p = norm.logcdf(mean / np.sqrt(variance + 2.0 * model.noise_variance.numpy() * ratio))
         assert found["nlp_nats"] == pytest.approx(-np.mean(log_p), abs=IDENTITY)

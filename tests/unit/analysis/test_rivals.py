@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import special
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
@@ -172,7 +173,8 @@ def test_answers_are_choices_one_after_the_other(said):
         logs.append(slow_choices.log_likelihood(w, choices))
         every += choices
         weights += [events.weights[i]] * len(choices)
-    np.testing.assert_allclose(found.log_answers(said.items, said.events), logs, rtol=ROUNDING)
+    forecast = found.predict(said.events, said.items)
+    np.testing.assert_allclose(forecast.log_first, logs, rtol=ROUNDING)
     np.testing.assert_allclose(found.log_likelihood, events.weights @ logs, rtol=ROUNDING)
     assert found.choices == pytest.approx(events.weights.sum())
     slopes = sum(c * slow_choices.slope(w, [one]) for c, one in zip(weights, every, strict=True))
@@ -211,7 +213,7 @@ def test_far_utilities_stay_finite():
 
 
 def test_equal_shares_of_answers(said):
-    logs = KNOWS_NOTHING.log_answers(said.items, said.events)
+    logs = KNOWS_NOTHING.predict(said.events, said.items).log_first
     numbers = [4, 2, 24, 20, 12, 20, 2, 3, 120, 2]
     np.testing.assert_allclose(logs, -np.log(numbers), rtol=ROUNDING)
 
@@ -291,8 +293,8 @@ def test_refuses_what_it_knows_nothing_of(said):
         found.predict_choice(np.ones((2, 1, 3)), [[True], [False]])
     with pytest.raises(ValueError, match=r"mask has shape \(2,\)"):
         found.predict_choice(np.ones((2, 1, 3)), [True, False])
-    with pytest.raises(ValueError, match=r"covariates, has shape \(2, 1\); give \(2, 3\), the col"):
-        found.log_answers(np.array([[0.0], [1.0]]), Answers.between(np.array([0]), np.array([1])))
+    with pytest.raises(ValueError, match=r"features has shape \(2, 1\); give \(2, 2\), the col"):
+        found.predict(Answers.between(np.array([0]), np.array([1])), np.array([[0.0], [1.0]]))
 
 
 # ---- duels ---------------------------------------------------------------------------------------
@@ -340,7 +342,8 @@ def test_separable_and_far_tails_stay_finite():
     x = np.array([[1e6], [2e6], [-1e6], [3e6]])
     model = linear_probit(x, ridge=30.0**-2)
     assert np.isfinite(model.coefficients).all()
-    assert np.isfinite(model.log_wins(np.array([[-1e6]]))).all()
+    pair = Answers.between(np.array([0]), np.array([1]))
+    assert np.isfinite(model.predict(pair, np.array([[-1e6], [0.0]])).log_p).all()
     assert np.isfinite(linear_probit(np.ones((40, 2))).coefficients).all()
     assert np.isfinite(linear_probit(np.ones((1, 2))).coefficients).all()
 
@@ -373,20 +376,13 @@ def test_covariates_are_columns():
     assert found.covariate_names == ("first",)
     np.testing.assert_allclose(found.coefficients[:2], by_hand.coefficients[:2], rtol=1e-9)
     np.testing.assert_allclose(found.coefficients[2:], by_hand.coefficients[2:] / scale, rtol=1e-9)
-    apart = items[won] - items[lost]
-    np.testing.assert_allclose(
-        found.log_wins(apart, covariates=said),
-        by_hand.log_wins(np.column_stack([apart, said / scale])),
-        rtol=1e-9,
-    )
-    held_at_0 = found.log_wins(apart)
-    np.testing.assert_array_equal(held_at_0, found.log_wins(apart, covariates=0.0 * said))
-    for rival, width in ((found, 1), (by_hand, 0)):
-        own = np.ones((1, rival.num_features))
-        with pytest.raises(
-            ValueError, match=rf"covariates has shape \(1, 2\); give \(1, {width}\)"
-        ):
-            rival.log_wins(own, covariates=[[1.0, 2.0]])
+    lead = np.column_stack([items[won] - items[lost], said / scale]) @ by_hand.coefficients
+    logs = found.predict(duels.given, items).log_first
+    np.testing.assert_allclose(logs, special.log_ndtr(lead), rtol=1e-9)
+    none = Answers.between(won, lost)
+    zero = none.with_differences(0.0 * said, ["first"])
+    held_at_0, at_0 = (found.predict(events, items).log_p for events in (none, zero))
+    np.testing.assert_array_equal(held_at_0, at_0)
 
 
 @pytest.mark.parametrize(
@@ -409,12 +405,14 @@ def test_differences_are_refused(arguments, message):
 
 @pytest.mark.parametrize("shape", [(3, 1), (3, 3), (3,)])
 def test_wrong_number_of_columns(shape):
-    rival = linear_probit(np.ones((3, 2)))
-    with pytest.raises(ValueError, match=r"won has shape .*; give \(3, 2\), the columns that"):
-        rival.log_wins(np.ones(shape))
-    for name, sides in (("won", (np.nan, 1.0)), ("lost", (1.0, np.nan))):
-        with pytest.raises(ValueError, match=f"{name} has nan at 0, 0"):
-            rival.log_wins(*(np.full((1, 2), side) for side in sides))
+    rival, pairs = (
+        linear_probit(np.ones((3, 2))),
+        Answers.between(np.array([0, 1]), np.array([1, 2])),
+    )
+    with pytest.raises(ValueError, match=r"features has shape .*; give \(3, 2\), the columns that"):
+        rival.predict(pairs, np.ones(shape))
+    with pytest.raises(ValueError, match="features has nan at 1, 0"):
+        rival.predict(pairs, np.array([[0.0, 0.0], [np.nan, 0.0], [1.0, 1.0]]))
 
 
 def test_real_duels_with_people_held_out(data_dir):
@@ -426,7 +424,7 @@ def test_real_duels_with_people_held_out(data_dir):
         train = table.to_duels(split.train_rows, only_compared=True)
         test = table.to_duels(split.test_rows, transform=train.transform, only_compared=True)
         model = linear_probit(train.differences(), train.counts)
-        log_p = model.log_wins(test.differences())
+        log_p = model.predict(test.events, test.items).log_first
         nats.append(score(log_p, counts=test.counts)["nlp_nats"])
     # A linear logistic model gets 0.456 to 0.492 depending on the people drawn.
     assert 0.45 < np.mean(nats) < 0.50
@@ -471,9 +469,8 @@ def test_strengths_of_bradley_and_terry_are_the_maximum() -> None:
     assert found.coefficients[7] == found.coefficients[8] == 0.0  # of whom nothing is known
     for step in np.eye(10) * 1e-3:
         assert minus_log(best) <= min(minus_log(best + step), minus_log(best - step))
-    with pytest.raises(ValueError, match=r"lost has shape \(\); give \(3, 1\)"):
-        found.log_wins([[0], [1], [0]])
-    log_p = found.log_wins([[0], [1], [0]], [[1], [0], [99]], np.zeros((3, 1)))
+    pairs = Answers.between(np.array([0, 1, 0]), np.array([1, 0, 2]))
+    log_p = found.predict(pairs, np.array([[0], [1], [99]])).log_first
     assert np.exp(log_p[:2]).sum() == pytest.approx(1.0, abs=1e-12)
     assert np.exp(log_p[2]) == pytest.approx(1.0 / (1.0 + np.exp(-best[0])), abs=1e-12)
 
@@ -585,7 +582,7 @@ def test_products_with_columns_of_people_are_columns() -> None:
     )
     assert found.names[2:] == ("column 0 × feature 0", "column 1 × feature 0")
     np.testing.assert_allclose(found.coefficients, by_hand.coefficients, rtol=FIXED_POINT)
-    total = found.log_answers(duels.items, duels.events) @ duels.events.totals
+    total = found.predict(duels.events, duels.items).log_first @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
     for labels in ([f"new {k}" for k in people], [None] * sets):
         strangers = events.saying(person=Codes.of(labels))

@@ -13,6 +13,7 @@ from sparse_prefgp.analysis import scoring
 from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING
 from sparse_prefgp.data.answers import TIE, Answers
+from sparse_prefgp.models import base
 from tests.cases import assert_same_scores
 from tests.tolerances import IDENTITY
 
@@ -46,6 +47,7 @@ def test_chunks_do_not_matter(
     whole = evaluate(model, new)
     assert whole["held_out_outcomes"]["model"]["ties"] == new.num_ties > 0
     monkeypatch.setattr(scoring, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(base, "_QUESTIONS_AT_ONCE", 7)
     in_chunks = evaluate(model, new)
     stream = evaluate(model, spg.stream_duels(new))
     for found in (in_chunks, stream):
@@ -77,6 +79,5 @@ def test_unseen_pairs_by_a_slow_loop(model: spg.PreferenceGP) -> None:
 def test_nothing_to_score_is_nothing() -> None:
     inputs, none = np.zeros((2, 1)), np.zeros(3, dtype=np.int64)
     ties = Answers.between(none, none + 1, kind=np.full(3, TIE))
-    rows = scoring.rows_between(inputs, ties)
-    found = scoring.score_events(None, {COIN: KNOWS_NOTHING}, rows)
+    found = scoring.score_events(None, {COIN: KNOWS_NOTHING}, [scoring.Asked(ties, inputs)])
     assert found.scores() == {} and found.unseen_scores() == {}

@@ -15,6 +15,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances import low_rank_blocks as blocks_module
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.buckets import bucketed
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models import describing
@@ -379,7 +380,8 @@ def test_duel_probabilities_in_a_block_are_those_of_its_joint() -> None:
     first, second = [0, 1, 2], [3, 4, 0]
     spread = cov[0][first, first] + cov[0][second, second] - 2 * cov[0][first, second] + 0.3
     probability = norm.cdf((mean[first, 0] - mean[second, 0]) / np.sqrt(spread))
-    found = model.predict_duel_in_block(NEW[first], NEW[second], "al")
+    pairs = Answers.between(np.array(first), np.array(second))
+    found = model.predict(pairs, NEW, blocks="al").p[:, 0]
     np.testing.assert_allclose(found, probability, rtol=IDENTITY)
 
 
@@ -642,7 +644,7 @@ def test_a_block_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="no block 3; the blocks are 0, 1, 2"):
         build(duels, spg.PITC(3)).predict_f_in_block(NEW, 3)
     with pytest.raises(ValueError, match=r"FITC\(\) has no blocks that an item could join"):
-        build(duels, spg.FITC()).predict_duel_in_block(NEW, NEW, 0)
+        build(duels, spg.FITC()).predict_f_in_block(NEW, 0)
 
 
 def test_a_kernel_that_takes_no_stacked_inputs_is_told() -> None:

@@ -219,7 +219,7 @@ def test_every_option_refuses_what_makes_no_sense(command: Any, name: str) -> No
         wrong = [-1, 10**30]
     elif "list" in typed or "tuple" in typed:
         wrong = [["a", ""], [" ", "a"]]
-    elif not is_flag and "Score" not in typed:
+    elif not is_flag:
         wrong = ["", " ", *(["a,,b"] if about.parse is names else [])]
     for value in wrong:
         assert said_of(command, **{name: value}).startswith(f"Error: {flag} ")

@@ -14,7 +14,8 @@ pytest.importorskip("pandas")
 
 import pandas as pd
 
-from sparse_prefgp.datasets import arguments, choices, tables, tennis
+from sparse_prefgp.datasets import arguments, converters, describe, tennis
+from sparse_prefgp.datasets.loading import write
 from tests.reference import slow_tennis
 from tests.tolerances import ROUNDING
 
@@ -205,7 +206,7 @@ def test_tennis_files_of_the_tour_come_first(tmp_path):
     ):
         pd.DataFrame([row]).to_csv(tmp_path / name, index=False)
     files = {path.name: path for path in tmp_path.iterdir()}
-    assert list(tennis.tidy(files)["duels.csv.gz"]["level"]) == ["A", "C"]
+    assert list(tennis.tidy(describe("tennis_atp"), files)["duels.csv.gz"]["level"]) == ["A", "C"]
 
 
 ARGUMENT = "<{0}><id>{1}</id><text>{2}</text></{0}>"
@@ -245,7 +246,7 @@ GOLD = {
 
 
 def test_the_arguments_of_the_corpus(tmp_path):
-    found = arguments.tidy(archive(tmp_path / "corpus.zip"))
+    found = arguments.tidy(describe("ukp_convincing"), archive(tmp_path / "corpus.zip"))
     items = found["items.csv.gz"]
     # Debates by name, arguments by number.
     assert list(items["source_id"]) == ["arg1", "7", "arg3", "arg20", "arg100"]
@@ -275,7 +276,8 @@ def test_control_characters_in_a_text_are_blanks(tmp_path):
     for number in range(32):
         for written in (f"&#{number};", f"&#x{number:x};", f"&#x{number:X};"):
             votes = {"a": xml(pair(("arg1", f"a{written}b"), B, ("w", "a1")))}
-            texts = arguments.tidy(archive(tmp_path / "corpus.zip", {}, votes))["texts.csv.gz"]
+            files = archive(tmp_path / "corpus.zip", {}, votes)
+            texts = arguments.tidy(describe("ukp_convincing"), files)["texts.csv.gz"]
             kept = chr(number) if chr(number) in "\t\n\r" else " "
             assert texts["text"][0] == f"a{kept}b"
 
@@ -320,7 +322,8 @@ def test_directions_part_texts_by_their_words():
 
 
 def test_car_choices(tmp_path):
-    names = list(choices._CARS.values())
+    names = "hev phev10 phev20 phev40 bev75 bev100 bev150 phevFastcharge bevFastcharge price opCost"
+    names = [*names.split(), "accelTime", "american", "japanese", "chinese", "skorean"]
     rows = [
         # id, obsnum, choice, price
         (5, 1, 0, 10),
@@ -340,10 +343,10 @@ def test_car_choices(tmp_path):
         lines.append(",".join([str(person), str(question), str(choice), *values, f"0.{person}"]))
     path = tmp_path / "cars_us.csv"
     path.write_bytes("\r".join(lines).encode())  # as in the public file
-    found = choices.tidy_cars({"cars_us.csv": path})
+    found = converters.cars(describe("ev_choice_us"), {"cars_us.csv": path})
     items, duels = found["items.csv"], found["duels.csv.gz"]
     assert list(items["price"]) == [10, 20, 30, 40]
-    assert list(items.columns) == ["item_id", *choices._CARS]
+    assert list(items.columns)[8:12] == ["phev_fastcharge", "bev_fastcharge", "price", "op_cost"]
     assert duels.to_numpy().tolist() == [
         [1, 0, 0, 1, 0.5],
         [1, 2, 0, 1, 0.5],
@@ -363,7 +366,7 @@ def test_train_choices(tmp_path):
     path = tmp_path / "train_data.csv.gz"
     with gzip.open(path, "wt") as file:
         table.to_csv(file, index=False)
-    found = choices.tidy_trains({path.name: path})
+    found = converters.trains(describe("train_choice"), {path.name: path})
     assert found["items.csv"].to_numpy().tolist() == [
         [0, 24.0, 150, 0, 1],
         [1, 40.0, 115, 0, 0],
@@ -389,7 +392,7 @@ def test_arff(tmp_path, mark):
     path = tmp_path / "abalone.arff"
     head, rows = ARFF.split("@data")
     path.write_text(head + "@data" + rows.replace(",", mark))
-    frame = tables.tidy_arff("abalone.csv", {path.name: path})["abalone.csv"]
+    frame = converters.arff(describe("abalone"), {path.name: path})["abalone.csv"]
     assert list(frame.columns) == ["sex_m", "sex_f", "sex_i", "whole_weight", "target"]
     assert frame.to_numpy().tolist() == [[1, 0, 0, 0.514, 15], [0, 0, 1, 0.2255, 7]]
     for broken, reason in (
@@ -401,7 +404,7 @@ def test_arff(tmp_path, mark):
     ):
         path.write_text(broken)
         with pytest.raises(ValueError, match=reason):
-            tables.tidy_arff("abalone.csv", {path.name: path})
+            converters.arff(describe("abalone"), {path.name: path})
 
 
 def test_statlib(tmp_path):
@@ -411,12 +414,12 @@ def test_statlib(tmp_path):
     for home in homes:
         lines += [" ".join(f"{x:.5f}" for x in half) for half in (home[:11], home[11:])]
     path.write_text("\n".join(lines))
-    frame = tables.tidy_boston({path.name: path})["boston.csv"]
+    frame = converters.boston(describe("boston"), {path.name: path})["boston.csv"]
     assert frame.columns[0] == "crim" and frame.columns[-1] == "target" and len(frame) == 2
     np.testing.assert_allclose(frame.to_numpy(), homes.round(5), rtol=ROUNDING)
     path.write_text("\n".join(lines[:-1]))
     with pytest.raises(ValueError, match="reshape array of size 25"):
-        tables.tidy_boston({path.name: path})
+        converters.boston(describe("boston"), {path.name: path})
 
 
 def test_kin40k_has_its_two_parts(tmp_path):
@@ -426,7 +429,7 @@ def test_kin40k_has_its_two_parts(tmp_path):
             name = f"kin40k_{part}_{what}.asc"
             files[name] = tmp_path / name
             np.savetxt(files[name], np.arange(rows * width).reshape(rows, width))
-    found = tables.tidy_kin40k(files)
+    found = converters.kin40k(describe("kin40k"), files)
     assert found["train.csv.gz"].shape == (2, 9) and found["test.csv.gz"].shape == (3, 9)
     assert list(found["test.csv.gz"]["target"]) == [0, 1, 2]
     assert list(found["test.csv.gz"]["x1"]) == [0, 8, 16]
@@ -438,9 +441,11 @@ def test_sarcos(tmp_path):
     array = np.arange(56.0).reshape(2, 28)
     path = tmp_path / "sarcos_inv_test.mat"
     savemat(path, {"sarcos_inv_test": array})
-    found = tables.tidy_sarcos({path.name: path})["sarcos_test.npz"]
-    np.testing.assert_array_equal(found["x"], array[:, :21])
-    np.testing.assert_array_equal(found["y"], array[:, 21:])
+    found = converters.sarcos(describe("sarcos_test"), {path.name: path})["sarcos_test.npz"]
+    write(tmp_path / "sarcos_test.npz", found)
+    with np.load(tmp_path / "sarcos_test.npz") as arrays:
+        np.testing.assert_array_equal(arrays["x"], array[:, :21])
+        np.testing.assert_array_equal(arrays["y"], array[:, 21:])
 
 
 def test_snelson(tmp_path):
@@ -452,6 +457,6 @@ def test_snelson(tmp_path):
         for name, text in content.items():
             file.writestr(f"SPGP_dist/{name}", text)
     path.write_bytes(buffer.getvalue())
-    found = tables.tidy_snelson({path.name: path})
+    found = converters.snelson(describe("snelson1d"), {path.name: path})
     assert found["train.csv"].to_numpy().tolist() == [[1, 3], [2, 4]]
     assert list(found["test_inputs.csv"]["x"]) == [5, 6, 7]

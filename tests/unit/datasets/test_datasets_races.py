@@ -8,7 +8,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("yaml")
 
 from sparse_prefgp import datasets
-from sparse_prefgp.datasets import races
+from sparse_prefgp.datasets import converters, describe
 from sparse_prefgp.datasets.fetching import DATA_VARIABLE
 
 RESULTS = """\
@@ -43,7 +43,9 @@ def written(folder, **texts):
 
 def test_races_become_rankings(tmp_path):
     later = RESULTS.replace("red", "green")
-    found = races.tidy(written(tmp_path, r2025_01_there=later, r2024_09_here=RESULTS))
+    found = converters.races(
+        describe("formula_1"), written(tmp_path, r2025_01_there=later, r2024_09_here=RESULTS)
+    )
     items, rankings = found["items.csv"], found["rankings.csv"]
     assert items.to_dict("records")[:3] == [
         {"item_id": "ann-one red 2024", "driver": "ann-one", "car": "red 2024"},
@@ -71,7 +73,9 @@ def test_the_set_is_read_with_and_without_those_who_did_not_finish(tmp_path, mon
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     (tmp_path / "two_races").mkdir()
     later = RESULTS.replace("red", "green")
-    tables = races.tidy(written(tmp_path, r2025_01_there=later, r2024_09_here=RESULTS))
+    tables = converters.races(
+        describe("formula_1"), written(tmp_path, r2025_01_there=later, r2024_09_here=RESULTS)
+    )
     for name, table in tables.items():
         table.to_csv(tmp_path / "two_races" / name, index=False)
     found = datasets.load("two_races")

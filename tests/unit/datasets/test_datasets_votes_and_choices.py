@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from sparse_prefgp import datasets
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.datasets import choices, fetching, jokes, loading, matches, model_answers
+from sparse_prefgp.datasets import converters, describe, fetching, loading
 from sparse_prefgp.datasets.registry import SETS
 
 pytestmark = pytest.mark.data
@@ -77,7 +77,7 @@ def test_their_files_are_of_one_state_with_known_checksums(name):
 def test_choices_among_offers_and_modes(tmp_path):
     path = tmp_path / "electricity.csv.gz"
     path.write_bytes(gzip.compress(OFFERS.encode()))
-    found = choices.tidy_offers({path.name: path})["choices.csv.gz"]
+    found = converters.choices(describe("electricity"), {path.name: path})["choices.csv.gz"]
     assert list(found.columns[:4]) == ["choice_set", "person", "alternative", "chosen"]
     assert found[["choice_set", "person", "chosen", "pf"]].to_numpy().tolist() == [
         [1, 7, 0, 7],
@@ -90,7 +90,7 @@ def test_choices_among_offers_and_modes(tmp_path):
         "1,1,train,0,83,28.25,50,66,4,45,0,2\n2,1,car,1,83,15.77,61,0,0,45,0,2\n"
     )
     path = written(tmp_path, **{"ModeCanada.csv": modes})["ModeCanada.csv"]
-    found = choices.tidy_modes({path.name: path})["choices.csv.gz"]
+    found = converters.choices(describe("mode_canada"), {path.name: path})["choices.csv.gz"]
     assert found["alternative"].tolist() == ["train", "car"] and found["person"].tolist() == [1, 1]
     assert found["chosen"].tolist() == [0, 1] and found["noalt"].tolist() == [2, 2]
 
@@ -106,11 +106,13 @@ RESULTS = (
 
 def test_matches_become_duels(tmp_path):
     files = written(tmp_path, **{"results.csv": RESULTS})
-    made = matches.tidy(files)
+    made = converters.matches(describe("football_internationals"), files)
     assert made["teams.csv"]["team"].tolist() == ["Brazil", "Chile", "Åland"]
     assert made["matches.csv.gz"]["home"].tolist() == [1, 0, 1, 1]
     assert made["matches.csv.gz"]["neutral"].tolist() == [0, 1, 0, 0]
-    found = matches.as_duels({"teams": made["teams.csv"], "matches": made["matches.csv.gz"]})
+    found = converters.duels_of_matches(
+        {"teams": made["teams.csv"], "matches": made["matches.csv.gz"]}
+    )
     assert found["items"]["item_id"].tolist() == ["Brazil", "Chile", "Åland"]
     columns = ["winner", "loser", "tie", "winner_home", "loser_home", "grade", "winner_score"]
     assert found["duels"][columns].to_numpy().tolist() == [
@@ -149,7 +151,7 @@ def votes_of_judges(folder):
 
 
 def test_votes_on_answers_of_models(tmp_path):
-    made = model_answers.tidy(votes_of_judges(tmp_path))
+    made = converters.votes(describe("llm_votes"), votes_of_judges(tmp_path))
     items = made["items.csv.gz"]
     assert items.to_numpy().tolist() == [[0, 1, 0, 0, ""], [1, 0, 0, 1, "5"]]
     duels = made["duels.csv.gz"]
@@ -162,7 +164,7 @@ def test_votes_on_answers_of_models(tmp_path):
     assert duels["judge_kind"].tolist() == ["crowd", "crowd", "gpt3", "gpt4"]
     assert duels["pair_id"].tolist() == [4] * 4
     assert made["models.csv"]["name"].tolist() == ["M20", "M10"]
-    found = model_answers.named({name.partition(".")[0]: table for name, table in made.items()})
+    found = converters.named_votes({name.partition(".")[0]: table for name, table in made.items()})
     assert found["items"]["model"].tolist() == ["M10", "M20"]
     assert found["duels"]["judge"].tolist() == ["worker 0", "worker 1", "gpt3", "gpt4"]
     assert found["duels"]["prompt"].tolist() == ["say"] * 4
@@ -182,7 +184,7 @@ def jokes_of(folder):
 
 
 def test_jokes(tmp_path):
-    made = jokes.tidy(jokes_of(tmp_path))
+    made = converters.jokes(describe("humour"), jokes_of(tmp_path))
     assert made["items.csv.gz"].to_numpy().tolist() == [
         [0, "not_a_joke", -0.5, "One"],
         [1, "homographic_pun", 0.5, "Two, two."],

@@ -86,7 +86,7 @@ def test_figures_of_a_run_by_hand(study: Study, exact: Reference) -> None:
     rng = duels.stream(0, duels.INPUTS)
     z = spg.initial_inputs("random", train, gpflow.kernels.SquaredExponential(), 6, rng)
     sparse, full = model(spg.VFE(), z), model(spg.Exact(), None)
-    won, lost = holdout.test_sides()
+    won, lost = holdout.test_wins().pairs.T
     counts = holdout.counts(holdout.decided_rows)
     p, q = (m.predict_duel(train.items[won], train.items[lost]).numpy() for m in (sparse, full))
     expected = score(np.log(p), counts=counts)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.answers import BEST_WORST, CHOICE, RANKING, TOP, Answers, Codes
-from sparse_prefgp.models import choosing
+from sparse_prefgp.data.answers import CHOICE, RANKING, Answers, Codes
 from tests.together import apart
-from tests.tolerances import IDENTITY, ROUNDING
+from tests.tolerances import IDENTITY
 
 
 @pytest.fixture(scope="module")
@@ -71,18 +70,13 @@ def test_shares_of_draws(plain: spg.PreferenceGP, items: np.ndarray) -> None:
     by_ep = plain.predict_choice(items[None, :4]).numpy()[0]
     np.testing.assert_allclose(by_ep.sum(), 1.0, rtol=IDENTITY)
     assert np.abs(by_ep - by_points).max() < 0.004
-    order = y.argsort(1)[:, ::-1]
-    ranked = np.mean(np.all(order == [2, 0, 3, 1], 1))
-    found = float(np.exp(plain.predict_ranking(items[None, [2, 0, 3, 1]], method="points"))[0])
-    assert abs(found - ranked) < 5.0 * np.sqrt(ranked / len(y)) + 3e-4
 
 
 def test_all_rankings_add_up(plain: spg.PreferenceGP, items: np.ndarray) -> None:
     orders = np.array(list(permutations(range(4))))
-    every = np.exp(plain.predict_ranking(items[orders], method="points", points=2048).numpy())
-    assert abs(every.sum() - 1.0) < 1e-3  # of 24, each to 1e-4 or so
-    by_ep = np.exp(plain.predict_ranking(items[orders]).numpy())
-    assert np.abs(by_ep - every).max() < 0.002
+    kind = np.full(24, RANKING, np.int8)
+    every = Answers(orders.reshape(-1), np.arange(0, 97, 4), kind=kind)
+    assert abs(plain.predict(every).p.sum() - 1.0) < 0.005
 
 
 def test_a_set_of_two_is_a_duel(model: spg.PreferenceGP, items: np.ndarray) -> None:
@@ -92,8 +86,6 @@ def test_a_set_of_two_is_a_duel(model: spg.PreferenceGP, items: np.ndarray) -> N
         for method in ("ep", "points"):
             found = model.predict_choice(pairs, groups=groups, method=method).numpy()
             np.testing.assert_allclose(found, np.stack([won, 1.0 - won], 1), rtol=1e-9)
-        ranked = np.exp(model.predict_ranking(pairs, groups=groups).numpy())
-        np.testing.assert_allclose(ranked, won, rtol=1e-9)
 
 
 def test_sets_of_different_sizes(plain: spg.PreferenceGP, items: np.ndarray) -> None:
@@ -104,30 +96,6 @@ def test_sets_of_different_sizes(plain: spg.PreferenceGP, items: np.ndarray) -> 
     alone = plain.predict_choice(X[1:, [0, 2, 3]]).numpy()[0]
     np.testing.assert_allclose(found[1, [0, 2, 3]], alone, rtol=1e-9)
     assert found[0, 3] == found[1, 1] == 0.0
-    ranked = plain.predict_ranking(X[:1], mask[:1]).numpy()
-    np.testing.assert_allclose(ranked, plain.predict_ranking(X[:1, :3]).numpy(), rtol=1e-9)
-
-
-def test_answers_between_known_rows(model: spg.PreferenceGP, items: np.ndarray) -> None:
-    answers = Answers(
-        np.array([3, 1, 4, 0, 2, 5, 7, 6, 8, 1, 2, 3]),
-        np.array([0, 3, 5, 9, 12]),
-        kind=np.array([CHOICE, RANKING, TOP, BEST_WORST], np.int8),
-        ordered=np.array([0, 0, 2, 0]),
-    )
-    groups = np.array(["Ann", "Ben", "Ann", "Ben"], object)
-    found = model.log_answers(items, answers, groups)
-    chosen = np.log(model.predict_choice(items[None, [3, 1, 4]], groups="Ann").numpy()[0, 0])
-    np.testing.assert_allclose(found[0], chosen, rtol=1e-9)
-    ranked = model.predict_ranking(items[None, [0, 2]], groups="Ben").numpy()[0]
-    np.testing.assert_allclose(found[1], ranked, rtol=1e-9)
-    # The first two of four in order: one of the two rankings that say so, or the other.
-    both = items[np.array([[5, 7, 6, 8], [5, 7, 8, 6]])]
-    every = model.predict_ranking(both, groups="Ann", method="points", points=4096).numpy()
-    assert abs(np.exp(found[2]) - np.exp(every).sum()) < 0.003
-    shares = model.log_choices(items, answers, groups)
-    assert shares.shape == (4, 4) and np.all(shares[0, 3:] == -np.inf)
-    np.testing.assert_allclose(np.exp(shares).sum(1), 1.0, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -145,22 +113,3 @@ def test_answers_between_known_rows(model: spg.PreferenceGP, items: np.ndarray) 
 def test_refused(plain: spg.PreferenceGP, items: np.ndarray, change: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         plain.predict_choice(**{"X": items[None, :4], **change})
-
-
-def test_a_ranking_without_gaps_alone(plain: spg.PreferenceGP, items: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="mask has gaps"):
-        plain.predict_ranking(items[None, :3], np.array([[True, False, True]]))
-
-
-def test_sets_at_a_time_do_not_matter(
-    model: spg.PreferenceGP, items: np.ndarray, said: Answers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert said.judge is not None
-
-    def every() -> list[np.ndarray]:
-        return [f(items, said, said.judge.labels) for f in (model.log_choices, model.log_answers)]
-
-    whole = every()
-    monkeypatch.setattr(choosing, "_AT_ONCE", 7 * 2 * 4**2)
-    for found, expected in zip(every(), whole, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=ROUNDING, atol=ROUNDING)

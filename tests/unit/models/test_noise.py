@@ -21,6 +21,7 @@ from sparse_prefgp.analysis.acquisition import expected_reduction, information_g
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.candidates import pool, random_pairs
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.factors.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.learning.checkpoint import identify
 from sparse_prefgp.models.outcomes import GroupRatios
@@ -180,7 +181,6 @@ def test_an_unknown_judge_is_averaged_over(model: spg.PreferenceGP) -> None:
     three = expected(model)
     np.testing.assert_allclose(model.predict_outcome(a, b), three, atol=IDENTITY)
     np.testing.assert_allclose(model.predict_duel(a, b), three[:, 0], atol=IDENTITY)
-    np.testing.assert_allclose(model.predict_log_duel(a, b), np.log(three[:, 0]), atol=IDENTITY)
     # 20 nodes are nearly the integral over all ratios.
     (mean, variance), *_ = differences(model)
     whole = slow.won_by_integral(mean, variance, 2 * NOISE, MARGIN, 1.0)
@@ -188,13 +188,13 @@ def test_an_unknown_judge_is_averaged_over(model: spg.PreferenceGP) -> None:
     # Its slope, as of any prediction.
     first = tf.Variable(a)
     with tf.GradientTape() as tape:
-        value = tf.reduce_sum(model.predict_log_duel(first, b)[:2])
+        value = tf.reduce_sum(model.predict_duel(first, b)[:2])
     slope = tape.gradient(value, first).numpy()[0, 0]
     values = []
     for step in (1e-5, -1e-5):
         moved = a.copy()
         moved[0, 0] += step
-        values.append(np.sum(model.predict_log_duel(moved, b).numpy()[:2]))
+        values.append(np.sum(model.predict_duel(moved, b).numpy()[:2]))
     assert slope == pytest.approx((values[0] - values[1]) / 2e-5, rel=GRADIENT)
 
 
@@ -245,7 +245,8 @@ def test_blocks_and_exports_are_averaged_too(model: spg.PreferenceGP, tmp_path: 
     np.testing.assert_allclose(served["probability"], expected(model)[:, 0], atol=IDENTITY)
     np.testing.assert_allclose(served["tie_probability"], expected(model)[:, 1], atol=IDENTITY)
     blocks = made(approximation=spg.PITC(2), inducing_variable=model.duels.items[:4])
-    found = blocks.predict_duel_in_block(a, b, 0).numpy()
+    n = np.arange(len(a))
+    found = blocks.predict(Answers.between(n, n + len(a)), np.concatenate([a, b]), 0).p[:, 0]
     posterior = blocks.posterior_in_block(0)
     mean, variance = posterior.difference(tf.stack([tf.constant(a), tf.constant(b)], 1)).numpy().T
     for p, m, v in zip(found, mean, variance, strict=True):

@@ -183,7 +183,7 @@ def test_one_person_is_a_sum_of_kernels(kind):
     np.testing.assert_allclose(*chances, rtol=IDENTITY)
     if kind == "rankings":  # events name their person
         events = duels.events.take(slice(0, 4))
-        both = [model.log_answers(duels.items, events) for model in (tasted, summed)]
+        both = [model.predict(events).log_first for model in (tasted, summed)]
         np.testing.assert_allclose(*both, rtol=IDENTITY)
 
 

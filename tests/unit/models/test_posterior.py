@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import sparse_prefgp as spg
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.models import posterior as posterior_module
 from tests.cases import random_duels
 from tests.tolerances import IDENTITY, ROUNDING
@@ -74,7 +75,6 @@ def test_duel_probability_from_the_joint(model: spg.PreferenceGP) -> None:
     variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
     expected = norm.cdf((mean[i] - mean[j]) / np.sqrt(variance + 2 * 0.2))
     np.testing.assert_allclose(model.predict_duel(NEW, OTHER), expected, rtol=IDENTITY)
-    np.testing.assert_allclose(model.predict_log_duel(NEW, OTHER), np.log(expected), rtol=IDENTITY)
     difference, spread = model.predict_difference(NEW, OTHER)
     np.testing.assert_allclose(difference, mean[i] - mean[j], atol=IDENTITY)
     np.testing.assert_allclose(spread, variance, atol=IDENTITY)
@@ -164,9 +164,9 @@ def test_log_of_tiny_probabilities_is_finite() -> None:
         kernel=gpflow.kernels.SquaredExponential(variance=1e-12),
         mean_function=gpflow.functions.Linear(A=[[1e3], [0.0]]),
     )
-    log_p = model.predict_log_duel([[-1.0, 0.0]], [[1.0, 0.0]])
-    assert np.isfinite(log_p[0])
-    assert log_p[0] < -1e5
+    pair = Answers.between(np.array([0]), np.array([1]))
+    (log_p,) = model.predict(pair, [[-1.0, 0.0], [1.0, 0.0]]).log_first
+    assert np.isfinite(log_p) and log_p < -1e5
 
 
 @pytest.mark.parametrize("call", ["predict_f", "predict_duel"])

@@ -581,7 +581,6 @@ def test_duels_are_scored_at_their_dates() -> None:
     mean, variance = model.predict_difference(
         first, second, covariates=later.covariates, at=given.time
     )
-    won, lost = (np.asarray(model.log_win(x, variance)) for x in (mean, -mean))
-    logs = (won - np.logaddexp(won, lost))[~later.ties]
+    logs = model.forecast_of(mean, variance).log_first[~later.ties]
     weights = given.counts[~later.ties]
     assert found == pytest.approx(-float(weights @ logs) / weights.sum(), rel=IDENTITY)

@@ -10,7 +10,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.ranking import rank
-from sparse_prefgp.analysis.scoring import Forecasts, HeldOut
+from sparse_prefgp.analysis.scoring import HeldOut, Scored
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.workflow.pictures import write_pictures
 from tests.cases import random_duels
@@ -41,7 +41,7 @@ def names(pictures):
 def test_everything_that_applies(tmp_path, flat):
     rows = np.arange(3)
     logs = {"model": np.log([0.7, 0.6, 0.9])}
-    held_out = HeldOut({"duels": Forecasts("duels", logs, 0 * rows, np.array([1, 2, 1]), rows)})
+    held_out = HeldOut({"duels": Scored("duels", logs, 0 * rows, np.array([1, 2, 1]), rows)})
     pictures = write_pictures(
         tmp_path / "new" / "pictures", flat, rank(flat), report=[-30.0, -29.0], held_out=held_out
     )

@@ -13,6 +13,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import conditional_logit
+from sparse_prefgp.data.answers import RANKING, Answers
 from sparse_prefgp.io import read_choice_table, read_ranking_table
 from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
@@ -77,13 +78,13 @@ def test_the_rivals_are_those_of_the_same_choices(written: tuple[Any, Path]) -> 
     logit = conditional_logit(
         table.to_duels(train, transform=fitted.model.duels.transform), people=people, rng=rng
     )
-    mean = -float(held.counts @ logit.log_answers(held.items, held.events)) / 8
+    mean = -float(held.counts @ logit.predict(held.events, held.items).log_first) / 8
     scores = fitted.scores["choices"]
     np.testing.assert_allclose(scores["conditional_logit"]["nlp_nats"], mean, rtol=1e-12)
     sizes = np.diff(held.events.offsets)
     equal = float(held.counts @ np.log(sizes)) / 8
     np.testing.assert_allclose(scores["equal_shares"]["nlp_nats"], equal, rtol=1e-12)
-    logs = fitted.model.log_answers(fitted.model.item_inputs(), held.events)
+    logs = fitted.model.predict(held.events).log_first
     np.testing.assert_allclose(
         scores["model"]["nlp_nats"], -float(held.counts @ logs) / 8, rtol=1e-12
     )
@@ -183,8 +184,8 @@ def test_predictions_of_named_alternatives() -> None:
     np.testing.assert_allclose(again, found["probability"], rtol=1e-9)
     ranked = pd.DataFrame({"rank_1": ["a"], "rank_2": ["b"], "rank_3": ["c"], "who": ["p"]})
     answer = spg.predict(model, rankings=ranked)
-    x = model.duels.items[:3]
-    expected = model.predict_ranking(x[None]).numpy()
+    events = Answers(np.arange(3), np.array([0, 3]), kind=np.array([RANKING]))
+    expected = model.predict(events).log_first
     np.testing.assert_allclose(answer["log_probability"], expected, rtol=1e-9)
     assert answer["who"].tolist() == ["p"]
     new = pd.DataFrame({"item_id": ["new", "a"], "x": [2.5, 0.0]})
@@ -218,7 +219,7 @@ def test_a_fit_in_chunks_is_scored_as_in_memory() -> None:
     table = read_choice_table(None, survey(), never_features=["test"])
     test = np.flatnonzero(table.context["test"].to_numpy() == 1)
     held = table.to_duels(test, transform=streamed.model.duels.transform)
-    logs = streamed.model.log_answers(held.items, held.events)
+    logs = streamed.model.predict(held.events, held.items).log_first
     mean = -float(held.counts @ logs) / 8
     np.testing.assert_allclose(scores["model"]["nlp_nats"], mean, rtol=1e-9)
     streamed.close()
