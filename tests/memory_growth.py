@@ -20,7 +20,7 @@ import numpy as np
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import layout
-from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, Events
+from sparse_prefgp.data.answers import BEST_WORST, BEST_WORST_AT_ONCE, Answers
 from sparse_prefgp.support import machine
 
 GIB = 1 << 30
@@ -58,11 +58,11 @@ def duels(n: int, t: int) -> spg.Duels:
     return spg.Duels(rng.normal(size=(n, 2)), winners, (winners + rng.integers(1, n, t)) % n)
 
 
-def answers(n: int, sets: int, k: int, kind: int) -> Events:
+def answers(n: int, sets: int, k: int, kind: int) -> Answers:
     rng = np.random.default_rng(1)
     sides = np.concatenate([rng.choice(n, k, replace=False) for _ in range(sets)])
     each = np.arange(sets + 1) * k
-    return Events(sides, each, np.full(sets, kind, np.int8), np.ones(sets, np.int64))
+    return Answers(sides, each, kind=np.full(sets, kind, np.int8))
 
 
 def sizes(exact: bool, sequential: bool) -> Iterator[tuple[int, int, int]]:

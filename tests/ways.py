@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,7 +19,7 @@ import pandas as pd
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from sparse_prefgp.data.slices import days_of
 from tests.tolerances import SOLVER
 
@@ -194,7 +193,7 @@ def choices_by_table(case: Case) -> Chances:
     return found["probability"].to_numpy()[::2]
 
 
-def questions(case: Case) -> Events:
+def questions(case: Case) -> Answers:
     """The pairs between `case.rows`, all the first ones first, with what is said of them."""
     n, said = len(PAIRS), case.said
 
@@ -202,15 +201,14 @@ def questions(case: Case) -> Events:
         return None if label is None else Codes.of([label] * n)
 
     names = case.model.duels.covariate_names if "covariates" in said else ()
-    events = Events.between(
+    events = Answers.between(
         np.arange(n),
         n + np.arange(n),
         judge=every(said.get("groups")),
         covariates=said.get("covariates"),
         covariate_names=names,
     )
-    return replace(
-        events,
+    return events.saying(
         person=every(case.person),
         time=days_of(said["at"], n) if "at" in said else None,
         labels={column: every(label) for column, label in said.get("labels", {}).items()},
@@ -226,7 +224,7 @@ def asked(case: Case) -> Chances:
 def asked_choices(case: Case) -> Chances:
     if "at" in case.said:
         raise NotAsked  # utilities of sets are those of the last date
-    events = replace(questions(case), kind=np.full(len(PAIRS), CHOICE, np.int8))
+    events = questions(case).saying(kind=np.full(len(PAIRS), CHOICE, np.int8))
     return case.model.predict(events, np.concatenate(case.rows)).p[:, 0]
 
 

@@ -18,7 +18,7 @@ from experiments.benchmarks.shared import (
     random_utility,
 )
 from experiments.benchmarks.sweep import compiled_sweep, settled
-from sparse_prefgp.data.events import CHOICE, RANKING, WIN, Events
+from sparse_prefgp.data.answers import CHOICE, RANKING, WIN, Answers
 from sparse_prefgp.tell.tables import Column, Table
 
 
@@ -67,12 +67,10 @@ def answers(kind: int, count: int, size: int, n: int, seed: int = 0) -> spg.Duel
         drawn[again] = rng.integers(n, size=(len(again), size))
     noisy = utility[drawn] + np.sqrt(NOISE_VARIANCE) * rng.standard_normal(drawn.shape)
     sides = np.take_along_axis(drawn, np.argsort(-noisy, 1), 1)
-    events = Events(
+    events = Answers(
         sides.reshape(-1),
         np.arange(count + 1) * size,
-        np.full(count, kind, np.int8),
-        np.ones(count, np.int64),
-        ordered=None if kind == WIN else np.zeros(count, np.int64),
+        kind=np.full(count, kind, np.int8),
     )
     return spg.Duels.from_events(items, events)
 

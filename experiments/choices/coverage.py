@@ -22,7 +22,7 @@ import numpy as np
 from scipy import optimize
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, RANKING, Events
+from sparse_prefgp.data.answers import CHOICE, RANKING, Answers
 from sparse_prefgp.support.plain import as_json_text
 
 ITEMS, LENGTHSCALE, NOISE, Z90 = 60, 0.5, 0.5, 1.6448536269514722
@@ -47,11 +47,10 @@ def duels_of(data: dict[str, Any], reading: str) -> spg.Duels:
     order, kind = data["order"], data["kind"]
     number, size = order.shape
     if reading == SETS:
-        events = Events(
+        events = Answers(
             order.reshape(-1),
             np.arange(number + 1) * size,
-            np.full(number, kind, np.int8),
-            np.ones(number, np.int64),
+            kind=np.full(number, kind, np.int8),
         )
         return spg.Duels.from_events(data["x"], events)
     pairs = [(0, j) for j in range(1, size)]

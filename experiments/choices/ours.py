@@ -20,7 +20,7 @@ from rivals import Survey, electricity, mode_canada
 from scipy import optimize
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Events
+from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.models.choosing import padded
 from sparse_prefgp.support.plain import as_json_text
 
@@ -33,11 +33,10 @@ def duels_of(survey: Survey, x: np.ndarray, rows: np.ndarray) -> spg.Duels:
     order = np.lexsort((np.arange(len(table)), 1 - table["chosen"], table["choice_set"]))
     items, number = np.unique(x[rows][order], axis=0, return_inverse=True)
     _, size = np.unique(table["choice_set"].to_numpy()[order], return_counts=True)
-    events = Events(
+    events = Answers(
         number.reshape(-1),
         np.append(0, np.cumsum(size)),
-        np.full(len(size), CHOICE, np.int8),
-        np.ones(len(size), np.int64),
+        kind=np.full(len(size), CHOICE, np.int8),
     )
     names = list(survey.columns["conditional logit"])
     return spg.Duels.from_events(items, events, feature_names=names)

@@ -17,7 +17,7 @@ import pandas as pd
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import score
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.support.plain import as_json_text
 
 # sd of the log of a judge's scale of the margin; None is one margin for all.
@@ -73,7 +73,7 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
     if sd is not None:
         model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(sd))
     report = spg.optimise(model, max_iterations=given.iterations)
-    asked = Events.between(won[test], lost[test], judge=Codes.of(judge[test].tolist()))
+    asked = Answers.between(won[test], lost[test], judge=Codes.of(judge[test].tolist()))
     forecast, ties = model.predict(asked, inputs), tied[test]
     three, decided = forecast.results, forecast.log_first[~ties]
     return {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import pandas as pd
 from rivals import RIVALS, Votes, answers, crowd, paired, predictions, scores, splits
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.support.plain import as_json_text
 
 # Standard deviation of the log of a judge's scale of the margin, before anything is seen.
@@ -146,8 +146,8 @@ def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: i
     report = spg.optimise(model, max_iterations=iterations)
     judge = Codes.of(test.judge.tolist())
     shown = {"covariates": np.ones((len(test.task), 1)), "covariate_names": ("first",)}
-    asked = Events.between(*test.answers.T, judge=judge, **shown)
-    return model.predict(replace(asked, labels={"judge": judge})).log_p, report
+    asked = Answers.between(*test.answers.T, judge=judge, **shown)
+    return model.predict(asked.saying(labels={"judge": judge})).log_p, report
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import gpflow
 import numpy as np
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.support.plain import as_json_text
 
 ITEMS, DUELS, TEST = 25, 700, 2000
@@ -56,7 +56,7 @@ def learned(data: dict[str, Any], pairs: bool) -> dict[str, float]:
     )
     gpflow.set_trainable(model.inducing_variable, False)
     report = spg.optimise(model, ITERATIONS)
-    nats = -float(np.mean(model.predict(Events.between(*data["test"])).log_first))
+    nats = -float(np.mean(model.predict(Answers.between(*data["test"])).log_first))
     found = {"nats": nats, "log_evidence": report.log_evidence}
     if pairs:
         found["variance"] = float(model.kernel.kernels[1].variance.numpy())

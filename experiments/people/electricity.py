@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import gpflow
@@ -22,7 +21,7 @@ import pandas as pd
 from electricity_rivals import ATTRIBUTES, FOUR, parts
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 
 
 def choices_of(table: pd.DataFrame, scale: np.ndarray) -> spg.Duels:
@@ -31,11 +30,10 @@ def choices_of(table: pd.DataFrame, scale: np.ndarray) -> spg.Duels:
     x = (table[ATTRIBUTES].to_numpy(float) / scale)[order]
     items, number = np.unique(x, axis=0, return_inverse=True)
     sets = len(table) // FOUR
-    events = Events(
+    events = Answers(
         number.reshape(-1),
         np.arange(0, len(table) + 1, FOUR),
-        np.full(sets, CHOICE, np.int8),
-        np.ones(sets, np.int64),
+        kind=np.full(sets, CHOICE, np.int8),
         person=Codes.of(table["person"].to_numpy()[order][::FOUR].tolist()),
     )
     return spg.Duels.from_events(items, events, feature_names=ATTRIBUTES)
@@ -76,7 +74,7 @@ def main() -> None:
             print(f"  standard deviations of own weights, by unit: {shown}")
         for part, table in held.items():
             test = choices_of(table, scale)
-            said = test.given if part == "known" else replace(test.given, person=None)
+            said = test.given if part == "known" else test.given.saying(person=None)
             found = model.predict(said, test.items).log_p
             logs[name, part] = found
             people = test.given.person.labels

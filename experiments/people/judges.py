@@ -92,7 +92,7 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         ("tastes", True, False),
     ):
         began = time.perf_counter()
-        duels = spg.Duels.from_rows(
+        duels = spg.Duels(
             x,
             train["winner"].to_numpy(),
             train["loser"].to_numpy(),

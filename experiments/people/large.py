@@ -86,7 +86,7 @@ def main() -> None:
     if given.size == "streamed":
         streamed(x, ends, who, given.iterations, watch)
         return
-    duels = spg.Duels.from_rows(x, *ends.T, people=who)
+    duels = spg.Duels(x, *ends.T, people=who)
     exact = items <= 300
     model = spg.PreferenceGP(
         duels,

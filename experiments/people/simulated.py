@@ -59,7 +59,7 @@ def one_run(seed: int, known: int, learned: bool) -> dict[str, float]:
     utility = drawn(x, 1, SHARED, rng) + drawn(x, known + NEW, OWN, rng)
     votes = [voted(each, rng, DUELS) for each in utility]
     who = np.repeat(np.arange(known), DUELS)
-    duels = spg.Duels.from_rows(x, *np.concatenate(votes[:known]).T, people=who)
+    duels = spg.Duels(x, *np.concatenate(votes[:known]).T, people=who)
     model = spg.PreferenceGP(duels, kernel(*SHARED), taste=kernel(*OWN), approximation=spg.Exact())
     if learned:
         spg.begin_tastes(model)
@@ -78,7 +78,7 @@ def one_run(seed: int, known: int, learned: bool) -> dict[str, float]:
     for number in MET:
         each = []
         for truth, said in zip(utility[known:], votes[known:], strict=True):
-            of = model if not number else model.meet(spg.Duels.from_rows(x, *said[:number].T))
+            of = model if not number else model.meet(spg.Duels(x, *said[:number].T))
             each.append(held(of, truth[None], None))
         found[f"new, {number} duels"] = float(np.mean(each))
     variances = [float(term.variance.numpy()) for term in model.taste.kernels]

@@ -115,7 +115,7 @@ def fitted(
     :param people: (people, S) features of them; None without.
     """
     began = time.perf_counter()
-    duels = spg.Duels.from_rows(x, *train.pairs.T, people=train.person, people_features=people)
+    duels = spg.Duels(x, *train.pairs.T, people=train.person, people_features=people)
     model = spg.PreferenceGP(
         duels, kernel(x), taste=kernel(x) if tastes else None, approximation=spg.Exact()
     )
@@ -202,7 +202,7 @@ def new_people(rankings: Rankings, name: str) -> None:
         if number or of_people is not None:
             logs = []
             for place, some in enumerate(new):
-                duels = spg.Duels.from_rows(rankings.x, *some[:number].T) if number else None
+                duels = spg.Duels(rankings.x, *some[:number].T) if number else None
                 own = None if of_people is None else of_people[1500 + place]
                 about = Votes(np.zeros(ASKED), some[max(MET) : max(MET) + ASKED])
                 logs.append(chances(model.meet(duels, own), about, None))

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparse_prefgp.analysis.items import ItemSet, described_items, known_items
 from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import NONE, numbered
@@ -78,7 +78,7 @@ class SetsFound:
     """Whether alternatives are described by features alone, so that ids are numbers of rows."""
 
     @property
-    def events(self) -> Events:
+    def events(self) -> Answers:
         """What was answered."""
         return self.table.events
 

@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.acquisition import expected_reduction
 from sparse_prefgp.analysis.candidates import CandidatePairs
 from sparse_prefgp.analysis.items import numbered_inputs
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -56,7 +56,7 @@ class AskedPairs:
             self._features = np.concatenate(parts)
             self.mean, variance = self._differences(self._features)
         else:
-            found = model.predict(Events.between(pairs.first, pairs.second), pairs.items.inputs)
+            found = model.predict(Answers.between(pairs.first, pairs.second), pairs.items.inputs)
             assert found.mean is not None and found.variance is not None
             self.mean, variance = found.mean, found.variance
         self.negative_variances = int((variance < 0.0).sum())

@@ -12,9 +12,9 @@ from sparse_prefgp.analysis.boards import bases_now, own_active, rows_now
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, in_rows, met
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.ranking import distinct_rows
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import Contexts
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.io.judgements import load_pairs, names_covariates
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -219,7 +219,7 @@ def likely_best(model: Predicts, items: ItemSet) -> IntArray:
     their utility is above its."""
     everyone = np.arange(len(items))
     best = int(np.argmax(model.predict_f(items.inputs)[0].numpy()))
-    pairs = Events.between(everyone, np.full_like(everyone, best))
+    pairs = Answers.between(everyone, np.full_like(everyone, best))
     found = model.predict(pairs, items.inputs)
     behind, variance = found.mean, found.variance
     assert behind is not None and variance is not None

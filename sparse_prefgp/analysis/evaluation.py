@@ -16,7 +16,6 @@ from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
 from sparse_prefgp.analysis.forecasts import with_forecasts
 from sparse_prefgp.analysis.items import (
     ItemSet,
-    LabelledDuels,
     features_in_units_of,
     items_of,
     known_items,
@@ -33,8 +32,8 @@ from sparse_prefgp.analysis.scoring import (
     unseen_pairs,
 )
 from sparse_prefgp.analysis.updating import later_duels
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.splits import Grouping, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
@@ -190,11 +189,11 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
             )
         warn_without_labels(model, roles.labels, table.name)
         given = found.read_duels(table, roles, model.duels.covariate_names)
-    model.allow(duels_without_dates=given.events.time is None)
-    events, of_event = given.events, given.blocks
-    in_blocks = 0
-    if of_event is not None:
-        of_event = known_blocks(model, of_event)
+    model.allow(duels_without_dates=given.time is None)
+    events, block = given.saying(block=None), given.block
+    of_event, in_blocks = None, 0
+    if block is not None:
+        of_event = known_blocks(model, block.labels)
         in_blocks = int(events.counts[[block is not None for block in of_event]].sum())
     elif model.approximation.has_blocks:
         warn_without_blocks(model)
@@ -217,7 +216,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
     )
 
 
-def _warn_of_known(training: Duels, events: Events, sides: IntArray) -> None:
+def _warn_of_known(training: Duels, events: Answers, sides: IntArray) -> None:
     """Say of duels that are mostly training duels that they are, see `learned_from`."""
     if not (events.in_pairs and training.events.in_pairs):
         return
@@ -240,7 +239,7 @@ def _items_of(found: ItemSet, training: Duels) -> IntArray:
     return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
 
 
-def _said_of(model: Predicts, events: Events) -> Events:
+def _said_of(model: Predicts, events: Answers) -> Answers:
     """Duels with the covariates of the model, or with none of them.
 
     Warns of none, which count as 0.
@@ -252,7 +251,7 @@ def _said_of(model: Predicts, events: Events) -> Events:
             "duels' covariates, which count as 0.",
             stacklevel=4,
         )
-        return replace(events, covariates=None, covariate_names=())
+        return events.saying(covariates=None)
     return events
 
 
@@ -261,14 +260,14 @@ def _refuse_more(items: Any, columns: Columns) -> None:
     together.check(duels_object=True, items=items is not None, column=named)
 
 
-def _labelled(model: Predicts, duels: Duels) -> LabelledDuels:
+def _labelled(model: Predicts, duels: Duels) -> Answers:
     """Duels as a table of them would be read; with groups and blocks where the model has any."""
     events = _said_of(model, duels.events)
     if model.noise_ratio is None:
-        events = replace(events, judge=None)
+        events = events.saying(judge=None)
     block = duels.events.labels.get(model.duels.roles["block"])
     in_blocks = model.approximation.labels is not None and model.duels.held
-    return LabelledDuels(events, block.labels if block is not None and in_blocks else None)
+    return events.saying(block=block if in_blocks else None)
 
 
 def _streamed(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Given:

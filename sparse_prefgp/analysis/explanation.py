@@ -18,8 +18,8 @@ from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
-from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.items import check_features
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import KnownDuels, Predicts

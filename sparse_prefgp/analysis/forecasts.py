@@ -9,8 +9,8 @@ import numpy as np
 from sparse_prefgp.analysis.elo import Elo, Matches
 from sparse_prefgp.analysis.metrics import AHEAD, DUELS, ELO, ELO_AHEAD, MODEL, OUTCOMES
 from sparse_prefgp.analysis.scoring import HeldOut
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # A filter follows results day by day, whatever slices its constants were learned on.
@@ -25,7 +25,7 @@ class InOrder(NamedTuple):
     """(t,) the place of each among the duels."""
 
     @classmethod
-    def of(cls, events: Events, item: IntArray) -> InOrder:
+    def of(cls, events: Answers, item: IntArray) -> InOrder:
         """Those of duels with dates.
 
         :param item: (n,) number of the item of each row.

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
-from sparse_prefgp.data.duels import Duels, check_features
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
+from sparse_prefgp.data.items import check_features
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
@@ -38,19 +39,6 @@ from sparse_prefgp.support.words import agreeing, counted
 ROUNDING = 1e-9
 # Scores of a reduction, which are rounded to single precision.
 SINGLE = 1e-6
-
-
-class LabelledDuels(NamedTuple):
-    """Duels between the items of an `ItemSet`, one event per row of their table."""
-
-    events: Events
-    blocks: npt.NDArray[np.object_] | None = None
-    """(t,) labels, None where nobody asked."""
-
-    @property
-    def groups(self) -> npt.NDArray[np.object_] | None:
-        """(t,) labels of who judged, None where nobody asked."""
-        return None if self.events.judge is None else self.events.judge.labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,9 +143,7 @@ class ItemSet:
         """
         return Ids(self.lookup, self.name).rows_in(table, column, what)
 
-    def read_duels(
-        self, source: Source, roles: Roles, covariates: tuple[str, ...]
-    ) -> LabelledDuels:
+    def read_duels(self, source: Source, roles: Roles, covariates: tuple[str, ...]) -> Answers:
         """A table of duels between these items.
 
         :param source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
@@ -172,8 +158,10 @@ class ItemSet:
         there = covariates_there(table.frame.columns, covariates, table.name)
         roles = replace(roles, covariates=tuple(there))
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
-        block = None if roles.block is None else labels_in(table, roles.block, "block")
-        return LabelledDuels(events, block)
+        if roles.block is None:
+            return events
+        block = labels_in(table, roles.block, "block").tolist()
+        return events.saying(block=Codes.of(block, roles.block))
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,7 @@ def meet(
     if kind == "duels":
         known, table = known_items(model, items), load_duels(source)
         roles = roles_in(model, table.frame.columns, table.name, columns, among=OF_SETS)
-        events = known.read_duels(table, roles, model.duels.covariate_names).events
+        events = known.read_duels(table, roles, model.duels.covariate_names)
     else:
         read = read_sets(model, kind, source, items, columns, **options)
         known, events = read.items, read.events
@@ -72,7 +71,7 @@ def meet(
     place = known.numbers.copy()
     place[new] = len(own) + np.arange(len(new))
     inputs = np.concatenate([own, known.inputs[new, : own.shape[1]]])
-    events = replace(events, sides=place[events.sides], judge=None)
+    events = events.saying(place[events.sides], judge=None)
     return model.meet(Duels.from_events(inputs, events), features)
 
 

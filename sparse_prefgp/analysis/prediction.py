@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.dates import seen_on
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.roles import Columns, roles_in
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
 from sparse_prefgp.models.protocols import Predicts
@@ -104,7 +103,7 @@ def predict(
     names, said = model.duels.covariate_names, None
     if names_covariates(table.frame.columns, names, sides):
         said = covariates_in(table, names, sides)
-    asked = Events.between(
+    asked = Answers.between(
         first,
         second,
         judge=None if roles.judge is None else named(roles.judge),
@@ -117,7 +116,7 @@ def predict(
     if roles.date is not None and at is None:
         dates = dates_of(table.frame[roles.date], roles.date, table.row)
     labels = {name: named(column, "label") for name, column in roles.labels.items()}
-    asked = replace(asked, person=whose, time=dates, labels=labels)
+    asked = asked.saying(person=whose, time=dates, labels=labels)
     forecast = model.predict(asked, found.inputs)
     won, tied, lost = np.exp(forecast.results).T
     mean, variance = forecast.mean, forecast.variance

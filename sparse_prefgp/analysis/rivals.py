@@ -17,8 +17,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse, special
 from scipy.optimize import minimize
 
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
@@ -26,9 +25,10 @@ from sparse_prefgp.data.events import (
     RANKING,
     TOP,
     WIN,
+    Answers,
     Codes,
-    Events,
 )
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.data.people import PeopleFeatures
@@ -341,7 +341,7 @@ class LinearRival(Result):
         check_finite("features", seen)
         return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
 
-    def utilities(self, features: FloatArray, events: Events) -> FloatArray:
+    def utilities(self, features: FloatArray, events: Answers) -> FloatArray:
         """(s,) of each side of questions between rows.
 
         :param features: (n, D); with a coefficient for each item (n, 1), its number: others than
@@ -374,7 +374,7 @@ class LinearRival(Result):
         whose = np.repeat(people, np.diff(events.offsets), axis=0)
         return np.asarray(found[:, 0] + np.sum(found[:, 1:] * whose, 1))
 
-    def predict(self, questions: Events, features: FloatArray) -> Forecast:
+    def predict(self, questions: Answers, features: FloatArray) -> Forecast:
         """What it says of questions, as `PreferenceGP.predict`; it knows neither ties nor grades.
 
         :param questions: duels, choices, rankings, best and worst, between rows of `features`.
@@ -533,7 +533,7 @@ def conditional_logit(
         known = None if events.person is None else features.people_features
         x = _columns(features.items, events, known)  # of those whose preference it is
         if people is not None:
-            events = replace(events, person=_coded(people, "people", len(events)))
+            events = events.saying(person=_coded(people, "people", len(events)))
         said = features.covariate_names
         columns = _names(features.feature_names, features.num_features) + said
         if known is not None:
@@ -576,7 +576,7 @@ def rivals_of(
 # ---- what was said, as choices of one ----------------------------------------------------------
 
 
-def loss_of(events: Events, x: FloatArray) -> LinearLoss:
+def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     """Answers about sets, and wins, as choices of one.
 
     A ranking is the choice of the first, of the second from the others, and so on ("exploded";
@@ -615,7 +615,7 @@ def loss_of(events: Events, x: FloatArray) -> LinearLoss:
 
 
 def _columns(
-    features: FloatArray, events: Events, people: PeopleFeatures | None = None
+    features: FloatArray, events: Answers, people: PeopleFeatures | None = None
 ) -> FloatArray:
     """(s, D) of each side: features of its row, covariates, and products of these with features of
     who answered."""
@@ -631,7 +631,7 @@ def _columns(
     return np.concatenate([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)], 1)
 
 
-def features_of_people(known: PeopleFeatures | None, events: Events) -> FloatArray | None:
+def features_of_people(known: PeopleFeatures | None, events: Answers) -> FloatArray | None:
     """(e, S) of who gave each answer, standardised, 0 where nothing is known of them; None where
     people have none."""
     person = events.person
@@ -687,7 +687,7 @@ def _ask_for_rows(rows: int, columns: int) -> None:
 
 def _choices(
     rows: int, sets: npt.ArrayLike, chosen: npt.ArrayLike, people: npt.ArrayLike | None
-) -> Events:
+) -> Answers:
     """Rows of a table as choices of one."""
     of, flag = _coded(sets, "sets", rows), np.asarray(chosen)
     check_shape("chosen", flag, rows)
@@ -714,7 +714,7 @@ def _choices(
                 f"The set {shortened(of.labels[i])} is of two people; give it one of its own."
             )
     kind = np.full(len(sizes), CHOICE, np.int8)
-    return Events(sides, offsets, kind, np.ones(len(sizes), np.int64), person=person)
+    return Answers(sides, offsets, kind=kind, person=person)
 
 
 def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:

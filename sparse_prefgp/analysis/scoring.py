@@ -18,8 +18,8 @@ from sparse_prefgp.analysis.metrics import (
     score_each,
 )
 from sparse_prefgp.analysis.rivals import LinearRival
+from sparse_prefgp.data.answers import CHOICE, WIN, Answers, Codes
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
 from sparse_prefgp.data.forecast import (
     CHOICES,
     DUELS,
@@ -50,7 +50,7 @@ ROWS_AT_ONCE = 50_000
 class Asked(NamedTuple):
     """Events whose outcomes are known, as questions."""
 
-    events: Events
+    events: Answers
     inputs: FloatArray
     """(n, D) rows between which they are, as the model takes them."""
     first: int = 0
@@ -86,11 +86,11 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
         events, features = chunk.events, chunk.features if table is None else table.features
         assert features is not None
         if events.judge is not None and judges is not None:
-            events = replace(events, judge=events.judge._replace(names=judges))
+            events = events.saying(judge=events.judge._replace(names=judges))
         labels = {
             column: events.labels[column]._replace(names=names) for column, names in own.items()
         }
-        asked = replace(events, labels=labels)
+        asked = events.saying(labels=labels)
         yield Asked(asked, features, first, sets=answers.scan.sets.any)
         first += len(events)
 
@@ -271,7 +271,7 @@ def score_events(
 
 
 def _happened(
-    duels: Events, model: Predicts | None, outcomes: bool
+    duels: Answers, model: Predicts | None, outcomes: bool
 ) -> dict[str, tuple[IntArray, IntArray]]:
     """The duels that one side won, and where they are asked for all outcomes and the grades that
     the model knows: which they are, and the place of what happened.
@@ -352,7 +352,7 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     return {"ordered": ~this, "either_order": ~(this | turned)}
 
 
-def learned_from(training: Duels, events: Events, sides: IntArray) -> int:
+def learned_from(training: Duels, events: Answers, sides: IntArray) -> int:
     """How many duels are training duels, if they are mostly these; else 0.
 
     Equal are duels of the same two items with the same outcome and, where times are known, at the
@@ -380,7 +380,7 @@ def learned_from(training: Duels, events: Events, sides: IntArray) -> int:
     return int(known) if mostly else 0
 
 
-def said_before(known: Events, given: Events) -> int:
+def said_before(known: Answers, given: Answers) -> int:
     """How many duels are among known ones, if nearly all are, and there as often; else 0.
 
     Equal are duels of the same two rows with the same outcome and, where both have any, the same
@@ -405,7 +405,7 @@ def said_before(known: Events, given: Events) -> int:
     return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
 
 
-def _keys(events: Events, sides: IntArray) -> FloatArray:
+def _keys(events: Answers, sides: IntArray) -> FloatArray:
     """The two items of each duel and whether they tied, (e, 3); of a tie the lower one first, and
     -1 first where either is unknown."""
     ties = np.zeros(len(events), dtype=bool) if events.ties is None else events.ties

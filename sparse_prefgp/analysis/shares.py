@@ -14,7 +14,7 @@ import numpy as np
 
 from sparse_prefgp.analysis.alternatives import Shown, load_sets, shown_sets
 from sparse_prefgp.analysis.roles import Columns
-from sparse_prefgp.data.events import CHOICE, Events
+from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.factors.choices import (
     choice_log_probabilities,
@@ -156,12 +156,8 @@ def _of_array(
             f"alternatives has shape {x.shape}; give (k, D) or (sets, k, D), k of at least 2."
         )
     b, k = x.shape[:2]
-    events = Events(
-        np.arange(b * k),
-        np.arange(0, b * k + 1, k),
-        np.full(b, CHOICE, np.int8),
-        np.ones(b, np.int64),
-    )
+    sets = np.arange(0, b * k + 1, k)
+    events = Answers(np.arange(b * k), sets, kind=np.full(b, CHOICE, np.int8))
     found = _columns(model, x.reshape(b * k, -1), events, level, draws, rng)
     which, number = np.divmod(np.arange(b * k), k)
     frame = require_pandas().DataFrame({"set": which, "alternative": number})
@@ -172,7 +168,7 @@ def _of_array(
 def _columns(
     model: Predicts,
     inputs: FloatArray,
-    events: Events,
+    events: Answers,
     level: float,
     draws: int,
     rng: np.random.Generator,

@@ -28,7 +28,7 @@ from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prediction import TIE
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.data.events import CHOICE, Events
+from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.protocols import Predicts, holding_duels
@@ -302,7 +302,7 @@ def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
 
 def _report(model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str) -> Suggestions:
     items = pairs.items
-    found = model.predict(Events.between(picks.first, picks.second), items.inputs)
+    found = model.predict(Answers.between(picks.first, picks.second), items.inputs)
     won, tied, _ = np.exp(found.results).T
     assert found.variance is not None
     frame = require_pandas().DataFrame(
@@ -397,8 +397,7 @@ def _sets(
             state.ask(picked[i])
         done(i + 1, batch)
     sides = np.arange(0, picked.size + 1, size)
-    kind, once = np.full(batch, CHOICE, np.int8), np.ones(batch, np.int64)
-    events = Events(picked.reshape(-1), sides, kind, once)
+    events = Answers(picked.reshape(-1), sides, kind=np.full(batch, CHOICE, np.int8))
     chance = model.predict(events, items.inputs).p
     columns = {f"option_{j + 1}": [items.ids[i] for i in picked[:, j]] for j in range(size)}
     shares = {f"probability_{j + 1}": chance[:, j] for j in range(size)}

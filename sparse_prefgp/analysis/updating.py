@@ -21,7 +21,6 @@ from sparse_prefgp.analysis.items import (
     ROUNDING,
     SINGLE,
     ItemSet,
-    LabelledDuels,
     far_sentences,
     feature_columns,
     is_array,
@@ -31,9 +30,9 @@ from sparse_prefgp.analysis.items import (
 from sparse_prefgp.analysis.roles import Columns, roles_in
 from sparse_prefgp.analysis.scoring import said_before
 from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import id_text, items_named_in
@@ -189,7 +188,7 @@ def update(
     if result.margin is not None and old.ties is None and data.ties is not None:
         gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
         result.margin.prior = None
-    if new.events.answer is not None:
+    if new.answer is not None:
         _free_steps(old, result)
     keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
@@ -225,11 +224,11 @@ class _Done(NamedTuple):
     log_predictive: float | None = None
 
     def report(
-        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: LabelledDuels
+        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: Answers
     ) -> UpdateReport:
         data = result.duels
         return UpdateReport(
-            new_duels=new.events.num_events,
+            new_duels=new.num_events,
             new_items=_number_of_items(data) - _number_of_items(old),
             duels=data.num_duels,
             items=_number_of_items(data),
@@ -265,20 +264,12 @@ def _followed(
 def later_part(old: Duels, data: Duels) -> Duels:
     """Of old duels and, below them, new ones the new ones alone, between the items of both."""
     given = data.given
-    return Duels.from_events(
-        data.items,
-        given.take(slice(len(old.rows_given), len(given))),
-        item=data.item,
-        item_ids=data.item_ids,
-        feature_names=data.feature_names,
-        transform=data.transform,
-        item_rows=data.item_rows,
-        people_features=data.people_features,
-        roles=data.roles,
-    )
+    later = given.take(slice(len(old.rows_given), len(given)))
+    people = data.people_features
+    return Duels.from_events(data.known, later, people_features=people, roles=data.roles)
 
 
-def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:
+def later_duels(model: Any, items: ItemSet, said: Answers) -> Duels:
     """New duels as a model takes them up, between its items and new ones.
 
     :param items: found in the tables, known ones among them.
@@ -287,14 +278,13 @@ def later_duels(model: Any, items: ItemSet, said: LabelledDuels) -> Duels:
     added = items.select(items.numbers < 0)
     place = items.numbers.copy()
     place[place < 0] = n + np.arange(len(added))
-    events = replace(said.events, sides=place[said.events.sides])
     everything = own.followed_by(added) if len(added) else own
-    data = _joined(model.duels, everything, said._replace(events=events), None)
+    data = _joined(model.duels, everything, said.saying(place[said.sides]), None)
     return later_part(model.duels, data)
 
 
 # All items, those that the model does not know, and what was said of them.
-_News = tuple[ItemSet, ItemSet | None, LabelledDuels]
+_News = tuple[ItemSet, ItemSet | None, Answers]
 
 
 def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: Columns) -> _News:
@@ -316,8 +306,8 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: Columns) ->
     warn_without_labels(model, roles.labels, table.name)
     said = everything.read_duels(table, roles, old.covariate_names)
     if model.row_layout.dated:
-        assert said.events.time is not None and old.times is not None
-        refuse_earlier(said.events.time, float(old.times.max()), row)
+        assert said.time is not None and old.times is not None
+        refuse_earlier(said.time, float(old.times.max()), row)
     return everything, added, said
 
 
@@ -347,7 +337,7 @@ def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:
             added = replace(added, ids=_free_ids(own, added.ids))
         everything = own.followed_by(added)
     events = read.events
-    return everything, added, LabelledDuels(replace(events, sides=place[events.sides]))
+    return everything, added, events.saying(place[events.sides])
 
 
 def _free_ids(own: ItemSet, ids: Sequence[Hashable]) -> tuple[Hashable, ...]:
@@ -375,8 +365,7 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
         row = np.array([known.get(values.tobytes(), -1) for values in before.rows])
     assert before.events is not None and after.events is not None
     moved = before.events.onto(row)
-    moved = replace(
-        moved,
+    moved = moved.saying(
         judge=_renumbered(moved.judge, new.duels.group_names),
         person=_renumbered(moved.person, new.duels.people_names),
     )
@@ -423,12 +412,12 @@ def _occurrence(numbers: IntArray) -> IntArray:
     return found
 
 
-def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approximation:
+def _with_new_blocks(approximation: Approximation, new: Answers) -> Approximation:
     """PITC with the blocks of the new duels; labels are compared as text."""
-    if new.blocks is None:
+    if new.block is None:
         return approximation
     known = {id_text(label): label for label in approximation.labels or ()}
-    added = [known.get(id_text(label), label) for label in new.blocks.tolist()]
+    added = [known.get(id_text(label), label) for label in new.block.labels.tolist()]
     return approximation.followed_by(added)
 
 
@@ -510,7 +499,7 @@ def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
     raise AssertionError(f"column {column} is beyond the recorded features")
 
 
-def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duels:
+def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
     """The old duels and then the new ones, between all items.
 
     :param people: table of new people.
@@ -521,23 +510,23 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duel
         if len({isinstance(value, str) for value in ids}) > 1:
             # Numbers so far, and now one that is none: then all are texts.
             ids = tuple(id_text(value) for value in ids)
-    before, added = old.given, new.events
+    before, added = old.given, new.saying(block=None)
     names = before.covariate_names
     if names and added.covariates is None:  # of which nothing is said, as the reader has warned
         nothing = np.zeros((len(added.sides), len(names)))
-        added = replace(added, covariates=nothing, covariate_names=names)
+        added = added.saying(covariates=Covariates(nothing, names))
     together.check(answers=added.time is None, dated_duels=before.time is not None)
     if added.person is not None and old.people_names is not None:
         known = {id_text(name): name for name in old.people_names}
         who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
-        added = replace(added, person=Codes.of(who, added.person.column))
+        added = added.saying(person=Codes.of(who, added.person.column))
         warn_of_spellings(tuple(dict.fromkeys([*old.people_names, *who])), "people")
-    if old.group_names is not None and new.groups is not None:
+    if old.group_names is not None and new.judge is not None:
         known = {id_text(name): name for name in old.group_names}
-        labels = [known.get(id_text(label), label) for label in new.groups.tolist()]
-        added = replace(added, judge=Codes.of(labels))
+        labels = [known.get(id_text(label), label) for label in new.judge.labels.tolist()]
+        added = added.saying(judge=Codes.of(labels))
     else:
-        before = replace(before, judge=None)
+        before = before.saying(judge=None)
     added_rows = np.arange(old.num_items, len(items))
     new_ones = 1 + int(old.item.max()) + np.arange(len(added_rows))  # items of their own
     if old.item_rows is not None and items.rows is not None:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     TIE,
     WIN,
     Answers,
     Codes,
-    Events,
+    Grades,
     by_appearance,
     kinds_of_grades,
 )
 from sparse_prefgp.data.flags import flags_of
+from sparse_prefgp.data.items import Items, OfItems, check_features
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.slices import days_of, warn_of_years
@@ -32,11 +34,9 @@ from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Table, facts, facts_table
 
 if TYPE_CHECKING:
-    from sparse_prefgp.data.contexts import ItemRows
     from sparse_prefgp.data.features import FeatureTransform
 
 
-IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
 # Up to here a double holds every whole number, and sums stay far from the end of int64.
 MAX_COUNT = 2**53
 # What to give in place of something else.
@@ -46,7 +46,7 @@ _COMPARED = 1 << 23
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Duels:
+class Duels(OfItems):
     """Items with features, and which of them won against which.
 
     The arrays are read-only copies.
@@ -94,13 +94,9 @@ class Duels:
         levels; grades and ties at once; features of nobody, or of some of the people.
     """
 
-    items: FloatArray
-    """(n, D), read-only."""
-    item: IntArray
-    """(n,) which item each row of `items` is of, where an item in several contexts or at several
-    dates has several rows; as a rule the row itself.
-    """
-    events: Events
+    known: Items
+    """The items, and what is known of them; views of it are named as they are given."""
+    events: Answers
     """What was said, as a table (docs/events.md). Repeated events (the same sides, kind, judge,
     person, labels, time and covariates) are one whose count is their sum, in order of first
     appearance. All names below are views of it.
@@ -111,16 +107,6 @@ class Duels:
     """(t,) how often each duel was given, for what tells equal duels apart."""
     weights_given: FloatArray | None
     """(t,) as how many duels each counts, likewise; None where each counts once."""
-    item_ids: tuple[Hashable, ...] | None
-    """As given; None without."""
-    feature_names: tuple[str, ...] | None
-    """As given; None without."""
-    transform: FeatureTransform | None
-    """As given; None without."""
-    item_rows: ItemRows | None
-    """Of which item each row of `items` is, and in which context, as recorded by `read_duels`; None
-    where each is an item.
-    """
     people_features: PeopleFeatures | None
     """What is known of the people besides their preferences; None for nothing."""
     unused_columns: tuple[str, ...]
@@ -153,90 +139,68 @@ class Duels:
         item: npt.ArrayLike | None = None,
         labels: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
-        said = ties, weights, groups, grades, levels, covariates, covariate_names, people, times
-        more = _Judgements(*said, labels)
-        named = _Named.of(items, item_ids, feature_names, transform)
-        sides = _sides(winners, losers, named, rows_only=False)
-        self._hold(named, _given(named, *sides, counts, more), item, people_features)
-
-    @classmethod
-    def from_rows(
-        cls,
-        items: npt.ArrayLike,
-        winners: IntArray,
-        losers: IntArray,
-        counts: npt.ArrayLike | None = None,
-        *,
-        item_ids: Sequence[Hashable] | None = None,
-        feature_names: Sequence[str] | None = None,
-        transform: FeatureTransform | None = None,
-        ties: npt.ArrayLike | None = None,
-        weights: npt.ArrayLike | None = None,
-        groups: npt.ArrayLike | None = None,
-        grades: npt.ArrayLike | None = None,
-        levels: Sequence[str] | None = None,
-        covariates: npt.ArrayLike | None = None,
-        covariate_names: Sequence[str] | None = None,
-        people: npt.ArrayLike | None = None,
-        people_features: Any = None,
-        times: npt.ArrayLike | None = None,
-        item: npt.ArrayLike | None = None,
-        labels: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> Duels:
-        """Duels whose winners and losers are known to be row indices, whatever the ids are.
-
-        :raises ValueError: what `Duels` raises.
-        """
-        said = ties, weights, groups, grades, levels, covariates, covariate_names, people, times
-        more = _Judgements(*said, labels)
-        named = _Named.of(items, item_ids, feature_names, transform)
-        sides = _sides(winners, losers, named, rows_only=True)
-        return cls._of(named, _given(named, *sides, counts, more), item, people_features)
+        known = Items.of(items, item_ids, feature_names, transform, item)
+        won, lost = _sides(winners, losers, known)
+        t = len(won)
+        number, each = _checked_counts(counts, t), _checked_weights(weights, t)
+        answer = _answers(grades, levels, ties is not None, t)
+        kind = _checked_ties(ties, t) if answer is None else kinds_of_grades(answer)
+        values, names = _checked_covariates(covariates, covariate_names, t)
+        events = Answers.between(
+            won,
+            lost,
+            kind=kind,
+            counts=number,
+            weights=each if each is None or number is None else each * number,
+            judge=_labelled(groups, "groups", "group", t),
+            person=_labelled(people, "people", "person", t),
+            time=_days(times, t),
+            answer=answer,
+            covariates=values,
+            covariate_names=names,
+            labels={
+                name: _labelled(given, name, name, t, unknown=True)._replace(column=name)
+                for name, given in (labels or {}).items()
+            },
+        )
+        self._hold(known, events, people_features)
 
     @classmethod
     def from_events(
         cls,
-        items: npt.ArrayLike,
-        events: Events,
+        items: npt.ArrayLike | Items,
+        events: Answers,
         *,
-        item: npt.ArrayLike | None = None,
-        item_ids: Sequence[Hashable] | None = None,
-        feature_names: Sequence[str] | None = None,
-        transform: FeatureTransform | None = None,
-        item_rows: ItemRows | None = None,
         people_features: Any = None,
         unused_columns: Sequence[str] = (),
         roles: Mapping[str, str] | None = None,
+        **about: Any,
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
 
-        :param items: (n, D) features, one row per item, or per item in each of its contexts.
+        :param items: (n, D) features, one row per item, or per item in each of its contexts; or
+            `Items`.
         :param events: as given; equal ones are merged here.
-        :param item: (n,) which item each row is of, whole numbers; by default each row is one.
-        :param item_rows: names of these items, and the context of each row.
         :param people_features: as of `Duels`.
         :param unused_columns: of the table that the events were read from.
         :param roles: by which of its columns they were read, where these were named.
+        :param about: what else is known of the items, as of `Items.of`.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
         """
-        named = _Named.of(items, item_ids, feature_names, transform)
-        duels = cls._of(named, _checked_events(events, named), item, people_features)
-        object.__setattr__(duels, "item_rows", item_rows)
-        object.__setattr__(duels, "unused_columns", tuple(unused_columns))
-        object.__setattr__(duels, "roles", columns_of_roles(roles or {}))
-        return duels
-
-    @classmethod
-    def _of(
-        cls, named: _Named, given: Events, item: npt.ArrayLike | None, people_features: Any
-    ) -> Duels:
+        known = items if isinstance(items, Items) else Items.of(items, **about)
         duels = cls.__new__(cls)
-        duels._hold(named, given, item, people_features)
+        given = _checked_events(events, known)
+        duels._hold(known, given, people_features, unused_columns, roles or {})
         return duels
 
     def _hold(
-        self, named: _Named, given: Events, item: npt.ArrayLike | None, people_features: Any
+        self,
+        known: Items,
+        given: Answers,
+        people_features: Any,
+        unused_columns: Sequence[str] = (),
+        roles: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Merge equal events, in the order of their first appearance."""
         given = given.in_order()
@@ -245,32 +209,27 @@ class Duels:
         rows = position[number]
         each = given.each_weight
         if each is not None and np.all(each == 1.0):
-            given, each = replace(given, weights=None), None
-        for name, value in (
-            ("items", named.features),
-            ("item", _checked_item(item, len(named.features))),
-            ("rows_given", rows),
-            ("counts_given", given.counts.copy()),
-            ("weights_given", each),
-        ):
-            if value is not None:
-                value.setflags(write=False)
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "events", given.merged(first[order], rows).frozen())
-        object.__setattr__(self, "item_ids", named.ids)
-        object.__setattr__(self, "feature_names", named.feature_names)
-        object.__setattr__(self, "transform", named.transform)
-        object.__setattr__(self, "item_rows", None)
-        object.__setattr__(self, "unused_columns", ())
-        object.__setattr__(self, "roles", columns_of_roles({}))
-        object.__setattr__(self, "people_features", _of_people(people_features, self.events))
+            given, each = given.saying(weights=None), None
+        merged = given.merged(first[order], rows).frozen()
+        for array in (rows, given.counts, each):
+            if array is not None:
+                array.setflags(write=False)
+        self.__dict__.update(  # frozen for all others
+            known=known,
+            events=merged,
+            rows_given=rows,
+            counts_given=given.counts,
+            weights_given=each,
+            people_features=_of_people(people_features, merged),
+            unused_columns=tuple(unused_columns),
+            roles=columns_of_roles(roles),
+        )
 
     @property
-    def given(self) -> Events:
+    def given(self) -> Answers:
         """The events as given, before equal ones were merged."""
         weights = self.weights_given
-        return replace(
-            self.events.take(self.rows_given),
+        return self.events.take(self.rows_given).saying(
             counts=self.counts_given,
             weights=None if weights is None else weights * self.counts_given,
         )
@@ -352,7 +311,8 @@ class Duels:
     @property
     def groups(self) -> IntArray | None:
         """(num_pairs,) the number of who judged; None without."""
-        return None if self.events.judge is None else self.events.judge.numbers
+        judge = self.events.judge
+        return None if judge is None else judge.numbers.astype(np.int64)
 
     @property
     def group_names(self) -> tuple[Hashable, ...] | None:
@@ -378,7 +338,8 @@ class Duels:
     @property
     def people(self) -> IntArray | None:
         """(num_pairs,) the number of whose preference each is; None where all are one."""
-        return None if self.events.person is None else self.events.person.numbers
+        person = self.events.person
+        return None if person is None else person.numbers.astype(np.int64)
 
     @property
     def people_names(self) -> tuple[Hashable, ...] | None:
@@ -421,16 +382,6 @@ class Duels:
         return cls(stacked[first[order]], index[:t], index[t:], counts, feature_names=names)
 
     @property
-    def num_items(self) -> int:
-        """n, the number of items, compared or not."""
-        return int(self.items.shape[0])
-
-    @property
-    def num_features(self) -> int:
-        """D, the number of feature columns."""
-        return int(self.items.shape[1])
-
-    @property
     def num_pairs(self) -> int:
         """The number of distinct duels, ordered pairs (winner, loser) as a rule."""
         return len(self.events)
@@ -459,11 +410,6 @@ class Duels:
     def comparisons(self) -> IntArray:
         """Duels that each item takes part in, (n,), counts included."""
         return self.events.compared(self.num_items)
-
-    @property
-    def has_features(self) -> bool:
-        """Whether items have any feature."""
-        return self.num_features > 0
 
     @property
     def unit(self) -> str:
@@ -577,131 +523,57 @@ class Duels:
         )
 
 
-class _Named(NamedTuple):
-    """Items and what they and their features are called, checked."""
-
-    features: FloatArray
-    ids: tuple[Hashable, ...] | None
-    feature_names: tuple[str, ...] | None
-    transform: FeatureTransform | None
-
-    @classmethod
-    def of(
-        cls,
-        items: npt.ArrayLike,
-        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None,
-        feature_names: Sequence[str] | None,
-        transform: FeatureTransform | None,
-    ) -> _Named:
-        names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        features = check_features(items, "items", names, may_lack=True)
-        n, d = features.shape
-        if names is not None and len(names) != d:
-            raise ValueError(
-                f"feature_names has {len(names)} names for {d} columns of items; give one per "
-                "column."
-            )
-        ids = None if item_ids is None else _checked_ids(item_ids, n)
-        return cls(features, ids, names, transform)
-
-    def shown(self, row: int) -> str:
-        """How a message names the item of a row."""
-        return shortened(row if self.ids is None else self.ids[row])
-
-
 def _sides(
-    winners: npt.ArrayLike, losers: npt.ArrayLike, named: _Named, rows_only: bool
+    winners: npt.ArrayLike, losers: npt.ArrayLike, known: Items
 ) -> tuple[IntArray, IntArray]:
-    """Rows of winners and losers, (t,) each.
-
-    :param rows_only: they are row indices, whatever the ids are.
-    """
+    """Rows of winners and losers, (t,) each."""
     won, lost = _array(winners, "winners"), _array(losers, "losers")
     check_shape("winners", won, "t", hint=", at least one duel")
     check_shape("losers", lost, len(won), hint=", one for each winner")
-    n, ids = len(named.features), named.ids
-    other = None if rows_only or ids is None else _other_integer(ids)
+    n, ids = len(known.features), known.ids
+    other = None if ids is None else _other_integer(ids)
     won = _indices(won, "winners", n, ids, other)
     lost = _indices(lost, "losers", n, ids, other)
     same = np.flatnonzero(won == lost)
     if same.size:
         raise ValueError(
-            f"Duel {same[0]} is of item {named.shown(int(won[same[0]]))} with itself; remove it, "
+            f"Duel {same[0]} is of item {known.shown(int(won[same[0]]))} with itself; remove it, "
             "or correct its winner or loser."
         )
     return won, lost
 
 
-def _given(
-    named: _Named,
-    won: IntArray,
-    lost: IntArray,
-    counts: npt.ArrayLike | None,
-    judgements: _Judgements,
-) -> Events:
-    """The events of duels as given."""
-    number = _checked_counts(counts, len(won))
-    tied, weight, group, person = judgements.checked(len(won))
-    kind = None if tied is None else np.where(tied, TIE, WIN)
-    answer = judgements.answers(len(won))
-    covariates, covariate_names = judgements.checked_covariates(len(won))
-    events = Events.between(
-        won,
-        lost,
-        number,
-        kind=kind if answer is None else kinds_of_grades(answer),
-        weights=None if weight is None else weight * number,
-        judge=group,
-        answer=answer,
-        covariates=covariates,
-        covariate_names=covariate_names,
-    )
-    time = None
-    if judgements.times is not None:
-        time = days_of(judgements.times, len(won))
-        warn_of_years(judgements.times, time)
-    labels = {
-        name: _labelled(given, name, name, len(won), unknown=True)._replace(column=name)
-        for name, given in (judgements.labels or {}).items()
-    }
-    return replace(events, person=person, time=time, labels=labels)
-
-
-def _checked_events(events: Events, named: _Named) -> Events:
+def _checked_events(events: Answers, known: Items) -> Answers:
     """Events between rows that are there, with the labels that they use."""
-    check_kind("events", events, Events, "Events, as Events.between(winners, losers) makes them")
+    check_kind("events", events, Answers, "Answers, as Answers.between(winners, losers) makes them")
     events = events.checked()
-    n, sizes = len(named.features), np.diff(events.offsets)
+    n = len(known.features)
     outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
-    event = np.repeat(np.arange(len(sizes)), sizes)
-    if outside.size:
-        at = outside[0]
+    for at in outside[:1]:
+        event = np.searchsorted(events.offsets, at, side="right") - 1
         raise ValueError(
-            f"Event {event[at]} has the row {events.sides[at]}, which is not an item; give rows "
+            f"Event {event} has the row {events.sides[at]}, which is not an item; give rows "
             f"from 0 to {n - 1}."
         )
+    for event, row in _against_themselves(events):
+        raise ValueError(
+            f"Duel {event} is of item {known.shown(row)} with itself; remove it, or correct its "
+            "sides."
+        )
+    return events.saying(counts=_checked_counts(events.columns.get("counts"), len(events)))
+
+
+def _against_themselves(events: Answers) -> list[tuple[int, int]]:
+    """The first event that has a row twice, and that row; empty where there is none."""
+    if events.in_pairs:
+        first, second = events.pairs.T
+        at = np.flatnonzero(first == second)[:1]
+        return [(int(i), int(first[i])) for i in at]
+    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
     order = np.lexsort((events.sides, event))
     sides, owner = events.sides[order], event[order]
-    twice = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))
-    if twice.size:
-        at = int(twice[0])
-        raise ValueError(
-            f"Duel {owner[at]} is of item {named.shown(int(sides[at]))} with itself; remove it, or "
-            "correct its sides."
-        )
-    return replace(events, counts=_checked_counts(events.counts, len(sizes)))
-
-
-def _checked_item(item: npt.ArrayLike | None, n: int) -> IntArray:
-    if item is None:
-        return np.arange(n)
-    found = np.asarray(item)
-    if found.shape != (n,) or found.dtype.kind not in "iu":
-        raise ValueError(
-            f"item has shape {found.shape} and type {found.dtype} for {n} rows; give the number of "
-            "the item of each."
-        )
-    return found.astype(np.int64)
+    at = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))[:1]
+    return [(int(owner[i]), int(sides[i])) for i in at]
 
 
 def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -726,110 +598,105 @@ def check_covariates(values: FloatArray, names: Sequence[str]) -> None:
         )
 
 
-class _Judgements(NamedTuple):
-    """What is known of each duel besides who won, as given."""
+def _checked_covariates(
+    covariates: npt.ArrayLike | None, covariate_names: Sequence[str] | None, t: int
+) -> tuple[FloatArray | None, tuple[str, ...]]:
+    """(t, C), None without, and their names.
 
-    ties: npt.ArrayLike | None = None
-    weights: npt.ArrayLike | None = None
-    groups: npt.ArrayLike | None = None
-    grades: npt.ArrayLike | None = None
-    levels: Sequence[str] | None = None
-    covariates: npt.ArrayLike | None = None
-    covariate_names: Sequence[str] | None = None
-    people: npt.ArrayLike | None = None
-    times: npt.ArrayLike | None = None
-    labels: Mapping[str, npt.ArrayLike] | None = None
-
-    def checked_covariates(self, t: int) -> tuple[FloatArray | None, tuple[str, ...]]:
-        """(t, C), None without, and their names.
-
-        :raises ValueError: of another shape, not finite, without names of their own, or one that
-            is the same in all duels.
-        """
-        if self.covariates is None:
-            named = self.covariate_names is not None and "names of covariates"
-            together.check(covariates=named, no_covariates="no covariates")
-            return None, ()
-        values = np.asarray(self.covariates)
-        if values.ndim == 1:
-            values = values[:, None]
-        if values.ndim != 2 or len(values) != t or values.dtype.kind not in "iufb":
-            raise ValueError(
-                f"covariates has shape {values.shape} and type {values.dtype} for {t} duels; give "
-                "numbers of shape (t, C), winner less loser."
-            )
-        names = tuple(map(str, self.covariate_names or ()))
-        if self.covariate_names is None:
-            names = tuple(f"covariate {j}" for j in range(values.shape[1]))
-        if len(names) != values.shape[1] or len({*names}) < len(names):
-            raise ValueError(
-                f"covariate_names are {', '.join(map(repr, names)) or 'none'} for "
-                f"{values.shape[1]} covariates; give each a name of its own."
-            )
-        values = values.astype(np.float64)
-        check_covariates(values, names)
-        return values, names
-
-    def answers(self, t: int) -> Answers | None:
-        """Grades; None without.
-
-        :raises ValueError: grades and ties; levels without grades; what `Answers.of` raises, and a
-            tie where it is not among the levels.
-        """
-        if self.grades is None:
-            together.check(levels_of_grades=self.levels is not None, no_grade=True)
-            return None
-        together.check(grade="grades", said_by_grades=self.ties is not None and "ties")
-        answer = Answers.of(_per_duel(self.grades, "grades", t), self.levels)
-        tied = np.flatnonzero(answer.numbers == 0)
-        if tied.size and not answer.has_ties:
-            raise ValueError(
-                f"The grade of duel {tied[0]} is 0, a tie, but the levels "
-                f"{', '.join(map(repr, answer.names))} have none in the middle; give an odd number "
-                "of levels."
-            )
-        return answer
-
-    def checked(
-        self, t: int
-    ) -> tuple[BoolArray | None, FloatArray | None, Codes | None, Codes | None]:
-        """Ties, None without any; weights, None where all are 1; groups; people."""
-        tied, weight = self._ties(t), self._weights(t)
-        group, person = (
-            None if given is None else _labelled(given, name, what, t)
-            for given, name, what in (
-                (self.groups, "groups", "group"),
-                (self.people, "people", "person"),
-            )
+    :raises ValueError: of another shape, not finite, without names of their own, or one that is the
+        same in all duels.
+    """
+    if covariates is None:
+        named = covariate_names is not None and "names of covariates"
+        together.check(covariates=named, no_covariates="no covariates")
+        return None, ()
+    values = np.asarray(covariates)
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != t or values.dtype.kind not in "iufb":
+        raise ValueError(
+            f"covariates has shape {values.shape} and type {values.dtype} for {t} duels; give "
+            "numbers of shape (t, C), winner less loser."
         )
-        return tied, weight, group, person
-
-    def _ties(self, t: int) -> BoolArray | None:
-        if self.ties is None:
-            return None
-        tied = _per_duel(self.ties, "ties", t)
-        tied = flags_of(tied, "ties", "duel {}".format, "True for a tie and False for a win")
-        return tied if tied.any() else None
-
-    def _weights(self, t: int) -> FloatArray | None:
-        if self.weights is None:
-            return None
-        weight = as_numbers("weights", self.weights, t, hint=", one for each duel")
-        for i in np.flatnonzero(weight <= 0.0)[:1]:
-            raise ValueError(
-                f"The weight of duel {i} is {weight[i]}; give a positive number, or leave the duel "
-                "out."
-            )
-        return None if np.all(weight == 1.0) else weight
+    names = tuple(map(str, covariate_names or ()))
+    if covariate_names is None:
+        names = tuple(f"covariate {j}" for j in range(values.shape[1]))
+    if len(names) != values.shape[1] or len({*names}) < len(names):
+        raise ValueError(
+            f"covariate_names are {', '.join(map(repr, names)) or 'none'} for "
+            f"{values.shape[1]} covariates; give each a name of its own."
+        )
+    values = values.astype(np.float64)
+    check_covariates(values, names)
+    return values, names
 
 
-def _labelled(given: npt.ArrayLike, name: str, what: str, t: int, unknown: bool = False) -> Codes:
-    """Labels of duels, numbered in the order of their first appearance.
+def _answers(
+    grades: npt.ArrayLike | None, levels: Sequence[str] | None, has_ties: bool, t: int
+) -> Grades | None:
+    """Grades; None without.
+
+    :raises ValueError: grades and ties; levels without grades; what `Grades.of` raises, and a tie
+        where it is not among the levels.
+    """
+    if grades is None:
+        together.check(levels_of_grades=levels is not None, no_grade=True)
+        return None
+    together.check(grade="grades", said_by_grades=has_ties and "ties")
+    answer = Grades.of(_per_duel(grades, "grades", t), levels)
+    tied = np.flatnonzero(answer.numbers == 0)
+    if tied.size and not answer.has_ties:
+        raise ValueError(
+            f"The grade of duel {tied[0]} is 0, a tie, but the levels "
+            f"{', '.join(map(repr, answer.names))} have none in the middle; give an odd number of "
+            "levels."
+        )
+    return answer
+
+
+def _checked_ties(ties: npt.ArrayLike | None, t: int) -> npt.NDArray[np.int8] | None:
+    """The kinds (t,) of duels that were won or tied; None where all were won."""
+    if ties is None:
+        return None
+    tied = flags_of(
+        _per_duel(ties, "ties", t),
+        "ties",
+        "duel {}".format,
+        "True for a tie and False for a win",
+    )
+    return np.where(tied, TIE, WIN).astype(np.int8) if tied.any() else None
+
+
+def _checked_weights(weights: npt.ArrayLike | None, t: int) -> FloatArray | None:
+    """Of one of each, (t,); None where all are 1."""
+    if weights is None:
+        return None
+    weight = as_numbers("weights", weights, t, hint=", one for each duel")
+    for i in np.flatnonzero(weight <= 0.0)[:1]:
+        raise ValueError(
+            f"The weight of duel {i} is {weight[i]}; give a positive number, or leave the duel out."
+        )
+    return None if np.all(weight == 1.0) else weight
+
+
+def _days(times: npt.ArrayLike | None, t: int) -> FloatArray | None:
+    """Dates in days since 1970, (t,)."""
+    if times is None:
+        return None
+    days = days_of(times, t)
+    warn_of_years(times, days)
+    return days
+
+
+def _labelled(given: Any, name: str, what: str, t: int, unknown: bool = False) -> Any:
+    """Codes of the labels of duels, numbered in the order of their first appearance; None for none.
 
     :param what: one of them is.
     :param unknown: whether None is a label that nobody knows.
     :raises ValueError: more or fewer than duels; one that is neither a text nor a whole number.
     """
+    if given is None:
+        return None
     labels = _per_duel(given, name, t).tolist()
     for i, label in enumerate(labels):
         if unknown and label is None:
@@ -843,7 +710,7 @@ def _labelled(given: npt.ArrayLike, name: str, what: str, t: int, unknown: bool 
     return Codes.of([_label(label) for label in labels])
 
 
-def _of_people(given: Any, events: Events) -> PeopleFeatures | None:
+def _of_people(given: Any, events: Answers) -> PeopleFeatures | None:
     """Features of the people of some events, checked.
 
     :raises ValueError: what `PeopleFeatures.given` raises; features of nobody.
@@ -952,52 +819,6 @@ class DuelsSummary(Result):
         return facts_table("", self.rows())
 
 
-def check_features(
-    values: npt.ArrayLike,
-    label: str,
-    names: Sequence[str] | None = None,
-    *,
-    may_lack: bool = False,
-) -> FloatArray:
-    """A float64 copy of an (n, D) array of finite numbers; `may_lack`: D may be 0.
-
-    :raises ValueError: not two-dimensional, no rows, no columns, text, or a value that is not
-        finite; rows and columns are counted from 0.
-    """
-    try:
-        raw = np.asarray(values)
-    except ValueError:
-        raise ValueError(
-            f"{label} has rows of unequal length; give a two-dimensional array (rows, features)."
-        ) from None
-    lacking = may_lack and raw.ndim == 2 and raw.shape[1] == 0
-    check_shape(label, raw, "rows", 0 if lacking else "features")
-
-    def column(j: int) -> str:
-        named = names is not None and j < len(names)
-        return f"column {j} ({names[j]!r})" if named and names is not None else f"column {j}"
-
-    if raw.dtype.kind in "biuf":
-        result = np.array(raw, dtype=np.float64, order="C")
-    else:
-        result = np.empty(raw.shape, dtype=np.float64)
-        for (i, j), value in np.ndenumerate(raw):
-            try:
-                if isinstance(value, complex):  # numpy would drop the imaginary part
-                    raise TypeError
-                result[i, j] = float(value)
-            except (OverflowError, TypeError, ValueError):
-                raise ValueError(
-                    f"{label} has {shortened(value)} in row {i}, {column(j)}; give numbers of "
-                    "double precision, or read a table with categories through read_duels."
-                ) from None
-    bad = np.argwhere(~np.isfinite(result))
-    if len(bad):
-        i, j = (int(k) for k in bad[0])
-        raise ValueError(f"{label} has {result[i, j]} in row {i}, {column(j)}; {IMPUTATION_HINT}.")
-    return result
-
-
 def check_total(counts: IntArray, where: Callable[[int], str]) -> None:
     """Refuse counts, each at most MAX_COUNT, whose sum is larger.
 
@@ -1029,32 +850,6 @@ def _whole(value: Any) -> bool:
 def _other_integer(ids: tuple[Hashable, ...]) -> int | None:
     """The row of the first id that is an integer but not its own row index."""
     return next((i for i, value in enumerate(ids) if _whole(value) and value != i), None)
-
-
-def _checked_ids(item_ids: Sequence[Hashable] | npt.NDArray[Any], n: int) -> tuple[Hashable, ...]:
-    try:
-        ids = tuple(item_ids.tolist() if isinstance(item_ids, np.ndarray) else item_ids)
-    except TypeError:
-        raise ValueError(
-            f"item_ids is of type {type(item_ids).__name__}; give a list with one id per item."
-        ) from None
-    if len(ids) != n:
-        raise ValueError(f"item_ids has {len(ids)} entries for {n} items; give one per item.")
-    seen: set[Hashable] = set()
-    for i, value in enumerate(ids):
-        try:
-            repeated = value in seen
-        except TypeError:
-            raise ValueError(
-                f"item_ids has {shortened(value)} of type {type(value).__name__} in row {i}, which "
-                "cannot be an id; give texts or integers."
-            ) from None
-        if repeated:
-            raise ValueError(
-                f"item_ids has {shortened(value)} more than once; give every item its own id."
-            )
-        seen.add(value)
-    return ids
 
 
 def _indices(
@@ -1102,9 +897,10 @@ def _indices(
     return result
 
 
-def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
+def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray | None:
+    """Counts (t,), None where all are 1."""
     if counts is None:
-        return np.ones(t, dtype=np.int64)
+        return None
     raw = given = _per_duel(counts, "counts", t)
     if raw.dtype.kind not in "iuf":  # integers beyond 64 bits are refused below for their size
         raw = np.array(
@@ -1116,4 +912,4 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
         )
     number = raw.astype(np.int64)
     check_total(number, lambda row: f"duel {row}")
-    return number
+    return None if np.all(number == 1) else number

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import IMPUTATION_HINT
 from sparse_prefgp.data.flags import refuse_cells
+from sparse_prefgp.data.items import IMPUTATION_HINT
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
     NUMBERS,

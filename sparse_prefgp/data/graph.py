@@ -18,9 +18,9 @@ import tensorflow as tf
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from sparse_prefgp.data.answers import Answers, Codes, Doors
 from sparse_prefgp.data.buckets import Bucket, bucketed
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Doors, Events
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
 from sparse_prefgp.data.slices import Dated
@@ -33,6 +33,8 @@ _FUSE_ABOVE = 200_000
 # From so many numbers on, sums over groups go the way that is fast for many.
 _COUNT_ABOVE = 50_000
 _OF_A_WIN = (0, -1)
+# What of a graph has an entry for each site, besides counts.
+_OF_SITES = "winners", "losers", "lower", "upper", "cuts", "groups", "people", "blocks"
 # Bytes of the rows of one tile of squared distances, half of a processor's second cache.
 _TILE_BYTES = 1 << 20
 Held = TypeVar("Held")
@@ -176,7 +178,7 @@ class DuelGraph(Links):
     cuts: np.ndarray | None = None
     """(t, 2) at which cut each limit stands, with its sign; None for (0, -1), that of wins,
     everywhere."""
-    events: Events | None = None
+    events: Answers | None = None
     """What was said, between these rows, equal events once; None where it is not needed."""
     event: np.ndarray | None = None
     """(t,) the event of each site, ascending; None where each has one site."""
@@ -225,7 +227,7 @@ class DuelGraph(Links):
             layout = layout._replace(covariates=said.covariates.shape[1], levels=len(said.labels))
         if dated is not None or said.covariates is not None:
             rows, said, row_of_item = _with_sides(rows, said, row_of_item, layout, dated)
-        said = replace(said, time=None, labels={})
+        said = said.saying(time=None, labels=None)
         first, number = said.alike()
         own = duels.counts_given.astype(float)
         if duels.weights_given is not None:
@@ -240,7 +242,7 @@ class DuelGraph(Links):
         )
 
     @classmethod
-    def of_events(cls, rows: np.ndarray, events: Events, **more: Any) -> DuelGraph:
+    def of_events(cls, rows: np.ndarray, events: Answers, **more: Any) -> DuelGraph:
         """The sites of events between some rows: one for each z behind their doors."""
         doors = events.doors()
         weight = events.totals[doors.event] * doors.weight
@@ -250,8 +252,8 @@ class DuelGraph(Links):
             rows,
             events=events,
             event=None if single else doors.event,
-            groups=None if events.judge is None else events.judge.numbers[doors.event],
-            people=None if events.person is None else events.person.numbers[doors.event],
+            groups=_of_sites(events.judge, doors),
+            people=_of_sites(events.person, doors),
             noises=noises_of(doors) if events.has_sets else None,
             **more,
         )
@@ -299,22 +301,17 @@ class DuelGraph(Links):
             counts = totals[owner] * share[sites]
         events = self.events
         if events is not None:
-            events = replace(events.take(number), counts=totals, weights=None)
+            events = events.take(number).saying(counts=totals, weights=None)
+        columns: dict[str, Any] = {name: getattr(self, name) for name in _OF_SITES}
+        taken = {name: values[sites] for name, values in columns.items() if values is not None}
         return replace(
             self,
-            winners=self.winners[sites],
-            losers=self.losers[sites],
+            **taken,
             counts=counts,
-            lower=self.lower[sites],
-            upper=self.upper[sites],
-            cuts=None if self.cuts is None else self.cuts[sites],
             events=events,
             event=None if self.event is None else owner,
             event_of_duel=None,
             count_of_duel=None,
-            groups=None if self.groups is None else self.groups[sites],
-            people=None if self.people is None else self.people[sites],
-            blocks=None if self.blocks is None else self.blocks[sites],
             noises=None if self.noises is None else self.noises.taking(sites, owner),
         )
 
@@ -450,6 +447,11 @@ class DuelGraph(Links):
         return {}
 
 
+def _of_sites(codes: Codes | None, doors: Doors) -> np.ndarray | None:
+    """The number of the label of each site, (t,)."""
+    return None if codes is None else codes.numbers[doors.event].astype(np.int64)
+
+
 def noises_of(doors: Doors) -> Noises:
     """Of sites behind doors that say of which noises theirs are made."""
     every = np.arange(len(doors.event))
@@ -460,11 +462,11 @@ def noises_of(doors: Doors) -> Noises:
 
 def _with_sides(
     rows: np.ndarray,
-    said: Events,
+    said: Answers,
     row_of_item: np.ndarray,
     layout: RowLayout,
     dated: Dated | None,
-) -> tuple[np.ndarray, Events, np.ndarray]:
+) -> tuple[np.ndarray, Answers, np.ndarray]:
     """Rows that hold what is said of their side too, the events between them, and the row of each
     item (n,) where nothing is said of it, -1 where there is none."""
     columns = [said.sides.astype(float)]
@@ -480,7 +482,7 @@ def _with_sides(
     if dated is None:  # else something is said of each
         bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
         plain[base[bare]] = bare
-    sides = replace(said, sides=place.reshape(-1), covariates=None)
+    sides = said.saying(place.reshape(-1), covariates=None)
     return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
 
 

@@ -20,7 +20,7 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
     item (`Duels.item`); all others follow the old ones.
 
     :raises ValueError: other features, or an item with others than before; ids in one of them only;
-        what `Events.followed_by` raises.
+        what `Answers.followed_by` raises.
     """
     if new.num_features != old.num_features or new.feature_names != old.feature_names:
         raise ValueError(
@@ -37,10 +37,10 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
     ids: tuple[Hashable, ...] | None = None
     if old.item_ids is not None and new.item_ids is not None:
         ids = (*old.item_ids, *(new.item_ids[i] for i in added))
-    later = replace(new.given, sides=place[new.given.sides])
+    given = new.given
     return Duels.from_events(
         np.concatenate([old.items, new.items[added]]),
-        old.given.followed_by(later),
+        old.given.followed_by(given.saying(place[given.sides])),
         item=np.append(old.item, item[added]),
         item_ids=ids,
         feature_names=old.feature_names,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
@@ -117,7 +117,7 @@ def grouping_of(table: DuelTable, rows: IntArray, units: Units | None = None) ->
     return next((each for each in held_out if each.several), None)
 
 
-def grouping_of_people(events: Events) -> Grouping | None:
+def grouping_of_people(events: Answers) -> Grouping | None:
     """By whose preference each event is, of whom there are several; None where nobody knows."""
     if events.person is None:
         return None

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.row_names import RowNames
@@ -69,7 +69,7 @@ class DuelTable:
     """Data frame with n rows and every column of the items table but the id."""
     item_ids: tuple[Hashable, ...]
     """n ids, in row order."""
-    events: Events
+    events: Answers
     """What was said, one event for each row of the duels, between rows of `items`."""
     context: Any
     """Data frame with t rows: the other columns of the duels table."""
@@ -158,7 +158,7 @@ class DuelTable:
 
     def saying(self, **columns: Any) -> DuelTable:
         """The same table with other columns of its events, such as `judge=None`."""
-        return replace(self, events=replace(self.events, **columns))
+        return replace(self, events=self.events.saying(**columns))
 
     def keeping_apart(self, names: Iterable[str]) -> DuelTable:
         """The same table, whose columns of these names stay features of their own."""
@@ -230,7 +230,7 @@ class DuelTable:
             self,
             items=self.items.iloc[used].reset_index(drop=True),
             item_ids=tuple(self.item_ids[i] for i in used),
-            events=replace(self.events, sides=place.reshape(-1).astype(np.int64)),
+            events=self.events.saying(place.reshape(-1).astype(np.int64)),
             row_names=self.row_names.select(used),
             base_items=None if base is None else base[used],
             item_rows=None if self.item_rows is None else self.item_rows.select(used),
@@ -365,17 +365,8 @@ class _OwnUnits(DuelTable):
         index = np.arange(self.num_rows) if rows is None else self._rows(rows)
         if len(index) == 0:
             raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        return Duels.from_events(
-            old.items,
-            self.events.take(index),
-            item=old.item,
-            item_ids=old.item_ids,
-            feature_names=old.feature_names,
-            transform=old.transform,
-            item_rows=old.item_rows,
-            people_features=old.people_features,
-            roles=self.roles,
-        )
+        events, people = self.events.take(index), old.people_features
+        return Duels.from_events(old.known, events, people_features=people, roles=self.roles)
 
 
 def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
@@ -386,7 +377,6 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
     pd = require_pandas()
     events = duels.events.one_by_one() if one_by_one else duels.events
     names = duels.feature_names or tuple(f"column {j}" for j in range(duels.num_features))
-    is_an_item = np.array_equal(duels.item, np.arange(duels.num_items))
     return _OwnUnits(
         pd.DataFrame(duels.items, columns=list(names)),
         tuple(range(duels.num_items)) if duels.item_ids is None else duels.item_ids,
@@ -395,7 +385,7 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
         names,
         (),
         RowNames("the items", None),
-        base_items=None if is_an_item else duels.item,
+        base_items=duels.known.item,
         item_rows=duels.item_rows,
         roles=duels.roles,
         source=duels,

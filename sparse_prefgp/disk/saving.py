@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +148,7 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     if covariate is not None:  # before, groups leaned
         assert events.judge is not None
         column = data.get("group_column") or GROUPS
-        events, lean_by = replace(events, labels={column: events.judge}), [[column, covariate]]
+        events, lean_by = events.saying(labels={column: events.judge}), [[column, covariate]]
     duels = Duels.from_events(
         arrays["items"],
         events,

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
-from sparse_prefgp.data.duels import check_features
+from sparse_prefgp.data.items import check_features
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_kind
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, Events
+from sparse_prefgp.data.answers import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, Answers
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
@@ -77,7 +77,7 @@ class Sets:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Alternatives:
     """Alternatives that were shown, an entry for each: its item, its row, and where it stands."""
 
     sets: Sets
@@ -98,23 +98,22 @@ class Answers:
         """The first row of each set, (sets,)."""
         return np.asarray(np.unique(self.sets.code, return_index=True)[1])
 
-    def best_first(self) -> Answers:
+    def best_first(self) -> Alternatives:
         """Set by set, the best of each first."""
         order = np.lexsort((np.arange(len(self.item)), self.level, self.code))
         return replace(self, item=self.item[order], row=self.row[order], level=self.level[order])
 
-    def events(self, kind: IntArray, ordered: IntArray | None = None) -> Events:
+    def events(self, kind: IntArray, ordered: IntArray | None = None) -> Answers:
         """One event for each set, in the order of the sets, between rows of the items.
 
         :param kind: (sets,) places in `KINDS`.
         :param ordered: (sets,) how many come first in order, of each top.
         """
         sizes = np.bincount(self.code, minlength=len(self.sets.ids))
-        return Events(
+        return Answers(
             self.item,
             np.append(0, np.cumsum(sizes)),
-            kind.astype(np.int8),
-            np.ones(len(sizes), np.int64),
+            kind=kind.astype(np.int8),
             ordered=ordered if np.any(kind == TOP) else None,
         )
 
@@ -184,12 +183,12 @@ class Answers:
         )
 
 
-def events_of_choices(answers: Answers) -> Events:
+def events_of_choices(answers: Alternatives) -> Answers:
     """Of answers with the chosen one at level 0."""
     return answers.events(np.full(len(answers.sets.ids), CHOICE))
 
 
-def events_of_rankings(answers: Answers) -> Events:
+def events_of_rankings(answers: Alternatives) -> Answers:
     """Of answers whose levels are places; those at `NOWHERE` stand below all others."""
     placed = np.bincount(answers.code[answers.level < NOWHERE], minlength=len(answers.sets.ids))
     size = np.bincount(answers.code, minlength=len(answers.sets.ids))
@@ -198,7 +197,7 @@ def events_of_rankings(answers: Answers) -> Events:
     return answers.events(kind, np.where(kind == TOP, placed, 0))
 
 
-def events_of_best_worst(answers: Answers, at_once: bool) -> Events:
+def events_of_best_worst(answers: Alternatives, at_once: bool) -> Answers:
     """Of answers with the best at level 0 and the worst at level 2; all others are at 1.
 
     Where there are two alternatives, or nobody said which is worst, it is a choice.
@@ -239,7 +238,7 @@ def wide_answers(
     options: Sequence[str],
     columns: ItemColumns,
     sets: Sets,
-) -> tuple[Answers, IntArray]:
+) -> tuple[Alternatives, IntArray]:
     """Answers with a row each, and the items that each column of `marked` holds, (rows, marked).
 
     Options have `NOWHERE` for their level.
@@ -253,7 +252,7 @@ def wide_answers(
         named[:, j] = among(table, name, shown, options, columns, sets.what)
     row, column = np.nonzero(shown >= 0)
     item = shown[row, column]
-    return Answers(sets, item, row, np.full(len(item), NOWHERE)), named
+    return Alternatives(sets, item, row, np.full(len(item), NOWHERE)), named
 
 
 def among(
@@ -368,7 +367,7 @@ def refuse_nobody(table: Table, listed: Sequence[str], marked: Sequence[str]) ->
         )
 
 
-def at(answers: Answers, items: IntArray) -> BoolArray:
+def at(answers: Alternatives, items: IntArray) -> BoolArray:
     """Which entries are the first in their row to hold the row's item, (s,).
 
     :param items: (rows,) of the rows of the table.
@@ -380,7 +379,7 @@ def at(answers: Answers, items: IntArray) -> BoolArray:
     return found
 
 
-def first_of_sets(answers: Answers) -> BoolArray:
+def first_of_sets(answers: Alternatives) -> BoolArray:
     """Which entries are the first of their set, (s,)."""
     found = np.zeros(len(answers.item), dtype=bool)
     found[np.unique(answers.code, return_index=True)[1]] = True

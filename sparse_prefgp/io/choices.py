@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels, check_covariates
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, numeric_column
 from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.io.answers import (
     NOWHERE,
-    Answers,
+    Alternatives,
     Sets,
     among,
     at,
@@ -373,20 +373,23 @@ class _Form:
     table: Table
     columns: ItemColumns
     said: SetColumns
-    shown: Answers | None = None
+    shown: Alternatives | None = None
     attributes: Sequence[str] = ()
     """Columns of the table that describe the items."""
     options: Sequence[str] = ()
     """Columns of the wide form that hold options."""
 
     @property
-    def answers(self) -> Answers:
+    def answers(self) -> Alternatives:
         """What a long form shows."""
         assert self.shown is not None
         return self.shown
 
     def finished(
-        self, answers: Answers, events_of: Callable[[Answers], Events], used: Sequence[str]
+        self,
+        answers: Alternatives,
+        events_of: Callable[[Alternatives], Answers],
+        used: Sequence[str],
     ) -> DuelTable:
         """A row for each answer, or for each duel that it is read as.
 
@@ -435,7 +438,7 @@ class _Form:
         )
         return placed(found, self.columns.table, said.context, said.item)
 
-    def _expanded(self, answers: Answers) -> Events:
+    def _expanded(self, answers: Alternatives) -> Answers:
         """The duels of which answers say who is better, and the warning."""
         better, worse = _pairs(answers)
         what = {"choice": "choices", "ranking": "rankings", "answer": "answers"}[answers.sets.what]
@@ -447,9 +450,9 @@ class _Form:
             f"cannot be compared with that of {what.split()[0]} as one event each.",
             stacklevel=4,
         )
-        return Events.between(answers.item[better], answers.item[worse])
+        return Answers.between(answers.item[better], answers.item[worse])
 
-    def _with_covariates(self, events: Events, answers: Answers) -> Events:
+    def _with_covariates(self, events: Answers, answers: Alternatives) -> Answers:
         """Events with covariates of each side."""
         names = [str(name) for name in self.said.covariates]
         values = covariates_in(self.table, names, sides=("", ""))[answers.row]
@@ -457,10 +460,10 @@ class _Form:
         check_covariates(values[better] - values[worse], names)
         if self.said.as_duels:
             return events.with_differences(values[better] - values[worse], names)
-        return replace(events, covariates=values, covariate_names=tuple(names))
+        return events.saying(covariates=Covariates(values, tuple(names)))
 
 
-def _pairs(answers: Answers) -> tuple[IntArray, IntArray]:
+def _pairs(answers: Alternatives) -> tuple[IntArray, IntArray]:
     """All pairs (better, worse) of entries of one set, which stand together, best first."""
     code, level = answers.code, answers.level
     better, worse = [], []
@@ -614,7 +617,7 @@ def _long_form(
             )
         form = _Form(table, columns, named)
     rows = np.arange(len(item))
-    shown = Answers(sets, item, rows, np.full(len(item), NOWHERE))
+    shown = Alternatives(sets, item, rows, np.full(len(item), NOWHERE))
     return replace(
         form,
         said=replace(form.said, covariates=said.covariates),
@@ -669,7 +672,7 @@ def _only_flags(table: Table, column: str) -> bool:
 
 def _wide_rankings(
     table: Table, places: list[str], options: list[str], columns: ItemColumns, sets: Sets
-) -> Answers:
+) -> Alternatives:
     what = sets.what
     shown = matrix_of(table, options or places, columns, what)
     ranked = shown
@@ -685,15 +688,17 @@ def _wide_rankings(
         )
     row, place = np.nonzero(ranked >= 0)
     if not options:
-        return Answers(sets, ranked[row, place], row, place)
+        return Alternatives(sets, ranked[row, place], row, place)
     row, column = np.nonzero(shown >= 0)
     item, level = shown[row, column], np.full(len(row), NOWHERE)
     hit, rank = np.nonzero(item[:, None] == ranked[row])
     level[hit] = rank
-    return Answers(sets, item, row, level)
+    return Alternatives(sets, item, row, level)
 
 
-def _long_rankings(table: Table, rank: str, answers: Answers, unranked_last: bool) -> Answers:
+def _long_rankings(
+    table: Table, rank: str, answers: Alternatives, unranked_last: bool
+) -> Alternatives:
     """With the places that a column says."""
     empty = np.array([not id_text(value) for value in table.frame[rank]])
     if empty.any() and not unranked_last:

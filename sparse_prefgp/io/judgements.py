@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.contexts import ItemRows, names_of_rows
-from sparse_prefgp.data.duels import check_total
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     FLAGGED,
     Answers,
     Codes,
-    Events,
+    Grades,
     kinds_of,
     kinds_of_grades,
 )
-from sparse_prefgp.data.events import TIE as TIED
+from sparse_prefgp.data.answers import TIE as TIED
+from sparse_prefgp.data.contexts import ItemRows, names_of_rows
+from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
@@ -144,7 +144,7 @@ def load_pairs(source: Source) -> tuple[Table, tuple[str, str]]:
     return table, found
 
 
-def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) -> Events:
+def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) -> Answers:
     """What a table of duels says.
 
     :param items: finds the rows of the items, whose ids are `ids`.
@@ -161,10 +161,10 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
         for i, kind in there.items()
     }
     kind = kinds_of(flags, len(table.frame), table.row)
-    return said_by(table, roles, Events.between(winners, losers, kind=kind))
+    return said_by(table, roles, Answers.between(winners, losers, kind=kind))
 
 
-def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) -> Events:
+def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) -> Answers:
     """Duels whose grade a column says."""
     column = str(roles.grade)
     table.require(column)
@@ -172,12 +172,12 @@ def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) 
         besides = kind.column in table.frame.columns and f"the column {kind.column!r}"
         together.check(grade=f"the column of grades {column!r}", said_by_grades=besides)
     numbers, names = grades_of(table.frame[column], column, table.row, roles.levels)
-    answer = Answers.of(numbers, names)
-    events = Events.between(winners, losers, kind=kinds_of_grades(answer), answer=answer)
+    answer = Grades.of(numbers, names)
+    events = Answers.between(winners, losers, kind=kinds_of_grades(answer), answer=answer)
     return said_by(table, roles, events)
 
 
-def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = None) -> Events:
+def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None = None) -> Answers:
     """Events with the counts, weights and judges that columns of a table say.
 
     :param rows: (e,) the row of each event; by default each row is one.
@@ -214,8 +214,15 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         labels[name] = Codes.of(labels_in(table, column, "label")[which].tolist(), column)
         if column not in (roles.judge, roles.person):
             _warn_of_labels(labels[name], counts, "labels")
-    said = replace(events, counts=counts, weights=weights, judge=judge, person=person, time=time)
-    said = replace(said, labels=labels)
+    once = np.all(counts == 1)
+    said = events.saying(
+        counts=None if once else counts,
+        weights=weights,
+        judge=judge,
+        person=person,
+        time=time,
+        labels=labels,
+    )
     if not roles.covariates:
         return said
     values = covariates_in(table, roles.covariates)[which]
@@ -488,7 +495,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         table,
         items=items,
         item_ids=ids,
-        events=replace(table.events, sides=_back(number, order)),
+        events=table.events.saying(_back(number, order)),
         numeric=(*table.numeric, *numeric),
         categorical=(*table.categorical, *categorical),
         row_names=table.row_names.select(base),
@@ -498,7 +505,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     )
 
 
-def _by_place(events: Events) -> IntArray:
+def _by_place(events: Answers) -> IntArray:
     """The first sides of all events, then the second ones, and so on."""
     event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
     place = np.arange(len(events.sides)) - events.offsets[:-1][event]

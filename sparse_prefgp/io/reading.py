@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from sparse_prefgp.data.answers import FLAGGED, Answers
 from sparse_prefgp.data.duels import Duels, check_covariates
-from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.row_names import RowNames
@@ -202,7 +202,7 @@ def _grades(grade: str | None, levels: Any) -> tuple[str | None, tuple[str, ...]
 
 def table_of(
     columns: ItemColumns,
-    events: Events,
+    events: Answers,
     context: Any,
     row_names: RowNames,
     set_column: str | None = None,

@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
@@ -170,7 +170,7 @@ class DuelGP(
         return self._inferred().solution.log_evidence
 
     def predict(
-        self, questions: Duels | Events, inputs: Any = None, blocks: Any = None
+        self, questions: Duels | Answers, inputs: Any = None, blocks: Any = None
     ) -> Forecast:
         """Log probabilities of the outcomes of questions: answers whose outcome nobody looks at.
 

@@ -27,7 +27,7 @@ from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
 from sparse_prefgp.covariances.residual import MAX_BLOCK
-from sparse_prefgp.data.events import AboutSets
+from sparse_prefgp.data.answers import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
 from sparse_prefgp.support import together

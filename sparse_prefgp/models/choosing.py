@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
 
-from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, WIN, Answers, Codes, Covariates
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.sets import SetForm
@@ -57,7 +57,7 @@ class ChoicePredictions:
 
         def posterior(self) -> Posterior: ...
 
-        def as_known(self, events: Events) -> Events: ...
+        def as_known(self, events: Answers) -> Answers: ...
 
         def levels_of(self, labels: Mapping[str, Codes], n: int) -> FloatArray: ...
 
@@ -119,7 +119,7 @@ class ChoicePredictions:
         shares[there] = np.exp(self._over_noises(at, number, len(there)))[sets.mask]
         return tf.constant(shares)
 
-    def _forecast_of_sets(self, inputs: FloatArray, events: Events, choices: bool) -> Forecast:
+    def _forecast_of_sets(self, inputs: FloatArray, events: Answers, choices: bool) -> Forecast:
         """What `predict` says of some questions about sets as the model knows them, by expectation
         propagation.
 
@@ -160,7 +160,7 @@ class ChoicePredictions:
             found[of] = self._over_noises(at, None if judge is None else judge[of], len(of))
         return Forecast.of_answers(found)
 
-    def set_posterior(self, inputs: FloatArray, events: Events) -> SetPosterior:
+    def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior:
         """What is known of the alternatives of sets between rows, whatever was answered: from
         differences of two alone, each pair once.
 
@@ -211,7 +211,7 @@ class ChoicePredictions:
         covariance = 0.5 * (apart[:, :1, :] + apart[:, :, :1] - apart)
         return SetPosterior(mean, covariance, mask)
 
-    def look_noise(self, events: Events) -> tuple[FloatArray, FloatArray]:
+    def look_noise(self, events: Answers) -> tuple[FloatArray, FloatArray]:
         """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
         a known group, or K of the prior of an unknown one."""
         sets, judge = len(events), self.as_known(events).judge
@@ -234,7 +234,7 @@ class ChoicePredictions:
 
     def _sets_given(
         self, X: Any, mask: Any, covariates: Any, labels: Any
-    ) -> tuple[FloatArray, Events, BoolArray]:
+    ) -> tuple[FloatArray, Answers, BoolArray]:
         """The alternatives that there are, sets of them, and which these are, (b, k)."""
         self._check_noise()
         given = np.asarray(X, np.float64)
@@ -255,16 +255,14 @@ class ChoicePredictions:
         sizes, said = there.sum(1), None
         if covariates is not None:
             c = self.row_layout.covariates
-            said = np.asarray(covariates, np.float64)
-            check_shape("covariates", said, b, k, c, hint=", of each alternative")
-            said = said[there]
-        events = Events(
+            values = np.asarray(covariates, np.float64)
+            check_shape("covariates", values, b, k, c, hint=", of each alternative")
+            said = Covariates(values[there], self.duels.covariate_names)
+        events = Answers(
             np.arange(sizes.sum()),
             np.append(0, np.cumsum(sizes)),
-            np.full(b, CHOICE, np.int8),
-            np.ones(b, np.int64),
+            kind=np.full(b, CHOICE, np.int8),
             covariates=said,
-            covariate_names=() if said is None else self.duels.covariate_names,
             labels=self.known_labels(labels, b),
         )
         return given[there], events, there

@@ -12,7 +12,17 @@ import numpy as np
 
 from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
+from sparse_prefgp.data.answers import (
+    COLUMNS,
+    KINDS,
+    TIE,
+    WIN,
+    Answers,
+    Codes,
+    Covariates,
+    Grades,
+    arrays_of,
+)
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
@@ -43,10 +53,11 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
     duels, (nu, tau) = model.duels, model.sites()
+    named, said = _described_duels(model)
     arrays = {
         **encoder.arrays,
         "items": duels.items,
-        **_duel_arrays(model),
+        **said,
         **transform_arrays(duels),
         "site_nu": nu,
         "site_tau": tau,
@@ -69,12 +80,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "parameters": encoder.parameters,
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
-            "kinds": [kind.name for kind in KINDS],
-            "levels": None if duels.levels is None else list(duels.levels),
-            "groups": None if duels.group_names is None else list(duels.group_names),
-            "labels": label_names_as_list(duels.label_names),
-            "covariates": list(duels.covariate_names),
-            "people": None if duels.people_names is None else list(duels.people_names),
+            **named,
             "roles": dict(duels.roles),
             "people_features": None if duels.people_features is None else "people_features",
             "item_rows": None if duels.item_rows is None else "item_rows",
@@ -180,7 +186,7 @@ def named_value(value: Any, role: str) -> dict[str, Any]:
     return {**named(value, role), "fields": fields}
 
 
-def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
+def _described_duels(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Who beat whom, how often and by whose judgement.
 
     As it was given where each duel has its block or a weight, else with equal duels merged.
@@ -188,31 +194,36 @@ def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
     duels = model.duels
     in_blocks = model.approximation.has_blocks
     apart = in_blocks or duels.weights_given is not None
-    found = events_as_arrays(duels.given if apart else duels.events)
+    named, found = described_events(duels.given if apart else duels.events)
     if in_blocks:
         found["blocks"] = given_blocks(model)
-    if np.any(duels.item != np.arange(duels.num_items)):
-        found["item"] = duels.item
-    return found
+    if duels.known.item is not None:
+        found["item"] = duels.known.item
+    return named, found
 
 
-def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
-    """A table of events as the arrays of a saved model; names of judges and people go elsewhere."""
-    columns: dict[str, np.ndarray | None] = {
-        "sides": events.sides,
-        "offsets": None if events.in_pairs else events.offsets,
-        "kind": events.kind if np.any(events.kind != WIN) else None,
-        "counts": events.counts,
-        "weights": events.each_weight,
-        "groups": None if events.judge is None else events.judge.numbers,
-        "people": None if events.person is None else events.person.numbers,
-        "time": events.time,
-        "covariates": events.covariates,
-        "answer": None if events.answer is None else events.answer.numbers,
-        "ordered": events.ordered,
-        **{f"labels_{i}": x.numbers for i, x in enumerate(events.labels.values())},
-    }
-    return {name: values for name, values in columns.items() if values is not None}
+def described_events(events: Answers) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A table of events as it is saved: what its numbers stand for, and the arrays."""
+    arrays = {"sides": events.sides, "counts": events.counts}
+    if not events.in_pairs:
+        arrays["offsets"] = events.offsets
+    for name, values in events.columns.items():
+        several = COLUMNS[name].holds == "labels"
+        for i, array in enumerate(arrays_of(values)):
+            arrays[f"{name}_{i}" if several else name] = array
+    if events.each_weight is not None:
+        arrays["weights"] = events.each_weight
+    kinds = [kind.name for kind in KINDS]
+    return {"kinds": kinds, "columns": _names_as_plain(events.columns)}, arrays
+
+
+def _names_as_plain(values: Any) -> Any:
+    """What the numbers of a column, or of all, stand for, for JSON."""
+    if isinstance(values, Mapping):  # a list, as the order of columns counts
+        return [[name, _names_as_plain(one)] for name, one in values.items()]
+    if isinstance(values, np.ndarray):
+        return {}
+    return {**values._asdict(), "numbers": None}
 
 
 def label_names_as_list(names: Mapping[str, tuple[Hashable, ...]]) -> list[Any]:
@@ -235,48 +246,58 @@ def roles_of(data: dict[str, Any]) -> Mapping[str, str]:
     return columns_of_roles({**named, **data.get("roles", {})})
 
 
-def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Events:
+def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Answers:
     """The table of events of a saved model, of whichever format.
 
     :param data: what its description says of the duels.
     """
-    counts, each = arrays["counts"], arrays.get("weights")
+    names = dict(data["columns"] if "columns" in data else _names_before(data))
+    arrays = {_NAMES_SINCE.get(name, name): array for name, array in arrays.items()}
+    columns: dict[str, Any] = {}
+    for name, column in COLUMNS.items():
+        if column.holds == "labels":
+            columns[name] = {
+                of: _named(Codes, arrays[f"{name}_{i}"], fields)
+                for i, (of, fields) in enumerate(names.get(name, ()))
+            }
+        elif column.holds not in _NAMED:
+            columns[name] = arrays.get(name)
+        elif name in arrays and name in names:
+            columns[name] = _named(_NAMED[column.holds], arrays[name], names[name])
+    if "weights" in arrays:
+        columns["weights"] = arrays["weights"] * arrays["counts"]
+    if "kind" in arrays:
+        known = {kind.name: i for i, kind in enumerate(KINDS)}
+        kinds = np.array([known[name] for name in data["kinds"]], np.int8)
+        columns["kind"] = kinds[arrays["kind"]]
+    if "sides" not in arrays:  # format 2
+        if "ties" in arrays:
+            columns["kind"] = np.where(arrays["ties"], TIE, WIN).astype(np.int8)
+        return Answers.between(arrays["winners"], arrays["losers"], **columns)
+    return Answers(arrays["sides"], arrays.get("offsets"), **columns)
+
+
+_NAMED: dict[str, Any] = {"code": Codes, "grade": Grades, "covariate": Covariates}
+# Arrays that had other names before.
+_NAMES_SINCE = {"groups": "judge", "people": "person"}
+
+
+def _named(kind: Any, numbers: np.ndarray, fields: Mapping[str, Any]) -> Any:
+    """What `_names_as_plain` has described."""
+    return kind(**{**fields, "numbers": numbers, "names": tuple(fields["names"])})
+
+
+def _names_before(data: dict[str, Any]) -> dict[str, Any]:
+    """The names of the columns of a model that was saved before `columns` told them."""
     roles = roles_of(data)
-    labels = {
-        name: None
-        if data.get(name) is None
-        else Codes(arrays[name], tuple(data[name]), roles[role])
-        for name, role in (("groups", "judge"), ("people", "person"))
+    names = {
+        "judge": {"names": data.get("groups"), "column": roles["judge"]},
+        "person": {"names": data.get("people"), "column": roles["person"]},
+        "answer": {"names": data.get("levels")},
+        "covariates": {"names": data.get("covariates", ())},
     }
-    if "sides" in arrays:
-        sides = arrays["sides"]
-        offsets = arrays.get("offsets", np.arange(0, len(sides) + 1, 2))
-        kind = np.zeros(len(counts), np.int8)
-        if "kind" in arrays:
-            known = {kind.name: i for i, kind in enumerate(KINDS)}
-            kind = np.array([known[name] for name in data["kinds"]], np.int8)[arrays["kind"]]
-    else:  # format 2
-        sides = np.stack([arrays["winners"], arrays["losers"]], 1).reshape(-1)
-        offsets = np.arange(0, len(sides) + 1, 2)
-        kind = np.where(arrays.get("ties", np.zeros(len(counts), bool)), TIE, WIN).astype(np.int8)
-    return Events(
-        sides,
-        offsets,
-        kind,
-        counts,
-        None if each is None else each * counts,
-        labels["groups"],
-        labels["people"],
-        arrays.get("time"),
-        arrays.get("covariates"),
-        None if data.get("levels") is None else Answers(arrays["answer"], tuple(data["levels"])),
-        tuple(data.get("covariates", ())),
-        arrays.get("ordered"),
-        {
-            column: Codes(arrays[f"labels_{i}"], names, column)
-            for i, (column, names) in enumerate(label_names_of(data).items())
-        },
-    )
+    labels = [[column, {"names": of, "column": column}] for column, of in data.get("labels", ())]
+    return {"labels": labels} | {k: x for k, x in names.items() if x["names"] is not None}
 
 
 def given_blocks(model: PreferenceGP) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -271,7 +271,7 @@ def known_codes(
     :param often: (e,) how often each was said, where these are the duels of a stream.
     """
     if codes.names == names:
-        return codes
+        return codes._replace(numbers=codes.numbers.astype(np.int64))
     number = np.maximum(codes.numbers, -1)
     found = np.append(places_of(codes.names, names), -1)[number]
     named = np.array([*(name is not None for name in codes.names), False])[number]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -14,8 +13,8 @@ import tensorflow_probability as tfp
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
+from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
-from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
@@ -242,7 +241,7 @@ class DuelPredictions:
             logs = tf.stack(columns, 1)
         return Forecast(of, logs.numpy(), names, m.numpy(), v.numpy())
 
-    def as_known(self, events: Events) -> Events:
+    def as_known(self, events: Answers) -> Answers:
         """Questions with what is of account to the model alone: judges, people and labels by its
         own numbers, those that it does not know, of which warnings tell, below 0; its covariates.
 
@@ -267,17 +266,11 @@ class DuelPredictions:
                     "none."
                 )
             assert events.covariates is not None
-            said = events.covariates[:, [there.index(name) for name in names]]
-        return replace(
-            events,
-            judge=judge,
-            person=person,
-            labels=labels,
-            covariates=said,
-            covariate_names=() if said is None else names,
-        )
+            values = events.covariates[:, [there.index(name) for name in names]]
+            said = Covariates(values, names)
+        return events.saying(judge=judge, person=person, labels=labels, covariates=said)
 
-    def _forecast_of_duels(self, inputs: FloatArray, events: Events, blocks: Any) -> Forecast:
+    def _forecast_of_duels(self, inputs: FloatArray, events: Answers, blocks: Any) -> Forecast:
         """What `predict` says of some duels as the model knows them."""
         ends = events.pairs.T
         Xa, Xb = (inputs[end] for end in ends)

@@ -36,8 +36,8 @@ from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
+from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.duels import OF_DUELS, Duels
-from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
 from sparse_prefgp.data.leaning import Leaning

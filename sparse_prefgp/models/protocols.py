@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
@@ -245,18 +245,18 @@ class Predicts(Protocol):
     def new_ratios(self) -> NoiseRatios: ...
 
     def predict(
-        self, questions: Duels | Events, inputs: Any = None, blocks: Any = None
+        self, questions: Duels | Answers, inputs: Any = None, blocks: Any = None
     ) -> Forecast: ...
 
     def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast: ...
 
-    def as_known(self, events: Events) -> Events: ...
+    def as_known(self, events: Answers) -> Answers: ...
 
     def item_inputs(self, rows: Any = slice(None), at: Any = None) -> FloatArray: ...
 
-    def set_posterior(self, inputs: FloatArray, events: Events) -> SetPosterior: ...
+    def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior: ...
 
-    def look_noise(self, events: Events) -> tuple[FloatArray, FloatArray]: ...
+    def look_noise(self, events: Answers) -> tuple[FloatArray, FloatArray]: ...
 
 
 class HoldsDuels(Predicts, Preferences, Protocol):

@@ -23,8 +23,8 @@ from sparse_prefgp.analysis.metrics import (
     calibration_error,
     standard_error,
 )
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.kept_file import KeptFile
 from sparse_prefgp.io import DuelTable
@@ -436,7 +436,7 @@ class FoldFit:
 def fit_candidate(
     candidate: Candidate,
     train: Duels,
-    test: Events,
+    test: Answers,
     *,
     settings: CompareSettings,
     inducing: int | None,

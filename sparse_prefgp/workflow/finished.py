@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.disk.kept_file import KeptFile, digest_of
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.workflow.folds import FoldPlan
@@ -108,7 +108,7 @@ def fingerprints_of(plan: FoldPlan, settings: Sequence[Any]) -> dict[str, str]:
     return {"duels": digest_of(parts), "settings": digest_of([repr(settings)])}
 
 
-def _sides(events: Events) -> list[Any]:
+def _sides(events: Answers) -> list[Any]:
     """Who won and who lost, or the sides of sets and where those of each begin."""
     return [events.sides, events.offsets] if events.has_sets else [*events.pairs.T]
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
+from sparse_prefgp.data.answers import WIN, Answers, Codes
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import WIN, Codes, Events
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
@@ -289,10 +289,10 @@ class Holdout(Training):
         """Test duels, counts and ties included."""
         return int(self.counts(self.split.test_rows).sum())
 
-    def test_wins(self) -> Events:
+    def test_wins(self) -> Answers:
         """Which items won against which, as far as the test rows say."""
         doors = self.table.events.take(self.split.test_rows).pair_doors()
-        return Events.between(*doors.features[doors.decided].T)
+        return Answers.between(*doors.features[doors.decided].T)
 
     def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
         """What the model is scored next to."""
@@ -314,7 +314,7 @@ class Holdout(Training):
         if column is not None and model.approximation.has_blocks and not sets:
             blocks = known_blocks(model, table.context[column].to_numpy()[rows])
         if model.taste is not None and events.person is not None:
-            events = replace(events, person=_nobody_new(events, model))
+            events = events.saying(person=_nobody_new(events, model))
         return [Asked(events, model.item_inputs(), blocks=blocks, sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
@@ -600,7 +600,7 @@ def predict_held_out(
     return replace(scored, parts=_people_parts(events, model))
 
 
-def _nobody_new(events: Events, model: PreferenceGP) -> Codes:
+def _nobody_new(events: Answers, model: PreferenceGP) -> Codes:
     """Whose preference events are, new people without features being nobody in particular."""
     assert events.person is not None
     known = set(map(id_text, model.described_people))
@@ -608,7 +608,7 @@ def _nobody_new(events: Events, model: PreferenceGP) -> Codes:
     return Codes.of([label if id_text(label) in known else None for label in labels])
 
 
-def _people_parts(events: Events, model: PreferenceGP) -> dict[str, BoolArray]:
+def _people_parts(events: Answers, model: PreferenceGP) -> dict[str, BoolArray]:
     """Which events are of people the model knows, and which of new ones; none without tastes."""
     if model.taste is None:
         return {}
@@ -695,7 +695,7 @@ def _cuts_by_group(settings: FitSettings, train: Duels | StreamedDuels) -> bool:
     return settings.noise_by_group and not settings.shared_cuts and told
 
 
-def _check_order(settings: FitSettings, events: Events, split: Split) -> None:
+def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:
     """Refuse to let later duels tell of utilities at an earlier date.
 
     :raises ValueError: a held-out duel before the last training one.
@@ -738,7 +738,7 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
     return replace(settings, tastes=False, taste=None)
 
 
-def _warn_of_contradictions(events: Events) -> None:
+def _warn_of_contradictions(events: Answers) -> None:
     """Of people who won each pair as often as they lost it, and tell of no taste."""
     if events.has_sets or events.person is None:
         return

@@ -20,7 +20,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.analysis.rivals import linear_probit
-from sparse_prefgp.data.events import TIE, Codes
+from sparse_prefgp.data.answers import TIE, Codes
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.checkpoint import identify
 from sparse_prefgp.workflow.automatic import choose

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
-from sparse_prefgp.data.events import CHOICE, Events
+from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.support import together
 from sparse_prefgp.workflow.holdout import StreamHoldout
 from tests.conftest import ROOT
@@ -81,7 +81,7 @@ PAIRS_TO_ASK = pd.DataFrame({"first": [0], "second": [1]})
 def _sets(**more: Any) -> spg.Duels:
     offsets, kind = np.array([0, 3, 6]), np.full(2, CHOICE)
     sides = np.array([0, 1, 2, 1, 2, 3])
-    return spg.Duels.from_events(X, Events(sides, offsets, kind, np.ones(2, np.int64), **more))
+    return spg.Duels.from_events(X, Answers(sides, offsets, kind=kind, **more))
 
 
 def _model(duels: spg.Duels = DUELS, kernel: Any = None, **more: Any) -> spg.PreferenceGP:

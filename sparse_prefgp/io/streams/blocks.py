@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import FLAGGED, TIE, Events
+from sparse_prefgp.data.answers import FLAGGED, TIE, Answers
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -45,33 +44,8 @@ def named_columns(roles: Roles) -> tuple[tuple[str, str], ...]:
     return tuple((name, what) for name, what in named if name is not None)
 
 
-class StreamBlock(NamedTuple):
-    """Some rows as they are read."""
-
-    winners: Any
-    """Ids or rows of features, a list of columns for Parquet."""
-    losers: Any
-    """Ids or rows of features, a list of columns for Parquet."""
-    counts: Any
-    """None where each counts once."""
-    weights: Any = None
-    """None where all are 1."""
-    flags: tuple[Any, ...] = (None,) * len(FLAGGED)
-    """A column for each of the kinds `events.FLAGGED`, None where there is none."""
-    said: Events | None = None
-    """The events themselves, where they are in memory."""
-    grades: Any = None
-    """The column of grades, None where there is none."""
-    judges: Any = None
-    """The column of who judged, None where there is none."""
-    covariates: tuple[Any, ...] = ()
-    """Columns of covariates, in the order of `Source.covariate_columns`."""
-    contexts: tuple[tuple[Any, ...], ...] = ((), ())
-    """Columns of the context of winners, and of losers."""
-    people: Any = None
-    """The column of whose preference it is, None where there is none."""
-    labels: tuple[Any, ...] = ()
-    """Columns of labels, in the order of `Roles.labels`."""
+# Some rows as they are read: columns of a file by name, or events that are in memory.
+Rows = Mapping[str, Any] | Answers
 
 
 class Coded(NamedTuple):
@@ -114,7 +88,7 @@ class Chunk(NamedTuple):
 
     start: int
     """Number of the first one among those of the stream."""
-    events: Events
+    events: Answers
     """c of them, between rows of the items or of `features`."""
     features: FloatArray | None = None
     """(s, D) of each side, one after the other, where they are inline."""
@@ -143,7 +117,7 @@ class Chunk(NamedTuple):
         events, features = self.events.take(which), self.features
         if features is not None:
             features = features[events.sides]
-            events = replace(events, sides=np.arange(len(events.sides)))
+            events = events.saying(np.arange(len(events.sides)))
         return Chunk(start, events, features, None if self.blocks is None else self.blocks[which])
 
 
@@ -157,10 +131,6 @@ class Source(Protocol):
     @property
     def inline(self) -> tuple[str, ...] | None:
         """Names of the features of both sides, None where the sides are ids."""
-
-    @property
-    def row_numbers(self) -> bool:
-        """Whether the sides are rows of the items, not ids of them."""
 
     @property
     def roles(self) -> Roles:
@@ -189,67 +159,59 @@ class Source(Protocol):
     def edges(self) -> tuple[int, ...]:
         """The first row of each file, and how many rows there are."""
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Rows start to stop, at most `size` at a time."""
 
     def where(self, row: int) -> str:
         """How a message names a row."""
 
 
-def regular(blocks: Iterator[StreamBlock], sizes: Sequence[int]) -> Iterator[StreamBlock]:
+def regular(blocks: Iterator[Rows], sizes: Sequence[int]) -> Iterator[Rows]:
     """The same rows in blocks of these sizes; what is left where there are fewer rows."""
-    held: list[StreamBlock] = []
+    held: list[Rows] = []
     rows, wanted = 0, list(reversed(sizes))
     for block in blocks:
         held.append(block)
-        rows += _length(block)
+        rows += length_of(block)
         while wanted and rows >= wanted[-1]:
             spare = rows - wanted.pop()
             last = held[-1]
-            cut = _length(last) - spare
-            yield _concatenated([*held[:-1], _cut(last, 0, cut)])
-            held = [_cut(last, cut, cut + spare)] if spare else []
+            end = length_of(last) - spare
+            yield _concatenated([*held[:-1], _cut(last, 0, end)])
+            held = [_cut(last, end, end + spare)] if spare else []
             rows = spare
     if rows:
         yield _concatenated(held)
 
 
-def _length(block: StreamBlock) -> int:
-    side = block.winners
-    return len(side[0]) if isinstance(side, list) else len(side)
+def length_of(rows: Rows) -> int:
+    """How many there are."""
+    return len(rows) if isinstance(rows, Answers) else len(next(iter(rows.values())))
 
 
-def _cut(block: StreamBlock, start: int, stop: int) -> StreamBlock:
-    def one(values: Any) -> Any:
-        if isinstance(values, list | tuple):
-            return type(values)(one(column) for column in values)
-        if isinstance(values, Events):
-            return values.take(slice(start, stop))
-        return None if values is None else values[start:stop]
-
-    return StreamBlock(*map(one, block))
+def _cut(rows: Rows, start: int, stop: int) -> Rows:
+    if isinstance(rows, Answers):
+        return rows.take(slice(start, stop))
+    return {name: values[start:stop] for name, values in rows.items()}
 
 
-def _concatenated(blocks: list[StreamBlock]) -> StreamBlock:
+def _concatenated(blocks: list[Rows]) -> Rows:
     if len(blocks) == 1:
         return blocks[0]
+    events = [block for block in blocks if isinstance(block, Answers)]
+    if events:
+        return events[0].followed_by(*events[1:])
+    columns = [block for block in blocks if not isinstance(block, Answers)]
+    return {name: _stacked([block[name] for block in columns]) for name in columns[0]}
 
-    def one(values: list[Any]) -> Any:
-        if isinstance(values[0], list | tuple):
-            kind = type(values[0])
-            return kind(one(list(columns)) for columns in zip(*values, strict=True))
-        if values[0] is None:
-            return None
-        if isinstance(values[0], np.ndarray):
-            return np.concatenate(values)
-        if isinstance(values[0], Events):
-            return values[0].followed_by(*values[1:])
-        import pyarrow as pa
 
-        chunked = pa.chunked_array(values)
-        return chunked.combine_chunks()
+def _stacked(values: list[Any]) -> Any:
+    """A column of several blocks, of NumPy or Arrow."""
+    if isinstance(values[0], np.ndarray):
+        return np.concatenate(values)
+    import pyarrow as pa
 
-    return StreamBlock(*(one(list(values)) for values in zip(*blocks, strict=True)))
+    return pa.chunked_array(values).combine_chunks()
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
@@ -261,7 +223,7 @@ def joined(chunks: list[Chunk]) -> Chunk:
     if first.features is None:
         return Chunk(first.start, events)
     features = np.concatenate([chunk.features for chunk in chunks if chunk.features is not None])
-    return Chunk(first.start, replace(events, sides=np.arange(len(features))), features)
+    return Chunk(first.start, events.saying(np.arange(len(features))), features)
 
 
 def ahead(iterator: Iterator[Any]) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.row_names import RowNames
@@ -70,18 +71,20 @@ def met_in(source: Source, ids: ItemTable) -> Met:
     position = 0
     for block in source.read(0, source.count_rows(), _ROWS):
         sides = [found]
-        for side, values, context in zip(SIDES, block[:2], block.contexts, strict=True):
+        assert not isinstance(block, Answers)
+        for k, side in enumerate(SIDES):
+            values = block[side]
             base = ids.rows_of(values)
             for i in np.flatnonzero(base < 0)[:1]:
                 text, where = id_text(plain_cell(values[int(i)])), source.where(position + int(i))
                 raise unknown_item(side, text, where, "the items", "duel", ids.meant(text))
             codes = []
-            for known, column, pair in zip(columns, context, source.context_pairs, strict=True):
-                coded = Coded.of(column)
+            for known, pair in zip(columns, source.context_pairs, strict=True):
+                coded = Coded.of(block[pair[k]])
                 missing = coded.missing()
                 if missing is not None:
                     raise ValueError(
-                        f"Column {pair[SIDES.index(side)]!r} has no value in "
+                        f"Column {pair[k]!r} has no value in "
                         f"{source.where(position + missing)}; fill in the context of that side."
                     )
                 for text, value in zip(coded.texts, coded.values, strict=True):
@@ -172,5 +175,5 @@ def in_rows(
     """
     names = None if transform is None else transform.feature_names
     places = Places(ids, met.base, met.codes, met.texts)
-    table = (tuple(item_ids), names, transform, None, item, item_rows, places)
-    return ItemTable(features, *table)
+    ids_of_rows = tuple(item_ids)
+    return ItemTable(features, ids_of_rows, names, transform, item, item_rows, places=places)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,
@@ -20,7 +19,7 @@ from sparse_prefgp.io.streams.blocks import (
     NO_ROLES,
     SIDES,
     UNREAD,
-    StreamBlock,
+    Rows,
     named_columns,
     remedy,
 )
@@ -85,7 +84,6 @@ class DatasetRows:
         self._rows: int | None = None
 
     name = "the dataset"
-    row_numbers = False
 
     @property
     def remembered(self) -> Mapping[str, str]:
@@ -105,32 +103,17 @@ class DatasetRows:
             self._rows = known
         return self._rows
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         for batch in self._batched(size, start, stop - start):
-            roles = self.roles
-            weights = None if roles.weight is None else batch[roles.weight]
-            flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
-            grades, judges, people = (
-                None if name is None else _texts(batch[name])
-                for name in (roles.grade, roles.judge, roles.person)
-            )
-            said = tuple(batch[name] for each in self.covariate_columns for name in each)
-            pairs = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
-            contexts = tuple(tuple(_texts(batch[name]) for name in names) for names in pairs)
-            sides = batch[WINNER], batch[LOSER]
-            counts = batch.get(roles.count_column)
-            yield StreamBlock(
-                *sides,
-                counts,
-                weights,
-                flags,
-                grades=grades,
-                judges=judges,
-                covariates=said,
-                contexts=contexts,
-                people=people,
-                labels=tuple(_texts(batch[name]) for name in roles.labels.values()),
-            )
+            if self.inline is None:
+                yield {name: _texts(values) for name, values in batch.items()}
+                continue
+            columns = {name: _texts(values) for name, values in batch.items() if name not in SIDES}
+            for side in SIDES:
+                columns |= {
+                    f"{side}_{x}": v for x, v in zip(self.inline, batch[side].T, strict=True)
+                }
+            yield columns
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         import tensorflow as tf

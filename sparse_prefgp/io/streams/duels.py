@@ -10,13 +10,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import Labels, parsed
+from sparse_prefgp.io.streams.parsing import labels_by_column, parsed
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
 from sparse_prefgp.support.arrays import FloatArray, IntArray, runs
 
@@ -279,16 +279,15 @@ class StreamedDuels:
         position, sizes = starts[first], np.diff(starts[first : last + 1]).tolist()
         read = self.source.read(position, starts[last], max(sizes))
         scan = self.scan
-        judges = Labels(scan.judge_column, "group", [id_text(x) for x in scan.judges or ()])
-        people = Labels(scan.person_column, "person", [id_text(x) for x in scan.people or ()])
-        labels = {
-            column: Labels(column, "label", [id_text(x) for x in names])
-            for column, names in scan.labels.items()
+        known = {
+            **{self.source.roles.labels.get(name, name): x for name, x in scan.labels.items()},
+            str(scan.person_column): scan.people or (),
+            str(scan.judge_column): scan.judges or (),
         }
+        texts = {column: [*map(id_text, names)] for column, names in known.items()}
+        labels = labels_by_column(self.source.roles, texts)
         for block, rows in enumerate(regular(read, sizes), start=first):
-            chunk, digest = parsed(
-                self.source, self.items, self.transform, rows, position, judges, people, labels
-            )
+            chunk, digest = parsed(self.source, self.items, self.transform, rows, position, labels)
             length = len(chunk.events)
             if digest != self.scan.digests[block]:
                 raise ValueError(
@@ -305,13 +304,13 @@ class StreamedDuels:
         """With the names of all people and labels of the stream, or with its own labels."""
         person, names, events = chunk.events.person, self.scan.people, chunk.events
         if person is not None and names is not None:
-            events = replace(events, person=Codes(person.numbers, names, person.column))
+            events = events.saying(person=person._replace(names=names))
         if events.labels:
             labels = {
                 column: codes._replace(names=self.scan.labels[column])
                 for column, codes in events.labels.items()
             }
-            events = replace(events, labels=labels)
+            events = events.saying(labels=labels)
         if self.own_labels is not None:
             events = events.labelled_as(self.own_labels)
         return chunk._replace(events=events)
@@ -326,7 +325,7 @@ class StreamedDuels:
             here = {name: i for i, name in enumerate(names)}
             place = np.array([here.get(name, -1) for name in self.scan.judges or ()])
             numbers = place[numbers]
-        events = replace(chunk.events, judge=Codes(numbers, names, judge.column))
+        events = chunk.events.saying(judge=Codes(numbers, names, judge.column))
         return chunk._replace(events=events)
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
@@ -351,24 +350,15 @@ class StreamedDuels:
 
     def in_memory(self, chunk: Chunk) -> Duels:
         """Some of its rows as `Duels`."""
-        events = replace(chunk.events, counts=chunk.counts.astype(np.int64))
+        events = chunk.events
         if chunk.features is not None:
             items, row = np.unique(chunk.features, axis=0, return_inverse=True)
             return Duels.from_events(
                 items,
-                replace(events, sides=row.reshape(-1)[events.sides]),
+                events.saying(row.reshape(-1)[events.sides]),
                 feature_names=self.feature_names,
                 transform=self.transform,
                 roles=self.source.remembered,
             )
         assert self.items is not None
-        return Duels.from_events(
-            self.items.features,
-            events,
-            item=self.items.item,
-            item_rows=self.items.item_rows,
-            item_ids=self.items.ids,
-            feature_names=self.items.feature_names,
-            transform=self.items.transform,
-            roles=self.source.remembered,
-        )
+        return Duels.from_events(self.items, events, roles=self.source.remembered)

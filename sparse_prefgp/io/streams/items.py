@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,41 +12,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.duels import Duels, check_features
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.items import Items, check_features
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import named_items
 from sparse_prefgp.io.streams.blocks import Coded
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray
 
 # No more digits than surely fit.
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, eq=False)
-class ItemTable:
-    """Items in memory: (n, D) features in model units, and ids as for `Duels`."""
+class ItemTable(Items):
+    """Items in memory for duels that are read in chunks."""
 
-    features: FloatArray
-    ids: tuple[Hashable, ...] | None = None
-    feature_names: tuple[str, ...] | None = None
-    transform: FeatureTransform | None = None
     origin: tuple[Any, ...] | None = None
     """Path and options of the file they were read from, which other processes read again rather
     than being sent the features; None for arrays.
     """
-    item: IntArray | None = None
-    """(n,) which item each row is of, None where each is one."""
-    item_rows: ItemRows | None = None
-    """Names of these items, and the context of each row; None where each row is an item."""
     places: Places | None = None
     """How rows are found by the id of an item and its context; None without contexts."""
 
     @classmethod
-    def of(
+    def read(
         cls,
         items: Any,
         features: Sequence[str] | None = None,
@@ -64,10 +57,7 @@ class ItemTable:
         if isinstance(items, ItemTable):
             return items
         if isinstance(items, Duels):
-            own = items
-            names, rows = own.feature_names, own.item_rows
-            item_of = None if np.array_equal(own.item, np.arange(own.num_items)) else own.item
-            return cls(own.items, own.item_ids, names, own.transform, None, item_of, rows)
+            return cls(*(getattr(items.known, one.name) for one in fields(Items)))
         if isinstance(items, np.ndarray):
             return cls(check_features(items, "items", None))
         found = raw_items(items, features, ignore, others, item)
@@ -88,14 +78,14 @@ class ItemTable:
             columns.ids,
             transform.feature_names,
             transform,
-            origin,
             found.item,
             found.item_rows,
+            origin,
         )
 
     def __reduce__(self) -> Any:
         if self.origin is not None:
-            return ItemTable.of, self.origin
+            return ItemTable.read, self.origin
         return ItemTable, tuple(getattr(self, one.name) for one in fields(self))
 
     @cached_property
@@ -189,7 +179,7 @@ def raw_items(
     others: Sequence[str],
     item: str | None,
 ) -> RawItems:
-    """A table of items, read and checked; arguments as of `ItemTable.of`.
+    """A table of items, read and checked; arguments as of `ItemTable.read`.
 
     :raises ValueError: what `read_duels` says of items.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.streams.blocks import NO_ROLES, StreamBlock
+from sparse_prefgp.io.streams.blocks import NO_ROLES, Rows
 from sparse_prefgp.support import together
 
 
@@ -23,7 +23,6 @@ class DuelRows:
     covariate_columns = ()
     context = ()
     context_pairs = ()
-    row_numbers = True
 
     def count_rows(self) -> int:
         return len(self.duels.events)
@@ -36,12 +35,10 @@ class DuelRows:
     def edges(self) -> tuple[int, ...]:
         return (0, self.count_rows())
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         whole = self.duels.events
         for low in range(start, stop, size):
-            part = whole.take(slice(low, min(low + size, stop)))
-            won, lost = part.pairs.T
-            yield StreamBlock(won, lost, part.counts, part.each_weight, said=part)
+            yield whole.take(slice(low, min(low + size, stop)))
 
     def where(self, row: int) -> str:
         return f"row {row} of the duels in memory (counted from 0)"

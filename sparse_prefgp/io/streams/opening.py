@@ -121,7 +121,7 @@ def stream_duels(
     elif wanted:
         table = placed(raw_items(items, features, ignore, others, item), source).table(source)
     elif items is not None:
-        table = ItemTable.of(items, features, ignore, others, item)
+        table = ItemTable.read(items, features, ignore, others, item)
     if table is None:
         if isinstance(standardise, FeatureTransform):
             features = standardise.feature_names

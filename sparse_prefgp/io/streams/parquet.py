@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.events import FLAGGED
+from sparse_prefgp.data.answers import FLAGGED
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -22,7 +22,7 @@ from sparse_prefgp.io.streams.blocks import (
     NO_ROLES,
     SIDES,
     UNREAD,
-    StreamBlock,
+    Rows,
     named_columns,
     remedy,
 )
@@ -45,8 +45,6 @@ class ParquetRows:
     covariate_columns: tuple[tuple[str, ...], ...] = ()
     context: tuple[str, ...] = ()
     context_pairs: tuple[tuple[str, str], ...] = ()
-
-    row_numbers = False
 
     @classmethod
     def of(
@@ -114,7 +112,7 @@ class ParquetRows:
         """The same with the number of rows of each file at hand."""
         return replace(self, sizes=self._sizes())
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         names = [*self._side_columns(0), *self._side_columns(1), self.roles.count_column, *_FLAGS]
         names += [column for column, _ in named_columns(self.roles)]
         several = (*self.covariate_columns, *self.context_pairs)
@@ -127,34 +125,12 @@ class ParquetRows:
             if low >= high:
                 continue
             for batch in _batches(path, low, high, size, wanted):
-                yield self._rows(batch)
+                yield {name: batch.column(name) for name in wanted}
 
     def _side_columns(self, side: int) -> list[str]:
         if self.inline is None:
             return [SIDES[side]]
         return [f"{SIDES[side]}_{name}" for name in self.inline]
-
-    def _rows(self, batch: Any) -> StreamBlock:
-        counts, *flags = (
-            batch.column(name) if name in self.columns else None
-            for name in (self.roles.count_column, *_FLAGS)
-        )
-        roles = self.roles
-        weights, grades, judges, people = (
-            None if name is None else batch.column(name)
-            for name in (roles.weight, roles.grade, roles.judge, roles.person)
-        )
-        said = tuple(batch.column(name) for each in self.covariate_columns for name in each)
-        won, lost = (
-            (batch.column(side) for side in SIDES)
-            if self.inline is None
-            else ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
-        )
-        sides = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
-        contexts = tuple(tuple(map(batch.column, names)) for names in sides)
-        labels = tuple(map(batch.column, roles.labels.values()))
-        more = None, grades, judges, said, contexts, people, labels
-        return StreamBlock(won, lost, counts, weights, tuple(flags), *more)
 
     def where(self, row: int) -> str:
         names = [Path(path).name for path in self.paths]

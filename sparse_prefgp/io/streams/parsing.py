@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import FLAGGED, Answers, Codes, Events, kinds_of, kinds_of_grades
+from sparse_prefgp.data.answers import (
+    FLAGGED,
+    Answers,
+    Codes,
+    Grades,
+    arrays_of,
+    kinds_of,
+    kinds_of_grades,
+)
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text, refuse_control
 from sparse_prefgp.io.judgements import Roles, differences_of
-from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Source, StreamBlock, plain_cell
+from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Rows, Source, plain_cell
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import (
     counts_of,
@@ -34,102 +42,104 @@ def parsed(
     source: Source,
     items: ItemTable | None,
     transform: FeatureTransform | None,
-    rows: StreamBlock,
+    rows: Rows,
     position: int,
-    judges: Labels,
-    people: Labels,
     labels: Mapping[str, Labels],
 ) -> tuple[Chunk, int]:
     """Rows as arrays, checked, and a checksum of them; `position` is that of the first.
 
-    :param judges: who judged the rows before; those of these rows are added.
-    :param people: the same of whose preferences they are.
-    :param labels: the same of each column of labels.
+    :param labels: of who judged, of people and of other labels, by column, those of the rows
+        before; those of these rows are added.
     :raises ValueError: naming the row.
     """
+    if isinstance(rows, Answers):
+        return Chunk(position, rows), _checksum([rows.sides, rows.offsets], rows)
 
     def where(i: int) -> str:
         return source.where(position + i)
 
-    sides: list[npt.NDArray[Any]]
+    sides: list[npt.NDArray[Any]] = []
+    for k, name in enumerate(SIDES):
+        if items is None:
+            sides.append(_feature_rows(source, name, rows, position))
+            continue
+        number = items.rows_of(rows[name], [rows[pair[k]] for pair in source.context_pairs])
+        for i in np.flatnonzero(number < 0)[:1].tolist():
+            text = id_text(plain_cell(rows[name][i]))
+            raise unknown_item(name, text, where(i), "the items", "duel", items.meant(text))
+        sides.append(number)
     if items is None:
-        sides = [_feature_rows(source, side, rows[side], position) for side in (0, 1)]
         same = (sides[0] == sides[1]).all(1)
     else:
-        sides = []
-        for name, values, context in zip(SIDES, rows[:2], rows.contexts, strict=True):
-            number = values if source.row_numbers else items.rows_of(values, context)
-            bad = np.flatnonzero(number < 0)
-            if bad.size:
-                text = id_text(plain_cell(values[int(bad[0])]))
-                raise unknown_item(
-                    name, text, where(int(bad[0])), "the items", "duel", items.meant(text)
-                )
-            sides.append(number)
-        same = items.base[sides[0]] == items.base[sides[1]]
+        same = np.equal(*(items.base[side] for side in sides))
     refuse_itself(same, where, lambda i: "an item")
-    counts = np.ones(len(sides[0]))
-    if rows.counts is not None:
-        counts = counts_of(_array(rows.counts), source.roles.count_column, where).astype(np.float64)
+    e, roles = len(same), source.roles
+    column, counts = roles.count_column, None
+    if column in rows:
+        counts = counts_of(_array(rows[column]), column, where)
     flags = {
-        number: flags_of(_array(values), str(kind.column), where, kind.flags)
-        for (number, kind), values in zip(FLAGGED.items(), rows.flags, strict=True)
-        if values is not None
+        number: flags_of(_array(rows[str(kind.column)]), str(kind.column), where, kind.flags)
+        for number, kind in FLAGGED.items()
+        if kind.column in rows
     }
-    if rows.said is None:
-        kind = kinds_of(flags, len(counts), where)
-    else:
-        kind = rows.said.kind
-    weights = None
-    if rows.weights is not None:
-        weights = weights_of(_array(rows.weights), source.roles.weight or "weight", where)
-    digest = 0
-    answer = None if rows.said is None else rows.said.answer
-    if rows.grades is not None and source.roles.grade is not None:
-        answer = _graded(source.roles, rows.grades, flags, where)
+    kind, answer = kinds_of(flags, e, where) if flags else None, None
+    if roles.grade is not None:
+        answer = _graded(roles, rows[roles.grade], flags, where)
         kind = kinds_of_grades(answer)
-    levels = None if answer is None else answer.numbers
-    judge = None if rows.judges is None else judges.of(rows.judges, where)
-    person = None if rows.people is None else people.of(rows.people, where)
-    said = None
-    if rows.covariates:
-        names = [name for each in source.covariate_columns for name in each]
-        columns = dict(zip(names, map(_array, rows.covariates), strict=True))
-        said = differences_of(source.covariate_columns, columns, where)
-    more = {
-        column: labels[column].of(values, where)
-        for column, values in zip(source.roles.labels, rows.labels, strict=True)
+    weights = None
+    if roles.weight is not None:
+        weights = weights_of(_array(rows[roles.weight]), roles.weight, where)
+        weights = weights if counts is None else weights * counts
+    values = None
+    if source.covariate_columns:
+        columns = {name: _array(rows[name]) for each in source.covariate_columns for name in each}
+        values = differences_of(source.covariate_columns, columns, where)
+    codes: dict[str | None, Codes] = {
+        column: known.of(rows[column], where) for column, known in labels.items()
     }
-    every = (judge, person, *more.values())
-    who = [None if codes is None else codes.numbers for codes in every]
-    sets: list[npt.NDArray[Any]] = []
-    if rows.said is not None and rows.said.has_sets:
-        sets = [rows.said.sides, rows.said.offsets, *rows.said.said()]
-    for array in (*sides, counts, kind, weights, levels, *who, said, *sets):
-        if array is not None:
-            digest = zlib.crc32(array.tobytes(), digest)
-    if transform is not None and items is None:
+    said: dict[str, Any] = {
+        "counts": counts,
+        "kind": kind,
+        "weights": weights,
+        "judge": codes.get(roles.judge),
+        "person": codes.get(roles.person),
+        "answer": answer,
+        "covariates": values,
+        "covariate_names": roles.covariates,
+        "labels": {name: codes[column] for name, column in roles.labels.items()},
+    }
+    if items is not None:
+        events = Answers.between(*sides, **said)
+        return Chunk(position, events), _checksum([events.sides], events)
+    # The rows of an event lie side by side.
+    events = Answers.between(*np.arange(2 * e).reshape(-1, 2).T, **said)
+    digest = _checksum(sides, events)
+    if transform is not None:
         mean, scale = np.array(transform.mean), np.array(transform.scale)
         sides = [(side - mean) / scale for side in sides]
-    features = None
-    if items is None:  # the rows of an event lie side by side
-        features = np.stack(sides, 1).reshape(2 * len(counts), -1)
-        sides = list(np.arange(2 * len(counts)).reshape(-1, 2).T)
-    if rows.said is not None:
-        return Chunk(position, rows.said), digest
-    totals = None if weights is None else weights * counts
-    events = Events.between(
-        sides[0],
-        sides[1],
-        counts,
-        kind=kind,
-        weights=totals,
-        judge=judge,
-        answer=answer,
-        covariates=said,
-        covariate_names=() if said is None else source.roles.covariates,
-    )
-    return Chunk(position, replace(events, person=person, labels=more), features), digest
+    return Chunk(position, events, np.stack(sides, 1).reshape(2 * e, -1)), digest
+
+
+def _checksum(arrays: Sequence[npt.NDArray[Any]], events: Answers) -> int:
+    """Of these and all else that events say."""
+    digest = 0
+    for array in (*arrays, *arrays_of(events.columns)):
+        digest = zlib.crc32(np.ascontiguousarray(array).data, digest)
+    return digest
+
+
+def labels_by_column(
+    roles: Roles, known: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, Labels]:
+    """Of all columns of labels that roles name.
+
+    :param known: labels that were met already, as texts.
+    """
+    columns = {column: "label" for column in roles.labels.values()}
+    for column, what in ((roles.person, "person"), (roles.judge, "group")):
+        if column is not None:
+            columns[column] = what
+    return {column: Labels(column, what, known.get(column, ())) for column, what in columns.items()}
 
 
 class Labels:
@@ -174,7 +184,7 @@ class Labels:
 
 def _graded(
     roles: Roles, values: Any, flags: dict[int, Any], where: Callable[[int], str]
-) -> Answers:
+) -> Grades:
     """Grades of rows.
 
     :raises ValueError: what `grades_of` raises; a column of ties besides.
@@ -182,17 +192,13 @@ def _graded(
     if flags:
         other = FLAGGED[next(iter(flags))].column
         raise together.refused(grade=True, said_by_grades=f"the column {other!r}")
-    return Answers.of(*grades_of(_array(values), str(roles.grade), where, roles.levels))
+    return Grades.of(*grades_of(_array(values), str(roles.grade), where, roles.levels))
 
 
-def _feature_rows(source: Source, side: int, values: Any, position: int) -> FloatArray:
+def _feature_rows(source: Source, side: str, rows: Mapping[str, Any], position: int) -> FloatArray:
     assert source.inline is not None
-    names = [f"{SIDES[side]}_{name}" for name in source.inline]
-    if isinstance(values, list):
-        columns = zip(values, names, strict=True)
-        array = np.column_stack([_numbers(column, n, source, position) for column, n in columns])
-    else:
-        array = np.asarray(values, dtype=np.float64)
+    names = [f"{side}_{name}" for name in source.inline]
+    array = np.column_stack([_numbers(rows[name], name, source, position) for name in names])
     bad = np.argwhere(~np.isfinite(array))
     if bad.size:
         i, j = bad[0]

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.answers import NO_SETS, AboutSets, Codes
 from sparse_prefgp.data.duels import check_covariates
-from sparse_prefgp.data.events import NO_SETS, AboutSets, Codes
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import plain_ids
 from sparse_prefgp.io.judgements import warn_of_spellings
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import Labels, parsed
+from sparse_prefgp.io.streams.parsing import Labels, labels_by_column, parsed
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 Report = Callable[[int, int], None]
@@ -65,7 +65,7 @@ class Scan:
     judge_column: str | None = None
     """The column that says so."""
     judged: IntArray | None = None
-    """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
+    """(J, K + 1) how often each judge said each level, as `Answers.judge_levels`."""
     sets: AboutSets = NO_SETS
     """What a model has to know of answers about sets."""
     people: tuple[Hashable, ...] | None = None
@@ -95,7 +95,7 @@ class Totals(NamedTuple):
     grades: IntArray | None
     """(K + 1,) how often each level was said, ties first; None without grades."""
     judged: IntArray | None = None
-    """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
+    """(J, K + 1) how often each judge said each level, as `Answers.judge_levels`."""
     labels: Mapping[str, IntArray] = MappingProxyType({})
     """As `Scan.labelled`."""
 
@@ -108,14 +108,12 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     if source.inline is not None:
         every = max(_READ_NUMBERS // len(source.inline), 1)
     rows, digests = 0, list[int]()
-    sums, judges = _Sums(items), Labels(source.roles.judge, "group")
-    people = Labels(source.roles.person, "person")
-    labels = {column: Labels(column, "label") for column in source.roles.labels}
+    sums, labels = _Sums(items), labels_by_column(source.roles)
     pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
     starts = (*(start for piece in pieces for start in piece), total)
     sizes = np.diff(starts).tolist()
     for block in ahead(regular(source.read(0, total, every), sizes)):
-        chunk, digest = parsed(source, items, None, block, rows, judges, people, labels)
+        chunk, digest = parsed(source, items, None, block, rows, labels)
         digests.append(digest)
         rows += len(chunk.events)
         sums.add(chunk)
@@ -129,23 +127,31 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
         sums.check_covariates()
         found = replace(found, covariate_names=sums.covariate_names, covariate_squares=squares)
     if sums.judge is not None:
-        names = sums.judge.names if source.roles.judge is None else plain_ids(judges.texts)
+        names = _names(sums.judge, labels)
         found = replace(found, judges=names, judge_column=sums.judge.column, judged=sums.judged)
     if sums.person is not None:
-        names = sums.person.names if source.roles.person is None else plain_ids(people.texts)
+        names = _names(sums.person, labels)
         found = replace(found, people=names, person_column=sums.person.column)
         warn_of_spellings(names, f"people (column {sums.person.column!r})")
-    for column, names in sums.labels.items():
-        if column in labels:
-            names = plain_ids(labels[column].texts)
-            if column not in (source.roles.judge, source.roles.person):
-                warn_of_spellings(names, f"labels (column {column!r})")
+    for column, codes in sums.labels.items():
+        names = _names(codes, labels)
+        if codes.column in labels and codes.column not in (
+            source.roles.judge,
+            source.roles.person,
+        ):
+            warn_of_spellings(names, f"labels (column {column!r})")
         found = replace(found, labels={**found.labels, column: names}, labelled=sums.labelled)
     if items is not None:
         return found
     moments = sums.moments
     sd = np.sqrt(moments.squares / moments.count)
     return replace(found, mean=moments.mean, sd=sd, low=moments.low, high=moments.high)
+
+
+def _names(codes: Codes, labels: Mapping[str, Labels]) -> tuple[Hashable, ...]:
+    """Of all labels of a column: as they were read, or as they are in memory."""
+    read = labels.get(str(codes.column))
+    return codes.names if read is None else plain_ids(read.texts)
 
 
 def totals_of(items: ItemTable | None, chunks: Iterator[Chunk], about_sets: bool) -> Totals:
@@ -177,7 +183,7 @@ class _Sums:
         self.judge: Codes | None = None
         self.judged: IntArray | None = None
         self.person: Codes | None = None
-        self.labels: dict[str, tuple[Hashable, ...]] = {}
+        self.labels: dict[str, Codes] = {}
         self.labelled: dict[str, IntArray] = {}
         self.sets = NO_SETS
 
@@ -209,7 +215,7 @@ class _Sums:
             often = np.bincount(place, events.counts, minlength=size).astype(np.int64)
             before = self.labelled.get(column, often[:0])
             often[: len(before)] += before
-            self.labels[column], self.labelled[column] = codes.names, often
+            self.labels[column], self.labelled[column] = codes, often
         steps = events.covariate_steps
         if steps is not None:
             values, event = steps

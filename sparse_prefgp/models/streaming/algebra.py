@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -32,7 +31,7 @@ from sparse_prefgp.approximations.layout import FeatureLayout
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
-from sparse_prefgp.data.events import Doors, with_noises
+from sparse_prefgp.data.answers import Doors, with_noises
 from sparse_prefgp.data.graph import DuelGraph, noises_of
 from sparse_prefgp.engines.base import SweepState
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
@@ -88,7 +87,7 @@ def chunk_graph(
     :param tastes: whether blocks are people with tastes.
     """
     events = chunk.events.copied() if about_sets else chunk.events
-    doors = replace(events, sides=np.arange(len(events.sides))).doors()
+    doors = events.saying(np.arange(len(events.sides))).doors()
     noises = noises_of(with_noises(doors)) if about_sets else None
     whole = about_sets or chunk.blocks is not None
     spare = 0 if whole else size - len(doors.event)
@@ -130,7 +129,7 @@ def chunk_graph(
         row_of_item=np.empty(0, np.int64),
         blocks=None if tastes else blocks,
         people=blocks if tastes else None,
-        groups=None if judge is None else fill(judge.numbers[doors.event]),
+        groups=None if judge is None else fill(judge.numbers[doors.event].astype(np.int64)),
         noises=noises,
         said=said,
         passing=True,

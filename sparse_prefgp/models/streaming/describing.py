@@ -39,8 +39,8 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     }
     if seen.item_ids is not None:
         arrays["item_ids"] = ids_as_array(seen.item_ids)
-    if seen.item_of_row is not None:
-        arrays["item"] = seen.item_of_row
+    if seen.known.item is not None:
+        arrays["item"] = seen.known.item
     if seen.item_rows is not None:
         arrays["item_rows"] = as_bytes(seen.item_rows.to_dict())
     description = {

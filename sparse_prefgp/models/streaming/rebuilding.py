@@ -12,6 +12,7 @@ import numpy as np
 from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.items import Items
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.describing import (
@@ -34,14 +35,19 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     inference |= {"status": Status[inference["status"]], "rounds": ()}
     ids, names, transform = arrays.get("item_ids"), data["feature_names"], data["transform"]
     rows = arrays.get("item_rows")
-    seen = SeenDuels(
+    known = Items(
         arrays["items"],
-        arrays["comparisons"],
-        data["number"],
-        data["has_items"],
         None if ids is None else tuple(json.loads(ids.tobytes().decode("utf-8"))),
         None if names is None else tuple(names),
         None if transform is None else FeatureTransform.from_dict(transform, arrays),
+        arrays.get("item"),
+        None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
+    )
+    seen = SeenDuels(
+        known,
+        arrays["comparisons"],
+        data["number"],
+        data["has_items"],
         data.get("ties", 0),
         None if data.get("levels") is None else tuple(data["levels"]),
         None if data.get("grade_counts") is None else np.array(data["grade_counts"]),
@@ -49,8 +55,6 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         None if data.get("covariate_squares") is None else np.array(data["covariate_squares"]),
         None if data.get("groups") is None else tuple(data["groups"]),
         None if data.get("group_levels") is None else np.array(data["group_levels"]),
-        arrays.get("item"),
-        None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
         data.get("has_sets", False),
         label_names_of(data),
         roles_of(data),

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.items import Items, OfItems
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.protocols import NotInMemory
@@ -34,24 +33,17 @@ _NOT_KEPT = (
 
 
 @dataclass(frozen=True, eq=False)
-class SeenDuels:
+class SeenDuels(OfItems):
     """Items and numbers of duels, by the names that `Duels` has for them."""
 
-    items: FloatArray
-    """(n, D) features; for inline features (2, D), the lowest and highest values seen."""
+    known: Items
+    """The items; for inline features two rows, the lowest and highest values seen."""
     comparisons: IntArray
     """(n,) duels of each item."""
     num_duels: int
     """Of all duels, counts included."""
     has_items: bool
     """Whether items have rows of their own, which inline features do not."""
-    item_ids: tuple[Hashable, ...] | None = None
-    """As in `Duels`."""
-    feature_names: tuple[str, ...] | None = None
-    """As in `Duels`."""
-    transform: FeatureTransform | None = None
-    """As in `Duels`."""
-
     num_ties: int = 0
     """How many of the duels are ties."""
     levels: tuple[str, ...] | None = None
@@ -69,10 +61,6 @@ class SeenDuels:
     group_levels: IntArray | None = None
     """As in `Duels`."""
 
-    item_of_row: IntArray | None = None
-    """`Duels.item`; None where each row is an item."""
-    item_rows: ItemRows | None = None
-    """As in `Duels`."""
     has_sets: bool = False
     """Whether there are answers about sets."""
     label_names: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
@@ -108,47 +96,16 @@ class SeenDuels:
         }
         if table is not None:
             assert totals.comparisons is not None
-            return cls(
-                table.features,
-                totals.comparisons,
-                totals.duels,
-                True,
-                table.ids,
-                table.feature_names,
-                table.transform,
-                item_of_row=table.item,
-                item_rows=table.item_rows,
-                **said,
-            )
+            return cls(table, totals.comparisons, totals.duels, True, **said)
         assert totals.low is not None and totals.high is not None
-        return cls(
-            np.stack([totals.low, totals.high]),
-            np.full(2, totals.duels),
-            totals.duels,
-            False,
-            None,
-            duels.feature_names,
-            duels.transform,
-            **said,
-        )
+        ends = np.stack([totals.low, totals.high])
+        known = Items(ends, None, duels.feature_names, duels.transform)
+        return cls(known, np.full(2, totals.duels), totals.duels, False, **said)
 
     def __getattr__(self, name: str) -> Any:
         if name in _NOT_KEPT:
             raise NotInMemory
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def item(self) -> IntArray:
-        """(n,) which item each row is of."""
-        return np.arange(len(self.items)) if self.item_of_row is None else self.item_of_row
-
-    @property
-    def num_items(self) -> int:
-        return len(self.items)
-
-    @property
-    def num_features(self) -> int:
-        return int(self.items.shape[1])
 
     def __repr__(self) -> str:
         what = f"between {self.num_items:,} items" if self.has_items else "with inline features"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
+from sparse_prefgp.data.answers import Covariates
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.support.arrays import FloatArray
@@ -26,17 +26,17 @@ def sites_of_graph(
     rows = features[events.sides]
     if events.covariates is not None:  # labels are numbered as there
         labels = {column: codes.used() for column, codes in events.labels.items()}
-        rows = np.column_stack([rows, replace(events, labels=labels).side_columns()])
+        rows = np.column_stack([rows, events.saying(labels=labels).side_columns()])
     every = np.unique(np.concatenate([graph.rows, rows + 0.0]), axis=0, return_inverse=True)[1]
-    here = replace(events, sides=np.arange(s), covariates=None)
+    here = events.saying(np.arange(s), covariates=None)
     # Covariates are moved as the sides are: they tell where each went.
     numbers = np.arange(s, dtype=np.float64)[:, None]
-    placed = replace(events, sides=every.reshape(-1)[graph.num_rows :], covariates=numbers)
-    placed = placed.in_order()
+    rows_there = every.reshape(-1)[graph.num_rows :]
+    placed = events.saying(rows_there, covariates=Covariates(numbers)).in_order()
     assert placed.covariates is not None
     came_from = placed.covariates[:, 0].astype(np.int64)
     ends = here.doors().features
-    their_ends = came_from[replace(placed, sides=np.arange(s), covariates=None).doors().features]
+    their_ends = came_from[placed.saying(np.arange(s), covariates=None).doors().features]
     keys, their_keys = (np.sort(x, 1) @ np.array([s, 1]) for x in (ends, their_ends))
     order = np.argsort(keys)
     match = order[np.searchsorted(keys, their_keys, sorter=order)]

@@ -11,7 +11,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.certificates import ep_error, evidence_report
-from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING
+from sparse_prefgp.data.answers import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING
 from tests.tolerances import EVIDENCE, MONTE_CARLO_STANDARD_ERRORS
 from tests.unit.models.test_sets import CASES, OF_SETS, TIGHT, model_of, sets
 

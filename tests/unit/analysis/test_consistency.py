@@ -12,6 +12,7 @@ from scipy.stats import kstest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.consistency import BY_PAIR, EACH_TIME, JOINTLY, ONCE, consistency
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.io import read_duels
 from tests.cases import random_duels
 from tests.tolerances import IDENTITY, KS_LEVEL, MONTE_CARLO_STANDARD_ERRORS
@@ -228,7 +229,7 @@ def test_each_vote_is_redrawn_with_its_predicted_probability(
     )
     # Half of the items are not those of the model.
     ids = [i if i % 2 else f"new {i}" for i in range(18)]
-    new = spg.Duels.from_rows(duels.items, *sides, item_ids=ids)
+    new = spg.Duels.from_events(duels.items, Answers.between(*sides), item_ids=ids)
     graph = room._Pairs.of(new)
     draws = room._draws(graph, new, model, np.random.default_rng(0))
     noise = room._Votes.of(graph, new, model, draws.residual).noise

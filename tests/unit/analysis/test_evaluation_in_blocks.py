@@ -15,7 +15,7 @@ import tensorflow as tf
 from scipy.stats import norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.io import read_table
 from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
@@ -96,7 +96,7 @@ def test_a_duels_object_takes_a_label_for_each_duel(model: spg.PreferenceGP) -> 
 def test_pairs_in_blocks_are_those_of_each_block(model: spg.PreferenceGP) -> None:
     x = model.duels.items
     asked = ["al", None, "bo", "al", "cy", None]
-    pairs = Events.between(np.array(WON), np.array(LOST))
+    pairs = Answers.between(np.array(WON), np.array(LOST))
     found = model.predict(pairs, blocks=asked).p[:, 0]
     for i, block in enumerate(asked):
         ends = tf.constant(np.stack([x[WON[i]], x[LOST[i]]])[None])

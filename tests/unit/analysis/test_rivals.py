@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +23,7 @@ from sparse_prefgp.analysis.rivals import (
     loss_of,
     probit_derivatives,
 )
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
@@ -34,9 +32,11 @@ from sparse_prefgp.data.events import (
     TIE,
     TOP,
     WIN,
+    Answers,
     Codes,
-    Events,
+    Covariates,
 )
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import read_table
 from tests.reference import slow_choices
@@ -148,15 +148,14 @@ def said():
     rng = np.random.default_rng(2)
     sides = np.concatenate([one for _, one, _ in SAID])
     counts = np.arange(len(SAID)) % 3 + 1
-    events = Events(
+    events = Answers(
         sides,
         np.append(0, np.cumsum([len(one) for _, one, _ in SAID])),
-        np.array([kind for kind, _, _ in SAID], np.int8),
-        counts,
-        counts * np.linspace(0.5, 2.0, len(SAID)),
+        kind=np.array([kind for kind, _, _ in SAID], np.int8),
+        counts=counts,
+        weights=counts * np.linspace(0.5, 2.0, len(SAID)),
         person=Codes.of([f"p{i % 3}" for i in range(len(SAID))]),
-        covariates=rng.normal(size=(len(sides), 1)),
-        covariate_names=("shown first",),
+        covariates=Covariates(rng.normal(size=(len(sides), 1)), ("shown first",)),
         ordered=np.array([j for _, _, j in SAID]),
     )
     return spg.Duels.from_events(rng.normal(size=(6, 2)), events, feature_names=["price", "weight"])
@@ -279,7 +278,7 @@ def test_refuses(change, message):
 
 def test_refuses_what_it_knows_nothing_of(said):
     tied = said.events.take([6, 9])
-    tied = Events.between(*tied.pairs.T, kind=np.array([WIN, TIE]))
+    tied = Answers.between(*tied.pairs.T, kind=np.array([WIN, TIE]))
     duels = spg.Duels.from_events(said.items, tied)
     with pytest.raises(ValueError, match="Event 1 is a tie, of which a conditional logit"):
         spg.conditional_logit(duels)
@@ -295,7 +294,7 @@ def test_refuses_what_it_knows_nothing_of(said):
     with pytest.raises(ValueError, match=r"mask has shape \(2,\)"):
         found.predict_choice(np.ones((2, 1, 3)), [True, False])
     with pytest.raises(ValueError, match=r"features has shape \(2, 1\); give \(2, 2\), the col"):
-        found.predict(Events.between(np.array([0]), np.array([1])), np.array([[0.0], [1.0]]))
+        found.predict(Answers.between(np.array([0]), np.array([1])), np.array([[0.0], [1.0]]))
 
 
 # ---- duels ---------------------------------------------------------------------------------------
@@ -343,7 +342,7 @@ def test_separable_and_far_tails_stay_finite():
     x = np.array([[1e6], [2e6], [-1e6], [3e6]])
     model = linear_probit(x, ridge=30.0**-2)
     assert np.isfinite(model.coefficients).all()
-    pair = Events.between(np.array([0]), np.array([1]))
+    pair = Answers.between(np.array([0]), np.array([1]))
     assert np.isfinite(model.predict(pair, np.array([[-1e6], [0.0]])).log_p).all()
     assert np.isfinite(linear_probit(np.ones((40, 2))).coefficients).all()
     assert np.isfinite(linear_probit(np.ones((1, 2))).coefficients).all()
@@ -380,7 +379,7 @@ def test_covariates_are_columns():
     lead = np.column_stack([items[won] - items[lost], said / scale]) @ by_hand.coefficients
     logs = found.predict(duels.given, items).log_first
     np.testing.assert_allclose(logs, special.log_ndtr(lead), rtol=1e-9)
-    none = Events.between(won, lost)
+    none = Answers.between(won, lost)
     zero = none.with_differences(0.0 * said, ["first"])
     held_at_0, at_0 = (found.predict(events, items).log_p for events in (none, zero))
     np.testing.assert_array_equal(held_at_0, at_0)
@@ -408,7 +407,7 @@ def test_differences_are_refused(arguments, message):
 def test_wrong_number_of_columns(shape):
     rival, pairs = (
         linear_probit(np.ones((3, 2))),
-        Events.between(np.array([0, 1]), np.array([1, 2])),
+        Answers.between(np.array([0, 1]), np.array([1, 2])),
     )
     with pytest.raises(ValueError, match=r"features has shape .*; give \(3, 2\), the columns that"):
         rival.predict(pairs, np.ones(shape))
@@ -470,7 +469,7 @@ def test_strengths_of_bradley_and_terry_are_the_maximum() -> None:
     assert found.coefficients[7] == found.coefficients[8] == 0.0  # of whom nothing is known
     for step in np.eye(10) * 1e-3:
         assert minus_log(best) <= min(minus_log(best + step), minus_log(best - step))
-    pairs = Events.between(np.array([0, 1, 0]), np.array([1, 0, 2]))
+    pairs = Answers.between(np.array([0, 1, 0]), np.array([1, 0, 2]))
     log_p = found.predict(pairs, np.array([[0], [1], [99]])).log_first
     assert np.exp(log_p[:2]).sum() == pytest.approx(1.0, abs=1e-12)
     assert np.exp(log_p[2]) == pytest.approx(1.0 / (1.0 + np.exp(-best[0])), abs=1e-12)
@@ -538,11 +537,10 @@ def test_people_of_duels() -> None:
     rng = np.random.default_rng(5)
     items = rng.standard_normal((12, 2))
     shown = np.stack([rng.permutation(12)[:3] for _ in range(60)])
-    events = Events(
+    events = Answers(
         shown.reshape(-1),
         np.arange(61) * 3,
-        np.full(60, CHOICE, np.int8),
-        np.ones(60, np.int64),
+        kind=np.full(60, CHOICE, np.int8),
     )
     people = np.repeat(np.arange(15), 4)
     duels = spg.Duels.from_events(items, events)
@@ -565,11 +563,10 @@ def test_products_with_columns_of_people_are_columns() -> None:
     utility = items[places] @ [1.0, -0.5] + items[places][..., 0] * age[people][:, None]
     order = np.argsort(-(utility + rng.gumbel(size=utility.shape)), 1)
     places = np.take_along_axis(places, order, 1)
-    events = Events(
+    events = Answers(
         places.reshape(-1),
         np.arange(sets + 1) * 3,
-        np.full(sets, CHOICE, np.int8),
-        np.ones(sets, np.int64),
+        kind=np.full(sets, CHOICE, np.int8),
         person=Codes.of(people.tolist()),
     )
     known = {k: [age[k]] for k in range(8)}
@@ -588,9 +585,9 @@ def test_products_with_columns_of_people_are_columns() -> None:
     total = found.predict(duels.events, duels.items).log_first @ duels.events.totals
     assert total == pytest.approx(found.log_likelihood, rel=ROUNDING)
     for labels in ([f"new {k}" for k in people], [None] * sets):
-        strangers = replace(events, person=Codes.of(labels))
+        strangers = events.saying(person=Codes.of(labels))
         assert not np.any(features_of_people(duels.people_features, strangers))
-    some = replace(events, person=Codes.of([None, None, *people[2:].tolist()]))
+    some = events.saying(person=Codes.of([None, None, *people[2:].tolist()]))
     np.testing.assert_array_equal(
         features_of_people(duels.people_features, some)[:3, 0], [0.0, 0.0, age[people[2]]]
     )

@@ -12,7 +12,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis import scoring
 from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING
-from sparse_prefgp.data.events import TIE, Events
+from sparse_prefgp.data.answers import TIE, Answers
 from sparse_prefgp.models import base
 from tests.cases import assert_same_scores
 from tests.tolerances import IDENTITY
@@ -78,6 +78,6 @@ def test_unseen_pairs_by_a_slow_loop(model: spg.PreferenceGP) -> None:
 
 def test_nothing_to_score_is_nothing() -> None:
     inputs, none = np.zeros((2, 1)), np.zeros(3, dtype=np.int64)
-    ties = Events.between(none, none + 1, kind=np.full(3, TIE))
+    ties = Answers.between(none, none + 1, kind=np.full(3, TIE))
     found = scoring.score_events(None, {COIN: KNOWS_NOTHING}, [scoring.Asked(ties, inputs)])
     assert found.scores() == {} and found.unseen_scores() == {}

@@ -10,7 +10,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import shares
 from sparse_prefgp.analysis.shares import OVER_PEOPLE as PEOPLE
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from sparse_prefgp.factors import choices
 from sparse_prefgp.factors.choices import independent_choice_log_probabilities
 from tests.tolerances import IDENTITY, ROUNDING
@@ -26,11 +26,10 @@ def items() -> np.ndarray:
 def model_of(items: np.ndarray, judged: bool = False) -> spg.PreferenceGP:
     rng = np.random.default_rng(1)
     shown = np.stack([rng.permutation(8)[:3] for _ in range(15)])
-    events = Events(
+    events = Answers(
         shown.reshape(-1),
         np.arange(16) * 3,
-        np.full(15, CHOICE, np.int8),
-        np.ones(15, np.int64),
+        kind=np.full(15, CHOICE, np.int8),
         judge=Codes.of(["Ann", "Ben", "Cem"] * 5, "judge") if judged else None,
     )
     duels = spg.Duels.from_events(items, events, item_ids=list("abcdefgh"))

@@ -17,7 +17,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis import suggestion as module
 from sparse_prefgp.analysis.acquisition import expected_reduction
 from sparse_prefgp.analysis.asked_sets import AskedSets
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from sparse_prefgp.factors.choices import (
     choices_of_known,
     independent_choice_log_probabilities,
@@ -35,11 +35,9 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def choices(sets: np.ndarray) -> Events:
+def choices(sets: np.ndarray) -> Answers:
     sides = np.arange(0, sets.size + 1, sets.shape[1])
-    return Events(
-        sets.reshape(-1), sides, np.full(len(sets), CHOICE, np.int8), np.ones(len(sets), np.int64)
-    )
+    return Answers(sets.reshape(-1), sides, kind=np.full(len(sets), CHOICE, np.int8))
 
 
 def asked(items: int, number: int, seed: int = 0) -> np.ndarray:
@@ -228,9 +226,7 @@ def test_sets_of_many_items_are_looked_at_in_part(
 def test_effects_of_their_own_and_judges(model: spg.PreferenceGP) -> None:
     """Unknown items differ by their effects, and nobody in particular answers."""
     said = choices(asked(9, 12))
-    judged = Events(
-        said.sides, said.offsets, said.kind, said.counts, judge=Codes.of(["Ann", "Ben"] * 6)
-    )
+    judged = said.saying(judge=Codes.of(["Ann", "Ben"] * 6))
     own = spg.PreferenceGP(
         spg.Duels.from_events(rng(1).normal(size=(9, 2)), judged),
         gpflow.kernels.SquaredExponential() + spg.ItemEffect(0.4),

@@ -90,11 +90,9 @@ def test_consistency_converts_too(model: spg.PreferenceGP) -> None:
     other = read(TEST)
     whole = ITEMS[ITEMS["item_id"].isin(TEST.to_numpy().ravel())]
     assert model.duels.transform is not None
-    same = spg.Duels.from_rows(
+    same = spg.Duels.from_events(
         model.duels.transform.apply(whole),
-        other.winners,
-        other.losers,
-        other.counts,
+        other.events,
         item_ids=other.item_ids,
     )
     found, wanted = (spg.consistency(x, model, simulations=100) for x in (other, same))
@@ -173,10 +171,10 @@ def test_levels_and_columns_that_nobody_knows_are_refused(model: spg.PreferenceG
     other = read(TEST, ITEMS.assign(colour=np.where(COLOUR == "blue", "azure", COLOUR)))
     lost = other.items.copy()
     lost[3, 2:] = 0.0  # a level that the transform of these duels did not know
-    duels = spg.Duels.from_rows(lost, other.winners, other.losers, transform=other.transform)
+    duels = spg.Duels(lost, other.winners, other.losers, transform=other.transform)
     with pytest.raises(ValueError, match=r"Item 3 .* has a level of 'colour' that its duels"):
         spg.evaluate(model, duels)
-    duels = spg.Duels.from_rows(lost[:, :2], other.winners, other.losers, transform=other.transform)
+    duels = spg.Duels(lost[:, :2], other.winners, other.losers, transform=other.transform)
     with pytest.raises(ValueError, match="The items have 2 columns, but the transform"):
         spg.evaluate(model, duels)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -339,7 +338,7 @@ def test_rows_stay_those_of_their_items() -> None:
 
 def test_what_a_table_has_no_column_for_is_refused() -> None:
     duels = spg.read_duels(ITEMS.head(OLD), DUELS)
-    said = replace(duels.given, time=np.arange(float(len(duels.given))))
+    said = duels.given.saying(time=np.arange(float(len(duels.given))))
     dated = spg.Duels.from_events(
         duels.items, said, item_ids=duels.item_ids, transform=duels.transform
     )

@@ -20,9 +20,7 @@ def test_equal_duels_of_two_people_stay_two():
     assert ("people", "3") in duels.summary().rows()
     alone = spg.Duels(ITEMS, WON, LOST)
     assert alone.people is None and alone.people_names is None and alone.people_features is None
-    numbered = spg.Duels.from_rows(
-        ITEMS, np.array(WON), np.array(LOST), people=[3.0, 1.0, 3.0, 1.0, 4.0]
-    )
+    numbered = spg.Duels(ITEMS, np.array(WON), np.array(LOST), people=[3.0, 1.0, 3.0, 1.0, 4.0])
     assert numbered.people_names == (3, 1, 4)
 
 

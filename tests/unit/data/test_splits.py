@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import BEST_WORST, CHOICE, RANKING, Codes, Events
+from sparse_prefgp.data.answers import BEST_WORST, CHOICE, RANKING, Answers, Codes
 from sparse_prefgp.data.splits import (
     RULES,
     Rule,
@@ -226,7 +226,7 @@ def test_duels_of_an_item_in_several_contexts_are_split_by_the_item():
     winner = rng.integers(20, size=200)
     loser = (winner + 2 * rng.integers(1, 10, size=200)) % 20
     duels = spg.Duels.from_events(
-        rng.normal(size=(20, 2)), Events.between(winner, loser), item=np.arange(20) // 2
+        rng.normal(size=(20, 2)), Answers.between(winner, loser), item=np.arange(20) // 2
     )
     table = table_of(duels)
     parts = split_duels(table, "items", 0.4, rng)
@@ -299,9 +299,7 @@ def answers():
     rng = np.random.default_rng(1)
     n, e, k = 12, 60, 4
     sides = np.concatenate([rng.permutation(n)[:k] for _ in range(e)])
-    events = Events(
-        sides, np.arange(0, k * e + 1, k), np.full(e, CHOICE, np.int8), np.ones(e, np.int64)
-    )
+    events = Answers(sides, np.arange(0, k * e + 1, k), kind=np.full(e, CHOICE, np.int8))
     table = table_of(spg.Duels.from_events(rng.normal(size=(n, 2)), events))
     context = pd.DataFrame(
         {"person": np.arange(e) % 6, "test": (np.arange(e) % 5 == 0).astype(int)}
@@ -378,10 +376,10 @@ def test_errors_are_over_what_is_held_out_whole(table, rankings, answers):
 
 def test_what_answers_are_called(answers):
     for kind, noun in ((CHOICE, "choices"), (RANKING, "rankings"), (BEST_WORST, "answers")):
-        events = replace(answers.events, kind=np.full(60, kind, np.int8))
+        events = answers.events.saying(kind=np.full(60, kind, np.int8))
         assert events.noun == noun
     half = np.where(np.arange(60) < 30, CHOICE, RANKING).astype(np.int8)
-    assert replace(answers.events, kind=half).noun == "answers"
+    assert answers.events.saying(kind=half).noun == "answers"
 
 
 @pytest.mark.parametrize("how", ["duels", "items", "group:person", "time:day"])

@@ -21,6 +21,7 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances.item_effect import know_effects, known_effects
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.disk import saving
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.engines import Status
@@ -39,7 +40,9 @@ def duels() -> spg.Duels:
     ahead = items[:, 0][pairs] + 0.7 * rng.normal(size=pairs.shape)
     losers, winners = np.take_along_axis(pairs, np.argsort(ahead, 1), 1).T
     ids = [f"item {i}" for i in range(N)]
-    return spg.Duels.from_rows(items, winners, losers, item_ids=ids, feature_names=["a", "b", "c"])
+    return spg.Duels.from_events(
+        items, Answers.between(winners, losers), item_ids=ids, feature_names=["a", "b", "c"]
+    )
 
 
 class Ridge(gpflow.kernels.Kernel):
@@ -274,9 +277,7 @@ def test_inference_that_did_not_converge_is_kept_as_it_is(duels: spg.Duels, tmp_
 )
 @pytest.mark.covering(every=4)
 def test_item_ids(ids: Any, duels: spg.Duels, tmp_path: Path) -> None:
-    named = spg.Duels.from_rows(
-        duels.items, duels.winners, duels.losers, duels.counts, item_ids=ids
-    )
+    named = spg.Duels.from_events(duels.items, duels.events, item_ids=ids)
     spg.save(spg.PreferenceGP(named, se()), tmp_path)
     assert spg.load(tmp_path).duels.item_ids == named.item_ids
 
@@ -464,9 +465,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is(
 
     odd = se()
     odd.variance = gpflow.Parameter(1.0, transform=_Odd())
-    tuples = spg.Duels.from_rows(
-        duels.items, duels.winners, duels.losers, item_ids=[(i,) for i in range(N)]
-    )
+    tuples = spg.Duels.from_events(duels.items, duels.events, item_ids=[(i,) for i in range(N)])
     for model, message in (
         (spg.PreferenceGP(duels, se(), mean_function=Own()), "class Own"),
         (spg.PreferenceGP(duels, odd), "_Odd"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -11,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, WIN
+from sparse_prefgp.data.answers import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, WIN
 from sparse_prefgp.evidence import lower_bounds
 from sparse_prefgp.factors.sites import Sites
 from tests.reference.slow_lower_bound import slow_set_bounds
@@ -114,7 +113,7 @@ def test_a_subset_and_copies() -> None:
     assert exact < float(whole.log_evidence())
     apart = np.repeat(np.arange(6), counts)
     given = whole.duels.events
-    single = replace(given.take(apart), counts=np.ones(len(apart), np.int64))
+    single = given.take(apart).saying(counts=None)
     copies = spg.PreferenceGP(
         spg.Duels.from_events(ITEMS, single),
         whole.kernel,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.data.events import KINDS
+from sparse_prefgp.data.answers import KINDS
 from sparse_prefgp.io import (
     read_best_worst_table,
     read_choice_table,

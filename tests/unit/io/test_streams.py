@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.io.streams import ItemTable, scan
 from tests.together import apart
 from tests.tolerances import ROUNDING
@@ -340,9 +341,8 @@ def test_other_duels_than_before_are_noticed(frame, items, tmp_path) -> None:
 
 def test_duels_in_memory_are_streamed_with_their_items_and_counts(frame, items) -> None:
     ids = [f"item {i}" for i in range(len(items))]
-    duels = spg.Duels.from_rows(
-        items, frame.winner.to_numpy(), frame.loser.to_numpy(), item_ids=ids
-    )
+    events = Answers.between(frame.winner.to_numpy(), frame.loser.to_numpy())
+    duels = spg.Duels.from_events(items, events, item_ids=ids)
     stream = spg.stream_duels(duels)
     assert stream.num_duels == T and stream.num_rows == len(duels.winners) < T
     assert stream.items is not None and stream.items.ids == duels.item_ids

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, RANKING, WIN, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, RANKING, WIN, Answers, Codes, Covariates
 from sparse_prefgp.learning.checkpoint import Interrupted
 from sparse_prefgp.learning.report import Progress
 from tests.tolerances import SAME_OPTIMUM
@@ -23,18 +22,16 @@ SHOWN = np.array([RNG.permutation(N)[:4] for _ in range(T)])
 WORTH = np.sin(2.0 * ITEMS[:, 0]) + np.cos(2.0 * ITEMS[:, 1])
 NOISY = WORTH[SHOWN] + 0.5 * RNG.normal(size=SHOWN.shape)
 SIDES = np.take_along_axis(SHOWN, np.argsort(-NOISY, 1), 1)
-SAID = Events(
+SAID = Answers(
     SIDES.reshape(-1),
     np.arange(0, 4 * T + 1, 4),
-    np.repeat([CHOICE, RANKING], [T - 8, 8]).astype(np.int8),
-    np.ones(T, np.int64),
+    kind=np.repeat([CHOICE, RANKING], [T - 8, 8]).astype(np.int8),
     judge=Codes.of([*"abc"] * (T // 3)),
-    covariates=RNG.normal(size=(4 * T, 1)),
-    covariate_names=("slot",),
+    covariates=Covariates(RNG.normal(size=(4 * T, 1)), ("slot",)),
 )
 
 
-def build(streamed: bool, events: Events = SAID) -> Any:
+def build(streamed: bool, events: Answers = SAID) -> Any:
     duels = spg.Duels.from_events(ITEMS, events)
     settings: dict[str, Any] = {
         "kernel": gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0]),
@@ -51,7 +48,7 @@ def build(streamed: bool, events: Events = SAID) -> Any:
     return model
 
 
-def plain(streamed: bool, events: Events) -> Any:
+def plain(streamed: bool, events: Answers) -> Any:
     """Only a lengthscale moves, so that the optimum is soon reached."""
     duels = spg.Duels.from_events(ITEMS, events)
     kernel = gpflow.kernels.SquaredExponential(lengthscales=2.5)
@@ -65,7 +62,7 @@ def plain(streamed: bool, events: Events) -> Any:
     return model
 
 
-ALONE = replace(SAID, judge=None, covariates=None, covariate_names=())
+ALONE = SAID.saying(judge=None, covariates=None)
 
 
 def stop_after(iteration: int) -> Any:
@@ -105,15 +102,15 @@ def test_other_answers_are_of_something_else(streamed: bool, tmp_path: Path) -> 
     """The same pairs as duels, or the same choices with another alternative in the middle."""
     choices = ALONE.take(slice(0, T - 8))
     pairs = np.stack([np.repeat(SIDES[: T - 8, 0], 3), SIDES[: T - 8, 1:].reshape(-1)], 1)
-    duels = Events.between(*pairs.T, kind=np.full(len(pairs), WIN, np.int8))
+    duels = Answers.between(*pairs.T, kind=np.full(len(pairs), WIN, np.int8))
     sides = SIDES[: T - 8].copy()
     sides[0, 2] = next(k for k in range(N) if k not in sides[0])
 
-    def learn(events: Events, **more: Any) -> Any:
+    def learn(events: Answers, **more: Any) -> Any:
         return spg.optimise(plain(streamed, events), 1, **more)
 
     learn(choices, checkpoint=tmp_path / "kept")
-    for other in (duels, replace(choices, sides=sides.reshape(-1))):
+    for other in (duels, choices.saying(sides.reshape(-1))):
         with pytest.raises(ValueError, match="other duels"):
             learn(other, checkpoint=spg.Checkpoint(tmp_path / "kept", resume=True))
 

@@ -31,7 +31,7 @@ def duels(noise: float, items: int = 30, number: int = 150, seed: int = 0) -> sp
     second = (first + rng.integers(1, items, number)) % items
     ahead = utility[first] - utility[second] + noise * rng.normal(size=number) > 0.0
     won, lost = np.where(ahead, first, second), np.where(ahead, second, first)
-    return spg.Duels.from_rows(x, won, lost, feature_names=NAMES)
+    return spg.Duels(x, won, lost, feature_names=NAMES)
 
 
 DUELS = duels(0.5)
@@ -128,7 +128,7 @@ def test_a_small_lengthscale_of_ones_own_kernel_is_a_warning() -> None:
 
 def test_a_limit_of_its_own_is_what_counts() -> None:
     """A feature may spread wider than the items that its standardisation saw."""
-    wide = spg.Duels.from_rows(3.0 * DUELS.items, DUELS.winners, DUELS.losers)
+    wide = spg.Duels(3.0 * DUELS.items, DUELS.winners, DUELS.losers)
     kernel = KernelChoice.parse("matern52").build(3)
     kernel.lengthscales.assign([2e-4, 1.0, 1.0])
     assert limits_of(spg.PreferenceGP(wide, kernel)) == ()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import gpflow
 import numpy as np
 import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.answers import Answers, Codes
 from tests.tolerances import EVIDENCE, SOLVER
 
 RNG = np.random.default_rng(0)
@@ -42,10 +40,10 @@ def both(kind: str) -> tuple[spg.Duels, spg.Duels]:
     given = KINDS[kind].given
     some = np.arange(len(given)) % 2 == 0
 
-    def of(events: Events) -> spg.Duels:
+    def of(events: Answers) -> spg.Duels:
         return spg.Duels.from_events(KINDS[kind].items, events)
 
-    return of(given.followed_by(given.take(some))), of(replace(given, counts=1 + some))
+    return of(given.followed_by(given.take(some))), of(given.saying(counts=1 + some))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,7 @@ def test_a_model_of_somebody(approximation: spg.Approximation, kind: str) -> Non
     values = []
     for duels in both(kind):
         more = {"inducing_variable": ITEMS[:3]} if approximation.needs_inducing else {}
-        every = replace(duels.given, person=Codes.of(["somebody"] * len(duels.given)))
+        every = duels.given.saying(person=Codes.of(["somebody"] * len(duels.given)))
         values.append(
             spg.PreferenceGP(
                 spg.Duels.from_events(duels.items, every),

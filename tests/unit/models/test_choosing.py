@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, RANKING, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, RANKING, Answers, Codes
 from tests.together import apart
 from tests.tolerances import IDENTITY
 
@@ -20,21 +20,20 @@ def items() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def said() -> Events:
+def said() -> Answers:
     """Twelve choices among three, rankings of four, of two judges."""
     rng = np.random.default_rng(1)
     sides = [rng.permutation(9)[:k] for k in (3,) * 12 + (4,) * 6]
-    return Events(
+    return Answers(
         np.concatenate(sides),
         np.append(0, np.cumsum([len(side) for side in sides])),
-        np.array([CHOICE] * 12 + [RANKING] * 6, np.int8),
-        np.ones(18, np.int64),
+        kind=np.array([CHOICE] * 12 + [RANKING] * 6, np.int8),
         judge=Codes.of(["Ann", "Ben"] * 9),
     )
 
 
 @pytest.fixture(scope="module")
-def model(items: np.ndarray, said: Events) -> spg.PreferenceGP:
+def model(items: np.ndarray, said: Answers) -> spg.PreferenceGP:
     return spg.PreferenceGP(
         spg.Duels.from_events(items, said),
         gpflow.kernels.SquaredExponential(variance=2.0),
@@ -54,7 +53,7 @@ def drawn(model: spg.PreferenceGP, rows: np.ndarray, number: int = 400_000) -> n
 
 
 @pytest.fixture(scope="module")
-def plain(items: np.ndarray, said: Events) -> spg.PreferenceGP:
+def plain(items: np.ndarray, said: Answers) -> spg.PreferenceGP:
     return spg.PreferenceGP(
         spg.Duels.from_events(items, said),
         gpflow.kernels.SquaredExponential(variance=2.0),
@@ -75,8 +74,8 @@ def test_shares_of_draws(plain: spg.PreferenceGP, items: np.ndarray) -> None:
 
 def test_all_rankings_add_up(plain: spg.PreferenceGP, items: np.ndarray) -> None:
     orders = np.array(list(permutations(range(4))))
-    kind, once = np.full(24, RANKING, np.int8), np.ones(24, np.int64)
-    every = Events(orders.reshape(-1), np.arange(0, 97, 4), kind, once)
+    kind = np.full(24, RANKING, np.int8)
+    every = Answers(orders.reshape(-1), np.arange(0, 97, 4), kind=kind)
     assert abs(plain.predict(every).p.sum() - 1.0) < 0.005
 
 

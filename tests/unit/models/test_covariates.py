@@ -477,7 +477,7 @@ def test_what_knows_no_covariates_says_so(told: Any) -> None:
     renamed = duels.rename(columns={"shown_first": "side"})
     with pytest.warns(UserWarning, match="have no 'shown_first'"):
         spg.evaluate(made, spg.read_duels(items, renamed, covariates=["side"]))
-    with pytest.raises(ValueError, match="with the covariates 'side' cannot join"):
+    with pytest.raises(ValueError, match="covariates 'shown_first' and others 'side'"):
         spg.read_duels(items, duels, covariates=["shown_first"]).events.followed_by(
             spg.read_duels(items, renamed, covariates=["side"]).events
         )

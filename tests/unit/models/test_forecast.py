@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, RANKING, TOP, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, RANKING, TOP, Answers, Codes, Covariates
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.models import base
 from tests.reference import slow_forecasts
@@ -29,27 +28,25 @@ OUTCOMES: dict[str, tuple[str, ...]] = {
 }
 
 
-def sets_of(rng: np.random.Generator, t: int, kinds: tuple[int, ...], judges: list[Any]) -> Events:
+def sets_of(rng: np.random.Generator, t: int, kinds: tuple[int, ...], judges: list[Any]) -> Answers:
     """Answers about three or four alternatives, with judges and covariates of each."""
     sizes = rng.integers(3, 5, t)
     sides = np.concatenate([rng.permutation(len(ITEMS))[:k] for k in sizes])
     kind = rng.choice(kinds, t).astype(np.int8)
     kind = np.where((kind == TOP) & (sizes == 3), CHOICE, kind).astype(np.int8)
     ordered = np.where(kind == TOP, 2, 0) if TOP in kind else None
-    return Events(
+    return Answers(
         sides,
         np.append(0, np.cumsum(sizes)),
-        kind,
-        np.ones(t, np.int64),
+        kind=kind,
         judge=Codes.of((judges * t)[:t]),
-        covariates=rng.normal(size=(len(sides), 2)),
-        covariate_names=NAMES,
+        covariates=Covariates(rng.normal(size=(len(sides), 2)), NAMES),
         ordered=ordered,
     )
 
 
-def duels_of(rng: np.random.Generator, t: int, judges: list[Any]) -> Events:
-    return Events.between(
+def duels_of(rng: np.random.Generator, t: int, judges: list[Any]) -> Answers:
+    return Answers.between(
         *rng.integers(len(ITEMS), size=(2, t)),
         judge=Codes.of((judges * t)[:t]),
         covariates=rng.normal(size=(t, 2)),
@@ -90,16 +87,16 @@ def model(request: pytest.FixtureRequest) -> spg.PreferenceGP:
 
 
 @pytest.fixture
-def questions(model: spg.PreferenceGP) -> Events:
+def questions(model: spg.PreferenceGP) -> Answers:
     """With covariates in another order, and judges of whom some are not known."""
     rng, judges = np.random.default_rng(2), ["Ben", None, "Ann", "Zoe"]
     kinds = (CHOICE,) if model.kind == "choices" else (CHOICE, RANKING, TOP)
     asked = sets_of(rng, 9, kinds, judges) if model.kind in SETS else duels_of(rng, 9, judges)
-    return replace(asked, covariates=asked.covariates[:, ::-1], covariate_names=NAMES[::-1])
+    return asked.saying(covariates=Covariates(asked.covariates[:, ::-1], NAMES[::-1]))
 
 
 @pytest.mark.filterwarnings("ignore:.*'Zoe' is unknown")
-def test_by_slow_code(model: spg.PreferenceGP, questions: Events) -> None:
+def test_by_slow_code(model: spg.PreferenceGP, questions: Answers) -> None:
     forecast = model.predict(questions, ITEMS)
     assert (forecast.of, forecast.outcomes) == (model.kind, OUTCOMES[model.kind])
     assert f"Probabilities of 9 {model.kind}" in str(forecast)
@@ -133,11 +130,12 @@ def test_by_slow_code(model: spg.PreferenceGP, questions: Events) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*'Zoe' is unknown")
 def test_order_and_chunks_do_not_matter(
-    model: spg.PreferenceGP, questions: Events, monkeypatch: pytest.MonkeyPatch
+    model: spg.PreferenceGP, questions: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, rng = model.predict(questions, ITEMS), np.random.default_rng(3)
     order, rows = rng.permutation(9), rng.permutation(7)
-    moved = replace(questions.take(order), sides=np.argsort(rows)[questions.take(order).sides])
+    moved = questions.take(order)
+    moved = moved.saying(np.argsort(rows)[moved.sides])
     monkeypatch.setattr(base, "_QUESTIONS_AT_ONCE", 2)
     in_chunks = model.predict(moved, ITEMS[rows])
     assert in_chunks.outcomes == whole.outcomes
@@ -157,11 +155,11 @@ def test_by_default_of_what_the_model_knows(model: spg.PreferenceGP) -> None:
     np.testing.assert_array_equal(own.log_p, model.predict(another).log_p)
 
 
-def test_who_and_what_is_not_known(model: spg.PreferenceGP, questions: Events) -> None:
+def test_who_and_what_is_not_known(model: spg.PreferenceGP, questions: Answers) -> None:
     with pytest.warns(UserWarning, match=r"'Zoe' is unknown to the model \(\d of 9 pairs") as told:
         model.predict(questions, ITEMS)
     assert len(told) == 1
-    one = replace(questions, covariates=questions.covariates[:, :1], covariate_names=("late",))
+    one = questions.saying(covariates=Covariates(questions.covariates[:, :1], ("late",)))
     with pytest.raises(ValueError, match="no 'place', a covariate of the model, but 'late'"):
         model.predict(one, ITEMS)
 
@@ -172,7 +170,7 @@ def test_an_item_is_no_better_than_itself() -> None:
     model = spg.PreferenceGP(duels, gpflow.kernels.SquaredExponential() + spg.ItemEffect(1.0))
     names, same = duels.covariate_names, np.array([4, 5])
     unknown = np.column_stack([ITEMS, np.full(7, -1.0)])
-    only, pairs = model.coefficients(), Events.between(same, same)
+    only, pairs = model.coefficients(), Answers.between(same, same)
     said = pairs.with_differences(np.array([[0.0], [1.0]]), names)
     for rows in (ITEMS, unknown, model.item_inputs()):
         np.testing.assert_array_equal(model.predict(pairs, rows).p, 0.5)

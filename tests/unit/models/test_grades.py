@@ -13,7 +13,7 @@ import tensorflow as tf
 from scipy.stats import norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import GRADE, TIE, WIN, Answers, Codes, Events
+from sparse_prefgp.data.answers import GRADE, TIE, WIN, Answers, Codes, Grades
 from sparse_prefgp.factors.noise import ratios_of_unknown
 from tests.reference import slow_grades
 from tests.together import refused
@@ -34,7 +34,7 @@ def chances(model: Any, first: np.ndarray, second: np.ndarray, judge: Any = None
     """Probabilities of those of the first."""
     n = len(first)
     said = None if judge is None else Codes.of([judge] * n)
-    pairs = Events.between(np.arange(n), n + np.arange(n), judge=said)
+    pairs = Answers.between(np.arange(n), n + np.arange(n), judge=said)
     return model.predict(pairs, np.concatenate([first, second])).p
 
 
@@ -260,7 +260,7 @@ def test_grades_of_either_side_are_one_event():
 def test_doors_of_grades_are_boxes():
     levels = np.array([2, 1, -1, -2, 0])
     kind = np.where(levels == 0, TIE, GRADE)
-    events = Events.between(np.arange(5), np.arange(5) + 5, kind=kind, answer=Answers.of(levels))
+    events = Answers.between(np.arange(5), np.arange(5) + 5, kind=kind, answer=Grades.of(levels))
     doors = events.doors()
     cuts = [0.3, 1.1]
     table = {-2: -1.1, -1: -0.3, 0: 0.0, 1: 0.3, 2: 1.1}
@@ -278,7 +278,7 @@ def test_grades_keep_through_takes_and_joins():
     duels = graded(groups=JUDGE)
     again = duels.events.take(np.arange(4)).followed_by(duels.events.take(slice(4, None)))
     np.testing.assert_array_equal(again.answer.numbers, duels.grades)
-    plain = Events.between(np.array([0]), np.array([1]), judge=duels.events.judge.take([0]))
+    plain = Answers.between(np.array([0]), np.array([1]), judge=duels.events.judge.take([0]))
     more = duels.events.followed_by(plain)
     assert more.answer.numbers[-1] == 0 and more.kind[-1] == WIN
     other = replace_names(plain)
@@ -286,18 +286,18 @@ def test_grades_keep_through_takes_and_joins():
         duels.events.followed_by(other)
 
 
-def replace_names(events: Events) -> Events:
-    return Events.between(
+def replace_names(events: Answers) -> Answers:
+    return Answers.between(
         events.pairs[:, 0],
         events.pairs[:, 1],
         kind=np.array([GRADE]),
         judge=events.judge,
-        answer=Answers.of([1], ("worse", "better")),
+        answer=Grades.of([1], ("worse", "better")),
     )
 
 
 def test_a_win_next_to_grades_lies_beyond_the_margin():
-    events = graded().events.followed_by(Events.between(np.array([0]), np.array([1])))
+    events = graded().events.followed_by(Answers.between(np.array([0]), np.array([1])))
     duels = spg.Duels.from_events(X, events)
     model = spg.PreferenceGP(duels, kernel(), margin=0.3, cut_steps=[0.8])
     limits = model.problem(), model.approximation.prior(model.problem()).factors

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Events
+from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.learning.greedy import addition_gains
 from tests.reference.slow_ep import slow_ep
 from tests.reference.slow_sets import slope, slow_sets
@@ -272,7 +272,7 @@ def test_judges_covariates_and_ties() -> None:
 def test_a_pair_is_of_items_in_any_context() -> None:
     """Two rows of each of two items: all their duels are of one pair."""
     rows = np.array([[0.1, 0.0], [0.1, 1.0], [0.7, 0.0], [0.7, 1.0]])
-    events = Events.between(np.array([0, 1, 2]), np.array([2, 3, 0]))
+    events = Answers.between(np.array([0, 1, 2]), np.array([2, 3, 0]))
     duels = spg.Duels.from_events(rows, events, item=[0, 0, 1, 1])
     a = np.array([[-1, 0, 1, 0], [0, -1, 0, 1], [1, 0, -1, 0]], float)
     sign = np.array([1.0, 1.0, -1.0])
@@ -362,9 +362,7 @@ def test_without_features_it_is_the_covariance_of_all_duels(item: float) -> None
 
 
 def test_what_is_refused() -> None:
-    choice = Events(
-        np.arange(3), np.array([0, 3]), np.array([CHOICE], np.int8), np.ones(1, np.int64)
-    )
+    choice = Answers(np.arange(3), np.array([0, 3]), kind=np.array([CHOICE], np.int8))
     se = squared_exponential()
     two = se + spg.PairEffect() + spg.PairEffect()
     duels = spg.Duels(X, *DUELS.T)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.models import posterior as posterior_module
 from tests.cases import random_duels
 from tests.tolerances import IDENTITY, ROUNDING
@@ -164,7 +164,7 @@ def test_log_of_tiny_probabilities_is_finite() -> None:
         kernel=gpflow.kernels.SquaredExponential(variance=1e-12),
         mean_function=gpflow.functions.Linear(A=[[1e3], [0.0]]),
     )
-    pair = Events.between(np.array([0]), np.array([1]))
+    pair = Answers.between(np.array([0]), np.array([1]))
     (log_p,) = model.predict(pair, [[-1.0, 0.0], [1.0, 0.0]]).log_first
     assert np.isfinite(log_p) and log_p < -1e5
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import linear_probit
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
@@ -22,8 +22,8 @@ from sparse_prefgp.data.events import (
     TIE,
     TOP,
     WIN,
+    Answers,
     Codes,
-    Events,
 )
 from tests.reference.slow_sets import rows_of, slow_sets
 from tests.slopes import check_slopes
@@ -72,21 +72,21 @@ IN_TURN = [
 ]
 
 
-def sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
+def sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Answers:
     sizes = [len(one) for one in sides]
     counts = more.pop("counts", np.ones(len(kinds), np.int64))
     ordered = np.where(np.array(kinds) == TOP, more.pop("top", 2), 0)
-    return Events(
+    return Answers(
         np.concatenate(sides),
         np.append(0, np.cumsum(sizes)),
-        np.array(kinds, np.int8),
-        np.asarray(counts),
+        kind=np.array(kinds, np.int8),
+        counts=np.asarray(counts),
         ordered=ordered,
         **more,
     )
 
 
-def said(case: dict[str, Any], apart: bool = False) -> Events:
+def said(case: dict[str, Any], apart: bool = False) -> Answers:
     events = case["events"]
     if apart:
         events = [dict(one, count=1) for one in events for _ in range(one["count"])]
@@ -351,7 +351,7 @@ def test_judges_have_noise_of_their_own() -> None:
     """The slow code with each set's noise multiplied by its judge's ratio."""
     judge = Codes.of(["a", "b", "a", "b", "b", "a", "b"])
     one = np.ones(7, np.int64)
-    model = mixed(spg.Exact(), events=replace(MIXED, judge=judge, counts=one), noise_by_group=True)
+    model = mixed(spg.Exact(), events=MIXED.saying(judge=judge, counts=one), noise_by_group=True)
     ratio = {"a": 0.5, "b": 2.0}
     model.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
     kinds = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")
@@ -405,12 +405,12 @@ def test_steps_settle_at_low_noise() -> None:
 def test_what_sets_cannot_go_with() -> None:
     weights = np.full(7, 0.5)
     for match, more in (
-        (apart("sets", "shares_of_answers"), {"events": replace(MIXED, weights=weights)}),
+        (apart("sets", "shares_of_answers"), {"events": MIXED.saying(weights=weights)}),
         (apart("sets", "margins_or_ties"), {"margin": 0.2}),
         (
             apart("sets", "margins_or_ties"),
             {
-                "events": replace(MIXED, kind=_as(MIXED.kind, 5, TIE)),
+                "events": MIXED.saying(kind=_as(MIXED.kind, 5, TIE)),
                 "margin": 0.2,
             },
         ),

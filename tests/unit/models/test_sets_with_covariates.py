@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -11,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes, Covariates
 from sparse_prefgp.engines.partitioned import PartitionedEP
 from tests.reference.slow_set_probabilities import choice
 from tests.reference.slow_sets import rows_of, slope, slow_sets
@@ -24,13 +23,11 @@ JUDGES = ["a", "b", "a", "b", "b", "a", "b"]
 X = np.random.default_rng(4).normal(size=(len(MIXED.sides), 2))
 # Equal items in equal looks, by what is said of them apart; a side of which nothing is said.
 X[3] = 0.0
-SAID = replace(
-    MIXED,
-    counts=np.ones(7, np.int64),
+SAID = MIXED.saying(
+    counts=None,
     judge=Codes.of(JUDGES),
     labels={"judge": Codes.of(JUDGES)},
-    covariates=X,
-    covariate_names=NAMES,
+    covariates=Covariates(X, NAMES),
 )
 OF_EACH = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")
 TAU, LEAN, NOISE, SCALE = np.array([0.6, 0.3]), 0.7, 0.3, {"a": 0.5, "b": 2.0}
@@ -100,7 +97,7 @@ def ready(model: Any) -> Any:
     return model
 
 
-def whole(approximation: spg.Approximation, events: Events = SAID, **more: Any) -> Any:
+def whole(approximation: spg.Approximation, events: Answers = SAID, **more: Any) -> Any:
     duels = spg.Duels.from_events(ITEMS, events)
     model = ready(spg.PreferenceGP(duels, engine=TIGHT, **settings(approximation, **more)))
     model.silence_scale_warning()
@@ -227,11 +224,9 @@ def test_steps_are_of_all_alternatives() -> None:
 
 
 def test_covariates_that_tell_no_alternatives_apart() -> None:
-    events = replace(
-        sets([CHOICE, CHOICE], [[0, 1, 2], [3, 4, 5]]),
-        covariates=np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])[:, None],
-        covariate_names=("income",),
-    )
+    income = np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])[:, None]
+    events = sets([CHOICE, CHOICE], [[0, 1, 2], [3, 4, 5]])
+    events = events.saying(covariates=Covariates(income, ("income",)))
     with pytest.raises(ValueError, match=r"covariate 'income' is the same for all sides"):
         spg.PreferenceGP(spg.Duels.from_events(ITEMS, events), gpflow.kernels.Matern52())
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import CHOICE, TIE, WIN, Codes, Events
+from sparse_prefgp.data.answers import CHOICE, TIE, WIN, Answers, Codes
 from sparse_prefgp.engines.partitioned import PartitionedEP
 from tests.together import apart
 from tests.tolerances import IDENTITY, PARTS, ROUNDING
@@ -31,7 +31,7 @@ from tests.unit.models.test_sets import (
 
 SUMMED = {name: row for name, row in ROWS.items() if row.summed_over_duels}
 BLOCKS = spg.PITC(["a", "a", "b", "b", "c", "c", "d"])
-JUDGED = replace(MIXED, judge=Codes.of(["a", "b", "a", "b", "b", "c", "b"]))
+JUDGED = MIXED.saying(judge=Codes.of(["a", "b", "a", "b", "b", "c", "b"]))
 
 
 def engine(parts: int) -> PartitionedEP:
@@ -39,7 +39,7 @@ def engine(parts: int) -> PartitionedEP:
 
 
 def streamed(
-    approximation: spg.Approximation, parts: int = 1, *, events: Events = MIXED, **more: Any
+    approximation: spg.Approximation, parts: int = 1, *, events: Answers = MIXED, **more: Any
 ) -> spg.StreamedGP:
     """`mixed`, in chunks of at most twelve sites."""
     model = spg.StreamedGP(
@@ -136,7 +136,7 @@ def test_other_answers_than_before_are_noticed() -> None:
     stream = spg.stream_duels(spg.Duels.from_events(ITEMS, MIXED))
     sides = MIXED.sides.copy()
     sides[4] = 4  # the second of 3, 2, 0
-    other = spg.stream_duels(spg.Duels.from_events(ITEMS, replace(MIXED, sides=sides)))
+    other = spg.stream_duels(spg.Duels.from_events(ITEMS, MIXED.saying(sides)))
     assert stream.scan.digests != other.scan.digests
     with pytest.raises(ValueError, match="other duels"):
         list(replace(stream, source=other.source).chunks(5))
@@ -149,13 +149,13 @@ def test_what_sets_in_streams_cannot_go_with() -> None:
         (
             apart("sets", "shares_of_answers"),
             spg.VFE(),
-            {"events": replace(MIXED, weights=np.full(7, 0.5))},
+            {"events": MIXED.saying(weights=np.full(7, 0.5))},
         ),
         (apart("sets", "margins_or_ties"), spg.VFE(), {"margin": 0.2}),
         (
             apart("sets", "margins_or_ties"),
             spg.VFE(),
-            {"margin": 0.2, "events": replace(MIXED, kind=kind)},
+            {"margin": 0.2, "events": MIXED.saying(kind=kind)},
         ),
         (apart("streamed", "whole"), spg.TightVFE("logdet"), {}),
     ):

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.learning.ties import fit_tie_margin
 from tests.together import refused
 from tests.tolerances import FIXED_POINT, IDENTITY
@@ -125,7 +125,7 @@ def test_probabilities_by_the_formula():
     ]
     outcome = model.predict_outcome(X[:4], X[4:8]).numpy()
     np.testing.assert_allclose(outcome.T, expected, atol=IDENTITY)
-    pairs = Events.between(np.arange(4), np.arange(4, 8))
+    pairs = Answers.between(np.arange(4), np.arange(4, 8))
     np.testing.assert_allclose(model.predict(pairs, X).p, outcome, atol=IDENTITY)
 
 

@@ -13,15 +13,16 @@ from scipy.stats import multivariate_normal
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.importance import importance_sampling, summarise
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
     CHOICE,
     RANKING,
     TOP,
     WIN,
+    Answers,
     Codes,
-    Events,
+    Covariates,
 )
 from sparse_prefgp.sampling import target as target_module
 from sparse_prefgp.sampling.diagnostics import standard_error
@@ -115,7 +116,7 @@ def test_covariates_of_alternatives(approximation: spg.Approximation) -> None:
     answers = [("choice", [3, 0, 1, 2], 0), ("ranking", [0, 3, 4], 0), ("choice", [2, 1, 4], 0)]
     x = np.random.default_rng(5).normal(size=(10, 2))
     events = sets([CHOICE, RANKING, CHOICE], [sides for _, sides, _ in answers])
-    events = replace(events, covariates=x, covariate_names=("place", "length"))
+    events = events.saying(covariates=Covariates(x, ("place", "length")))
     model = spg.PreferenceGP(
         spg.Duels.from_events(ITEMS, events),
         gpflow.kernels.SquaredExponential(1.3, [0.5, 0.7]),
@@ -212,7 +213,7 @@ def test_draws_of_other_answers_are_refused() -> None:
     case = CASES["three_choices_of_4"]
     draws = of(model_of(case), 20)
     events = said(case)
-    ranked = replace(events, kind=np.full_like(events.kind, RANKING))
+    ranked = events.saying(kind=np.full_like(events.kind, RANKING))
     for other in (
         spg.Duels.from_events(np.array(case["X"]), ranked),
         spg.Duels(np.array(case["X"]), [0], [1]),
@@ -269,4 +270,4 @@ def test_a_choice_between_two_is_a_duel() -> None:
     ]
     error = math.hypot(*(one.standard_error for one in found))
     assert abs(found[0].log_evidence - found[1].log_evidence) < SE * error
-    assert isinstance(chosen.events, Events) and chosen.events.has_sets
+    assert isinstance(chosen.events, Answers) and chosen.events.has_sets

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import linear_probit
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable, read_choice_table, read_table
 from sparse_prefgp.support.machine import MEMORY
@@ -234,7 +234,7 @@ def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[
     means = []
     for _, train, won, lost, _ in fits["calls"]:
         probit = linear_probit(train.differences(), train.counts, rng=np.random.default_rng(0))
-        means.append(-probit.predict(Events.between(won, lost), train.items).log_first.mean())
+        means.append(-probit.predict(Answers.between(won, lost), train.items).log_first.mean())
     assert found.linear_probit[0] == pytest.approx(np.mean(means))
     assert found.gain[0] == pytest.approx(np.mean(means) - 0.6)
     assert not any("linear probit predicts better" in note for note in found.notes)

@@ -13,7 +13,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import conditional_logit
-from sparse_prefgp.data.events import RANKING, Events
+from sparse_prefgp.data.answers import RANKING, Answers
 from sparse_prefgp.io import read_choice_table, read_ranking_table
 from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
@@ -184,7 +184,7 @@ def test_predictions_of_named_alternatives() -> None:
     np.testing.assert_allclose(again, found["probability"], rtol=1e-9)
     ranked = pd.DataFrame({"rank_1": ["a"], "rank_2": ["b"], "rank_3": ["c"], "who": ["p"]})
     answer = spg.predict(model, rankings=ranked)
-    events = Events(np.arange(3), np.array([0, 3]), np.array([RANKING]), np.ones(1, np.int64))
+    events = Answers(np.arange(3), np.array([0, 3]), kind=np.array([RANKING]))
     expected = model.predict(events).log_first
     np.testing.assert_allclose(answer["log_probability"], expected, rtol=1e-9)
     assert answer["who"].tolist() == ["p"]

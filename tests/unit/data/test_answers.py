@@ -3,108 +3,164 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from dataclasses import replace
+import json
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import gpflow
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sparse_prefgp as spg
-from sparse_prefgp.data import events as events_module
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import (
+from sparse_prefgp.data import answers as events_module
+from sparse_prefgp.data.answers import (
     BEST_WORST,
     CHOICE,
+    COLUMNS,
+    GRADE,
     RANKING,
     TIE,
     TOP,
     WIN,
+    Answers,
     Codes,
+    Covariates,
     Doors,
-    Events,
+    Grades,
     Kind,
+    arrays_of,
     kinds_of,
 )
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.models.describing import described_events, events_of_arrays
 from tests.tolerances import EVIDENCE, FIXED_POINT
 
 N = 9
 
 
-def made(e: int = 60, seed: int = 0, pairs: bool = False) -> Events:
-    """Events of two to four sides with everything that one can have."""
+def made(seed: int, e: int = 40, pairs: bool = False) -> Answers:
+    """Events with a random choice of the columns that there are, each of few values."""
     rng = np.random.default_rng(seed)
-    sizes = np.full(e, 2) if pairs else rng.integers(2, 5, size=e)
-    sides = np.concatenate([rng.permutation(4)[:k] for k in sizes])  # few rows: many repeats
-    return Events(
-        sides,
-        np.append(0, np.cumsum(sizes)),
-        rng.integers(0, 2, size=e).astype(np.int8),
-        rng.integers(1, 4, size=e),
-        rng.uniform(0.5, 2.0, size=e),
-        Codes.of(rng.choice(["ann", "bob"], e).tolist()),
-        Codes.of(rng.choice([7, 8], e).tolist()),
-        rng.integers(0, 2, size=e).astype(float),
-        rng.integers(0, 2, size=(len(sides), 1)).astype(float),
+    kinds = [WIN, TIE, GRADE, CHOICE, RANKING, TOP, BEST_WORST][: 2 if pairs else None]
+    kinds = rng.permutation(kinds)[: rng.integers(1, 4)]
+    kind = rng.choice(kinds, e).astype(np.int8)
+    sizes = np.where(kind <= GRADE, 2, 3 + rng.integers(0, 2, e))
+    sides = np.concatenate([rng.permutation(4)[:k] for k in sizes])
+    levels = np.where(kind == GRADE, rng.choice([-2, -1, 1, 2], e), 0)
+    few = rng.integers(1, 3, (len(sides), 2)) / 2
+    of = {
+        "code": lambda name: Codes.of(rng.choice(["ann", "bob", "7"], e).tolist(), f"the {name}"),
+        "labels": lambda name: {"where": Codes.of(rng.choice(["here", None], e).tolist(), "where")},
+        "number": lambda name: few[:e, 0],
+        "covariate": lambda name: Covariates(few, ("slot", "length")),
+    }
+    columns = {name: of[c.holds](name) for name, c in COLUMNS.items() if c.holds in of}
+    columns["counts"] = rng.integers(1, 4, e)
+    kept = {name: values for name, values in columns.items() if rng.uniform() < 0.6}
+    if np.any(kind == GRADE):
+        kept["answer"] = Grades.of(levels, ["--", "-", "0", "+", "++"])
+    if np.any(kind == TOP):
+        kept["ordered"] = np.where(kind == TOP, 1, 0)
+    if np.any(kind != WIN):
+        kept["kind"] = kind
+    return Answers(sides, np.append(0, np.cumsum(sizes)), **kept)
+
+
+def rows(events: Answers) -> list[tuple[tuple, tuple]]:
+    """What makes each event what it is, and what is added up of equal ones."""
+    columns = []
+    for name, column in COLUMNS.items():
+        values = events.whole(name)
+        for each in values.values() if isinstance(values, Mapping) else [values]:
+            each = each.labels if isinstance(each, Codes) else each
+            each = each.numbers if isinstance(each, tuple) else each
+            if each is not None:
+                columns.append((name, column, np.asarray(each).tolist()))
+    table = []
+    for i, (a, b) in enumerate(pairwise(events.offsets)):
+        said = [
+            (name, str(values[a:b] if column.per == "side" else values[i]))
+            for name, column, values in columns
+            if not column.added
+        ]
+        added = tuple(values[i] for _, column, values in columns if column.added)
+        table.append(((*events.sides[a:b].tolist(), *said), added))
+    return table
+
+
+any_table = settings(max_examples=20, deadline=None, derandomize=True)
+seeds = st.integers(0, 2**31 - 1)
+
+
+@any_table
+@given(seeds)
+def test_events_are_taken_and_joined_whole(seed):
+    events, rng = made(seed), np.random.default_rng(seed)
+    every = rows(events)
+    chosen, mask = rng.integers(0, len(events), 9), rng.uniform(size=len(events)) < 0.5
+    assert rows(events.take(chosen)) == [every[i] for i in chosen]
+    assert rows(events.take(mask)) == [every[i] for i in np.flatnonzero(mask)]
+    assert rows(events.take(slice(30, None, 3))) == every[30::3]
+    assert len(events.take(slice(9, 9))) == 0
+    first, *others = (
+        events.take(slice(a, b)) for a, b in pairwise([0, *sorted(rng.integers(0, 40, 3)), 40])
     )
+    assert rows(first.followed_by(*others)) == every
 
 
-def one_by_one(events: Events) -> Iterator[tuple]:
-    """What makes events the same, and count and weight of each: by a loop."""
-    for i in range(len(events)):
-        a, b = events.offsets[i : i + 2]
-        sides = list(zip(events.sides[a:b], map(tuple, events.covariates[a:b]), strict=True))
-        if events.kind[i] == TIE:
-            sides.sort(key=lambda side: side[0])
-        judge, person = (codes.names[codes.numbers[i]] for codes in (events.judge, events.person))
-        key = (tuple(sides), int(events.kind[i]), judge, person, float(events.time[i]))
-        yield key, int(events.counts[i]), float(events.weights[i])
+@any_table
+@given(seeds)
+def test_equal_events_are_merged_in_whatever_order(seed):
+    events = made(seed).in_order()
+    if events.labels:  # each that nobody knows is another
+        events = events.take(events.labels["where"].numbers >= 0)
+    sums: dict[tuple, np.ndarray] = {}
+    for said, added in rows(events):
+        sums[said] = sums.get(said, 0) + np.array(added)
+    for order in (np.arange(len(events)), np.random.default_rng(seed).permutation(len(events))):
+        shuffled = events.take(order)
+        merged = rows(shuffled.merged(*shuffled.alike()))
+        assert len(merged) == len(sums)
+        for said, added in merged:
+            np.testing.assert_allclose(added, sums[said], rtol=1e-14)
 
 
-def test_equal_events_are_merged_as_a_loop_would():
-    events = made(400).in_order()
-    first, number = events.alike()
-    merged = events.merged(first, number)
-    expected: dict[tuple, list[float]] = {}
-    for key, count, weight in one_by_one(events):
-        total = expected.setdefault(key, [0, 0.0])
-        total[0] += count
-        total[1] += weight
-    found = {key: [count, weight] for key, count, weight in one_by_one(merged)}
-    assert len(found) == len(merged) < len(events)  # no two are the same, and some were
-    assert found.keys() == expected.keys()
-    for key, (count, weight) in found.items():
-        assert count == expected[key][0] and weight == pytest.approx(expected[key][1], rel=1e-14)
+@any_table
+@given(seeds)
+def test_events_are_saved_checked_and_turned_about_as_they_are(seed):
+    events = made(seed)
+    names, arrays = described_events(events)
+    assert rows(events_of_arrays(json.loads(json.dumps(names)), arrays)) == rows(events)
+    assert rows(events.checked()) == rows(events)
+    assert rows(events.in_order().in_order()) == rows(events.in_order())
+    assert not any(array.flags.writeable for array in arrays_of(events.frozen().columns))
+
+
+@any_table
+@given(seeds, st.integers(1, 200))
+def test_chunks_joined_are_the_whole(seed, size):
+    duels = Duels.from_events(np.eye(4), made(seed))
+    first, *others = (chunk.events for chunk in spg.stream_duels(duels).chunks(size))
+    assert rows(first.followed_by(*others)) == rows(duels.events)
+    again = Duels.from_events(np.eye(4), duels.given)
+    assert rows(again.events) == rows(duels.events)
 
 
 def test_alike_is_in_the_order_of_the_sides():
-    events = made(50, pairs=True)
+    events = made(0, 50, pairs=True)
     first, number = events.alike()
     assert np.all(np.diff(events.pairs[first] @ [N, 1]) >= 0)
     np.testing.assert_array_equal(events.pairs[first][number], events.pairs)
 
 
-@pytest.mark.parametrize("pairs", [True, False])
-def test_events_are_taken_and_joined_whole(pairs):
-    events = made(pairs=pairs)
-    every = list(one_by_one(events))
-    chosen = np.array([5, 3, 3, 40])
-    assert list(one_by_one(events.take(chosen))) == [every[i] for i in chosen]
-    assert list(one_by_one(events.take(slice(7, 20)))) == every[7:20]
-    assert list(one_by_one(events.take(slice(50, None, 3)))) == every[50::3]
-    mask = np.arange(len(events)) % 2 == 0
-    assert list(one_by_one(events.take(mask))) == every[::2]
-    assert len(events.take(slice(9, 9))) == 0
-    joined = events.take(slice(0, 11)).followed_by(events.take(slice(11, 30)), events.take([30]))
-    assert list(one_by_one(joined)) == every[:31]
-
-
 def test_labels_of_others_are_joined_by_name():
-    first, second = (Events.between(np.array([0]), np.array([1])) for _ in range(2))
-    one = replace(first, judge=Codes.of(["ann"]))
-    two = replace(second, judge=Codes.of(["bob"]))
+    first, second = (Answers.between(np.array([0]), np.array([1])) for _ in range(2))
+    one = first.saying(judge=Codes.of(["ann"]))
+    two = second.saying(judge=Codes.of(["bob"]))
     assert one.followed_by(two, one).judge.labels.tolist() == ["ann", "bob", "ann"]
     with pytest.raises(ValueError, match="Some of the events have a judge and others have none"):
         one.followed_by(second)
@@ -118,14 +174,14 @@ def test_codes():
 
 
 def test_copies_can_be_parted():
-    events = made(20)
+    events = made(1, 20)
     copies = events.one_by_one()
     assert len(copies) == events.num_events and np.all(copies.counts == 1)
-    np.testing.assert_allclose(copies.weights.sum(), events.weights.sum(), rtol=1e-14)
+    np.testing.assert_allclose(copies.totals.sum(), events.totals.sum(), rtol=1e-14)
 
 
 def test_what_is_compared_is_counted():
-    events = made(30)
+    events = made(2, 30)
     expected = np.zeros(N, dtype=int)
     for i in range(len(events)):
         expected[events.sides[events.offsets[i] : events.offsets[i + 1]]] += events.counts[i]
@@ -133,7 +189,7 @@ def test_what_is_compared_is_counted():
 
 
 def test_wins_and_ties_behind_their_doors():
-    events = Events.between(np.array([3, 1, 2]), np.array([0, 2, 4]), kind=[WIN, TIE, WIN])
+    events = Answers.between(np.array([3, 1, 2]), np.array([0, 2, 4]), kind=[WIN, TIE, WIN])
     doors = events.doors()
     np.testing.assert_array_equal(doors.features, [[3, 0], [1, 2], [2, 4]])
     np.testing.assert_array_equal(doors.limits, [[-np.inf, 0], [0, 0], [-np.inf, 0]])
@@ -153,7 +209,7 @@ def test_a_row_of_two_kinds_is_refused():
 # A kind with several z: half a win of each, here next to the kinds that there are.
 
 
-def halves(events: Events) -> Doors:
+def halves(events: Answers) -> Doors:
     e = len(events)
     return Doors(
         np.stack([events.pairs, events.pairs[:, ::-1]], 1).reshape(-1, 2),
@@ -183,7 +239,7 @@ def half_duels(t: int = 30) -> tuple[spg.Duels, spg.Duels]:
     every = np.array([(i, j) for i in range(N) for j in range(i)])
     won, lost = rng.permuted(rng.permutation(every)[:t], axis=1).T
     kind = np.where(rng.uniform(size=t) < 0.4, HALF, WIN)
-    events = Events.between(won, lost, kind=kind)
+    events = Answers.between(won, lost, kind=kind)
     half = kind == HALF
     plain = spg.Duels(
         items,
@@ -271,16 +327,13 @@ def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
     ],
 )
 def test_what_events_must_be(sides, offsets, message):
-    e = len(offsets) - 1
-    events = Events(
-        np.array(sides, np.int64), np.array(offsets), np.zeros(e, np.int8), np.ones(e, np.int64)
-    )
+    events = Answers(np.array(sides, np.int64), np.array(offsets))
     with pytest.raises(ValueError, match=message):
         spg.Duels.from_events(np.eye(N), events, item_ids=tuple("abcdefghi"))
 
 
 def test_rows_say_which_item_they_are_of():
-    events = Events.between(np.array([0, 3]), np.array([1, 2]))
+    events = Answers.between(np.array([0, 3]), np.array([1, 2]))
     duels = spg.Duels.from_events(np.eye(4), events, item=[0, 0, 1, 1])
     assert duels.item.tolist() == [0, 0, 1, 1]
     assert spg.Duels(np.eye(4), [0], [1]).item.tolist() == [0, 1, 2, 3]
@@ -288,25 +341,8 @@ def test_rows_say_which_item_they_are_of():
         spg.Duels.from_events(np.eye(4), events, item=[0, 0, 1])
 
 
-@pytest.mark.slow
-def test_everything_that_is_known_of_events_is_saved(tmp_path):
-    rng = np.random.default_rng(5)
-    pairs = np.array([(i, j) for i in range(N) for j in range(i)])[rng.integers(36, size=40)]
-    said = replace(
-        made(40, seed=6, pairs=True), sides=pairs.reshape(-1), covariates=rng.normal(size=(80, 2))
-    )
-    items = rng.normal(size=(N, 2))
-    duels = spg.Duels.from_events(items, said, item=np.arange(N) // 2)
-    model = spg.PreferenceGP(duels, gpflow.kernels.Matern52(), margin=0.3, noise_by_group=True)
-    spg.save(model, tmp_path / "model")
-    again = spg.load(tmp_path / "model").duels
-    assert list(one_by_one(again.given)) == list(one_by_one(duels.given))
-    np.testing.assert_array_equal(again.item, duels.item)
-    assert again.events.judge.names == duels.events.judge.names
-
-
-def between(**columns) -> Events:
-    return replace(Events.between(np.array([0, 1, 2]), np.array([1, 2, 3])), **columns)
+def between(**columns) -> Answers:
+    return Answers([0, 1, 1, 2, 2, 3], **columns)
 
 
 @pytest.mark.parametrize(
@@ -322,17 +358,17 @@ def between(**columns) -> Events:
         (between(kind=np.array(["win", "tie", "win"])), "kind is an array .* give whole numbers"),
         (between(time=np.zeros(2)), r"time has shape \(2,\)"),
         (between(time=np.array([0.0, np.inf, 1.0])), "time has inf at 1"),
-        (between(covariates=np.zeros((3, 1))), r"covariates .* give \(6, C\)"),
-        (between(covariates=np.zeros(6)), r"covariates .* give \(6, C\)"),
-        (between(sides=np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
-        (between(offsets=np.array([0, 2, 4, 8])), "offsets run from 0 to 8, for 6 sides"),
-        (between(offsets=np.array([0, 3, 4, 6])), "Event 0 is a win of 3 sides; give it 2"),
+        (between(covariates=Covariates(np.zeros((3, 1)))), r"covariates .* give \(6, C\)"),
+        (between(covariates=Covariates(np.zeros(6))), r"covariates .* give \(6, C\)"),
+        (Answers(np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
+        (between(offsets=[0, 2, 4, 8]), "offsets run from 0 to 8, for 6 sides"),
+        (between(offsets=[0, 3, 4, 6]), "Event 0 is a win of 3 sides; give it 2"),
         (between(judge=["a", "b", "a"]), r"judge is of type list; give Codes.of\(labels\)"),
         (between(judge=Codes(np.array([0, 1, 5]), ("a", "b"))), "Event 2 has the judge 5, of 2"),
         (between(judge=Codes(np.zeros(3, int), ("a", "a"))), "Two of the judge names are 'a'"),
         (between(person=Codes(np.zeros(3, int), (None,))), "A person is named None; name each"),
         (between(counts=np.ones(2, int)), r"counts has shape \(2,\); give \(3,\)"),
-        ([(0, 1)], "events is of type list; give Events, as Events.between"),
+        ([(0, 1)], "events is of type list; give Answers, as Answers.between"),
     ],
 )
 def test_columns_that_make_no_sense(events, message):
@@ -349,10 +385,9 @@ def test_what_is_known_of_items_and_judges_comes_back_from_a_stream():
     assert list(again.events.judge.labels) == ["ann", "bob", "ann"]
 
 
-def _sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
+def _sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Answers:
     offsets = np.append(0, np.cumsum([len(one) for one in sides]))
-    counts = np.ones(len(kinds), np.int64)
-    return Events(np.concatenate(sides), offsets, np.array(kinds, np.int8), counts, **more)
+    return Answers(np.concatenate(sides), offsets, kind=np.array(kinds, np.int8), **more)
 
 
 def test_equal_answers_about_sets_are_one() -> None:
@@ -403,6 +438,6 @@ def test_doors_of_sets() -> None:
         (_sets([CHOICE], [[1, 0, 2]], ordered=np.array([1])), "make it a top"),
     ],
 )
-def test_sets_that_are_none(events: Events, match: str) -> None:
+def test_sets_that_are_none(events: Answers, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         Duels.from_events(np.arange(4.0)[:, None], events)

@@ -9,8 +9,8 @@ weight of some Gaussian variables z (docs/architecture.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from sparse_prefgp.data.sets import (
     top,
 )
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, runs
 from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -53,7 +53,7 @@ class Codes(NamedTuple):
 
     numbers: IntArray
     """(e,), each a place in `names`, which are distinct; -1, -2, … for labels that nobody knows,
-    each another."""
+    each another; of any width."""
     names: tuple[Hashable, ...]
     column: str | None = None
     """Of the table that they were read from; None where they came from none."""
@@ -68,7 +68,7 @@ class Codes(NamedTuple):
     @classmethod
     def unknown(cls, e: int) -> Codes:
         """Of e events, of which no label is known."""
-        return cls(-1 - np.arange(e), ())
+        return cls(_narrow(-1 - np.arange(e)), ())
 
     @property
     def labels(self) -> npt.NDArray[np.object_]:
@@ -96,19 +96,27 @@ class Codes(NamedTuple):
         kept, first, number = np.unique(self.numbers[known], return_index=True, return_inverse=True)
         order, place = by_appearance(first)
         names = tuple(self.names[i] for i in kept[order])
-        numbers = self.numbers.copy()
+        numbers = self.numbers.astype(np.int64)
         numbers[known] = place[number.reshape(-1)]
         return Codes(_each_unknown(numbers), names, self.column)
 
 
 def _each_unknown(numbers: IntArray) -> IntArray:
     """The same numbers, those below 0 being -1, -2, … in their order."""
+    numbers = numbers.astype(np.int64)
     unknown = np.flatnonzero(numbers < 0)
     numbers[unknown] = -1 - np.arange(len(unknown))
-    return numbers
+    return _narrow(numbers)
 
 
-class Answers(NamedTuple):
+def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same whole numbers in the smallest integers that hold them."""
+    low, high = (int(extreme(numbers, initial=0)) for extreme in (np.min, np.max))
+    width = np.promote_types(np.min_scalar_type(min(low, -1)), np.min_scalar_type(high))
+    return numbers.astype(width, copy=False)
+
+
+class Grades(NamedTuple):
     """How much better the first side of each event is, in levels such as "better, much better"."""
 
     numbers: npt.NDArray[np.int8]
@@ -119,7 +127,7 @@ class Answers(NamedTuple):
     """Of the levels from worst to best: 2K + 1 with ties in the middle, or 2K without."""
 
     @classmethod
-    def of(cls, numbers: npt.ArrayLike, names: Sequence[str] | None = None) -> Answers:
+    def of(cls, numbers: npt.ArrayLike, names: Sequence[str] | None = None) -> Grades:
         """Levels as they are; without names they are called by their numbers, ties among them.
 
         :raises ValueError: what is no whole number, or a level that has no name.
@@ -178,9 +186,64 @@ class Answers(NamedTuple):
         every = np.arange(-self.largest, self.largest + 1)
         return every if self.has_ties else every[every != 0]
 
-    def take(self, which: Which) -> Answers:
-        """Those of some events; the names stay."""
-        return Answers(self.numbers[which], self.names)
+
+class Covariates(NamedTuple):
+    """What is known of each side in its event alone."""
+
+    numbers: FloatArray
+    """(s, C)."""
+    names: tuple[str, ...] = ()
+    """C names."""
+
+
+class Column(NamedTuple):
+    """What every operation on events has to know of one thing that may be said of them."""
+
+    holds: str
+    """"whole" or real numbers ("number"), "code", "grade", "covariate"; "labels": codes by name."""
+    per: str = "event"
+    """"event" or "side"."""
+    added: bool = False
+    """Whether equal events add it up; else it tells them apart."""
+    fill: int | str | None = None
+    """What events without it have where others have it, or the column that it then is; None where
+    all must have it, or none."""
+    low: float = -np.inf
+    """Every value is above it."""
+
+
+COLUMNS = {
+    "kind": Column("whole", fill=0),
+    "answer": Column("grade", fill=0),
+    "judge": Column("code"),
+    "person": Column("code"),
+    "labels": Column("labels"),
+    "ordered": Column("whole", fill=0),
+    "time": Column("number"),
+    "covariates": Column("covariate", per="side"),
+    "block": Column("code"),
+    "counts": Column("whole", added=True, fill=1),
+    "weights": Column("number", added=True, fill="counts", low=0.0),
+}
+
+
+_PLAIN = "whole", "number"
+
+
+def _each(values: Any, change: Callable[[npt.NDArray[Any]], Any]) -> Any:
+    """A column whose numbers are changed; names stay."""
+    if isinstance(values, Mapping):
+        return {name: _each(one, change) for name, one in values.items()}
+    if isinstance(values, tuple):
+        return values._replace(numbers=change(values.numbers))  # type: ignore[attr-defined]
+    return change(values)
+
+
+def arrays_of(values: Any) -> list[npt.NDArray[Any]]:
+    """The numbers of a column: one array, but of labels."""
+    arrays: list[npt.NDArray[Any]] = []
+    _each(values, arrays.append)
+    return arrays
 
 
 class Doors(NamedTuple):
@@ -236,7 +299,7 @@ class Kind(NamedTuple):
 
     name: str
     """In files."""
-    fill: Callable[[Events], Doors]
+    fill: Callable[[Answers], Doors]
     """The doors of some events of this kind, numbered from 0."""
     several: bool = False
     """Whether an event may have more than one z."""
@@ -256,89 +319,144 @@ class Kind(NamedTuple):
     """How many sides there must be."""
 
 
-@dataclass(frozen=True, eq=False)
-class Events:
-    """e events between rows of some table."""
+class Answers:
+    """e events between rows of some table. Nothing in it ever changes.
 
-    sides: IntArray
-    """(s,) rows, those of one event after those of another, best first."""
-    offsets: IntArray
-    """(e + 1,) where the sides of each event begin, and where the last one ends."""
-    kind: npt.NDArray[np.int8]
-    """(e,) places in `KINDS`."""
-    counts: npt.NDArray[Any]
-    """(e,) how often each was said."""
-    weights: FloatArray | None = None
-    """(e,) as how many it counts in the likelihood, counts included; None for counts."""
-    judge: Codes | None = None
+    :param sides: (s,) rows, those of one event after those of another, best first.
+    :param offsets: (e + 1,) where the sides of each event begin, and where the last one ends; None
+        where each has two.
+    :param columns: what else is said, as `COLUMNS` declares it; None for nothing. Wins that were
+        said once need neither `kind` nor `counts`.
+    :raises ValueError: a column that there is not.
+    """
+
+    judge: Codes | None
     """Who said it, or under what conditions; None where nobody knows."""
-    person: Codes | None = None
+    person: Codes | None
     """Whose preference it is; None where all are taken for one."""
-    time: FloatArray | None = None
+    block: Codes | None
+    """Which block of an approximation each is of; None where nobody asked."""
+    time: FloatArray | None
     """(e,) days; None where no time is known."""
-    covariates: FloatArray | None = None
-    """(s, C) of each side; None without."""
-    answer: Answers | None = None
+    answer: Grades | None
     """By how much the first side is better; None where nobody graded."""
-    covariate_names: tuple[str, ...] = ()
-    """C names of the covariates; none where they have none."""
-    ordered: IntArray | None = None
+    ordered: IntArray | None
     """(e,) how many sides of a "top" come first in order, 0 of all else; None without any."""
-    labels: Mapping[str, Codes] = field(default_factory=dict)
-    """More of what is known of each, by the name of the column that says it."""
+    weights: FloatArray | None
+    """(e,) as how many it counts in the likelihood, counts included; None for counts."""
 
-    def said(self) -> list[npt.NDArray[Any]]:
-        """What there is besides sides and counts, as arrays, for a fingerprint."""
-        found: list[npt.NDArray[Any] | None] = [self.weights, self.time, self.covariates]
-        every = (self.judge, self.person, *self.labels.values())
-        found += [None if codes is None else codes.numbers for codes in every]
-        found.append(None if self.answer is None else self.answer.numbers)
-        found.append(self.ordered)
-        if np.any(self.kind != WIN):
-            found.append(self.kind)
-        return [values for values in found if values is not None]
+    def __init__(
+        self, sides: npt.ArrayLike, offsets: npt.ArrayLike | None = None, **columns: Any
+    ) -> None:
+        self.sides: IntArray = np.asarray(sides)
+        self._offsets = None if offsets is None else np.asarray(offsets)
+        for name in columns.keys() - COLUMNS.keys():
+            raise ValueError(f"There is no column {name!r}; choose from {', '.join(COLUMNS)}.")
+        self.columns: dict[str, Any] = {
+            name: np.asarray(columns[name]) if column.holds in _PLAIN else columns[name]
+            for name, column in COLUMNS.items()
+            if columns.get(name) is not None
+        }
+        """What is said, by the name of its column."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in COLUMNS:
+            return self.columns.get(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def between(
         cls,
         winners: IntArray,
         losers: IntArray,
-        counts: npt.NDArray[Any] | None = None,
         *,
-        kind: npt.NDArray[Any] | None = None,
-        weights: FloatArray | None = None,
-        judge: Codes | None = None,
-        answer: Answers | None = None,
         covariates: FloatArray | None = None,
-        covariate_names: tuple[str, ...] = (),
-    ) -> Events:
+        covariate_names: Sequence[str] = (),
+        **columns: Any,
+    ) -> Answers:
         """Events with two sides, (e,) each: wins, or of the kinds given.
 
         :param covariates: (e, C) of the winner less those of the loser: they are written to the
             winner's side.
+        :param columns: as of `Answers`.
         :raises ValueError: winners and losers of unequal lengths.
         """
-        e = len(winners)
-        check_shape("losers", losers, e, hint=", one for each winner")
-        return cls(
-            np.stack([winners, losers], 1).reshape(-1),
-            np.arange(0, 2 * e + 1, 2),
-            np.zeros(e, np.int8) if kind is None else np.asarray(kind),
-            np.ones(e, np.int64) if counts is None else counts,
-            weights,
-            judge,
-            covariates=None if covariates is None else _on_first_side(covariates),
-            answer=answer,
-            covariate_names=covariate_names,
-        )
+        check_shape("losers", losers, len(winners), hint=", one for each winner")
+        events = cls(np.stack([winners, losers], 1).reshape(-1), **columns)
+        if covariates is None:
+            return events
+        return events.with_differences(covariates, covariate_names)
+
+    def saying(self, sides: npt.ArrayLike | None = None, **columns: Any) -> Answers:
+        """The same events, some of whose columns are others, or are not there (None).
+
+        :param sides: (s,) other rows.
+        """
+        rows = self.sides if sides is None else sides
+        return Answers(rows, self._offsets, **{**self.columns, **columns})
+
+    def whole(self, name: str) -> Any:
+        """A column, or what stands where it is not there; None for nothing."""
+        fill = COLUMNS[name].fill
+        if name in self.columns or fill is None:
+            return self.columns.get(name)
+        if isinstance(fill, str):
+            return self.whole(fill).astype(np.float64)
+        return np.broadcast_to(np.int8(fill) if name == "kind" else np.int64(fill), len(self))
+
+    def said(self) -> list[npt.NDArray[Any]]:
+        """What there is besides sides and counts, as arrays, for a fingerprint."""
+        arrays = []
+        for name, values in self.columns.items():
+            fill = COLUMNS[name].fill
+            for array in () if name == "counts" else arrays_of(values):
+                if not isinstance(fill, int) or np.any(array != fill):
+                    arrays.append(array)
+        return arrays
 
     def __len__(self) -> int:
-        return len(self.counts)
+        return len(self.sides) // 2 if self._offsets is None else len(self._offsets) - 1
+
+    @property
+    def offsets(self) -> IntArray:
+        """(e + 1,) where the sides of each event begin, and where the last one ends."""
+        if self._offsets is None:
+            return np.arange(0, len(self.sides) + 1, 2)
+        return self._offsets
+
+    @property
+    def kind(self) -> npt.NDArray[np.int8]:
+        """(e,) places in `KINDS`."""
+        return np.asarray(self.whole("kind"))
+
+    @property
+    def counts(self) -> npt.NDArray[Any]:
+        """(e,) how often each was said."""
+        return np.asarray(self.whole("counts"))
+
+    @property
+    def labels(self) -> Mapping[str, Codes]:
+        """More of what is known of each, by the name of the column that says it."""
+        return self.columns.get("labels", {})
+
+    @property
+    def covariates(self) -> FloatArray | None:
+        """(s, C) of each side; None without."""
+        values = self.columns.get("covariates")
+        return None if values is None else values.numbers
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """C names of the covariates; none where they have none."""
+        values = self.columns.get("covariates")
+        return () if values is None else values.names
 
     @cached_property
     def in_pairs(self) -> bool:
         """Whether every event has two sides."""
-        return len(self.sides) == 2 * len(self) and bool(np.all(np.diff(self.offsets) == 2))
+        if self._offsets is None:
+            return True
+        return len(self.sides) == 2 * len(self) and bool(np.all(np.diff(self._offsets) == 2))
 
     @cached_property
     def pairs(self) -> IntArray:
@@ -350,7 +468,7 @@ class Events:
     @property
     def totals(self) -> FloatArray:
         """As how many each counts in the likelihood, (e,)."""
-        return self.counts.astype(np.float64) if self.weights is None else self.weights
+        return np.asarray(self.whole("weights"))
 
     @property
     def each_weight(self) -> FloatArray | None:
@@ -361,7 +479,7 @@ class Events:
     def ties(self) -> BoolArray | None:
         """Which are ties, (e,); None without any."""
         tied = self.kind == TIE
-        return tied if tied.any() else None
+        return tied if "kind" in self.columns and tied.any() else None
 
     @property
     def grade_counts(self) -> IntArray | None:
@@ -383,7 +501,7 @@ class Events:
         size = 2
         if self.answer is not None:
             level, size = np.abs(self.answer.numbers.astype(np.int64)), self.answer.largest + 1
-        key, judges = self.judge.numbers * size + level, len(self.judge.names)
+        key, judges = self.judge.numbers.astype(np.int64) * size + level, len(self.judge.names)
         number = np.bincount(key, self.counts.astype(np.float64), minlength=judges * size)
         return number.astype(np.int64).reshape(judges, size)
 
@@ -405,48 +523,40 @@ class Events:
         # Whole numbers in doubles are exact: the counts add up to at most 2**53.
         return np.bincount(self.sides, number, minlength=num_rows).astype(np.int64)
 
-    def take(self, which: Which) -> Events:
+    def take(self, which: Which) -> Answers:
         """Some events: a slice, a mask (e,), or numbers."""
         if isinstance(which, slice):
             first, last, step = which.indices(len(self))
-            if step == 1:
-                low, high = self.offsets[[first, max(first, last)]]
-                at: Any = slice(low, high)
-                offsets = self.offsets[first : max(first, last) + 1] - low
-                return self._chosen(which, at, offsets)
-            which = np.arange(first, last, step)
-        which = np.asarray(which)
-        if which.dtype == bool:
-            which = np.flatnonzero(which)
-        sizes = np.diff(self.offsets)[which]
-        offsets = np.append(0, np.cumsum(sizes))
-        starts = np.repeat(self.offsets[:-1][which] - offsets[:-1], sizes)
-        return self._chosen(which, starts + np.arange(offsets[-1]), offsets)
+            which = slice(first, max(first, last)) if step == 1 else np.arange(first, last, step)
+        else:
+            which = np.asarray(which)
+            which = np.flatnonzero(which) if which.dtype == bool else which
+        at, offsets = self._sides_of(which)
+        chosen = {"event": which, "side": at}
+        columns = {
+            name: _each(values, itemgetter(chosen[COLUMNS[name].per]))
+            for name, values in self.columns.items()
+        }
+        return Answers(self.sides[at], offsets, **columns)
 
-    def _chosen(self, which: Any, at: Any, offsets: IntArray) -> Events:
-        return Events(
-            self.sides[at],
-            offsets,
-            self.kind[which],
-            self.counts[which],
-            None if self.weights is None else self.weights[which],
-            None if self.judge is None else self.judge.take(which),
-            None if self.person is None else self.person.take(which),
-            None if self.time is None else self.time[which],
-            None if self.covariates is None else self.covariates[at],
-            None if self.answer is None else self.answer.take(which),
-            self.covariate_names,
-            None if self.ordered is None else self.ordered[which],
-            {name: codes.take(which) for name, codes in self.labels.items()},
-        )
+    def _sides_of(self, which: Which) -> tuple[Which, IntArray | None]:
+        """Where the sides of some events are, a slice or numbers of which, and their offsets."""
+        if isinstance(which, slice):
+            if self._offsets is None:
+                return slice(2 * which.start, 2 * which.stop), None
+            offsets = self._offsets[which.start : which.stop + 1]
+            return slice(offsets[0], offsets[-1]), offsets - offsets[0]
+        if self._offsets is None:
+            return (2 * which[:, None] + np.arange(2)).reshape(-1), None
+        sizes = np.diff(self._offsets)[which]
+        return runs(self._offsets[:-1][which], sizes), np.append(0, np.cumsum(sizes))
 
-    def one_by_one(self) -> Events:
+    def one_by_one(self) -> Answers:
         """Each copy of an event as one of its own, so that equal ones can be parted."""
         copies = self.take(np.repeat(np.arange(len(self)), self.counts))
-        ones = np.ones(len(copies), np.int64)
-        return replace(copies, counts=ones, weights=copies.each_weight)
+        return copies.saying(counts=None, weights=copies.each_weight)
 
-    def followed_by(self, *others: Events) -> Events:
+    def followed_by(self, *others: Answers) -> Answers:
         """These and then others, between rows of the same table.
 
         Weights are 1 where none were given, and labels of a column that some have not are unknown.
@@ -455,76 +565,65 @@ class Events:
             of other levels, covariates of other names.
         """
         every = (self, *others)
-        for one in others:
-            if one.covariates is not None and one.covariate_names != self.covariate_names:
-                raise ValueError(
-                    f"Events with the covariates {', '.join(map(repr, one.covariate_names))} "
-                    "cannot join those with "
-                    f"{', '.join(map(repr, self.covariate_names)) or 'none'}; give all of them the "
-                    "same, in the same order."
-                )
-        ends = np.cumsum([0, *(len(one.sides) for one in every)])
-        weighted = any(one.weights is not None for one in every)
-        offsets = [one.offsets[1:] + end for one, end in zip(every, ends, strict=False)]
-        return Events(
-            np.concatenate([one.sides for one in every]),
-            np.concatenate([[0], *offsets]),
-            np.concatenate([one.kind for one in every]),
-            np.concatenate([one.counts for one in every]),
-            np.concatenate([one.totals for one in every]) if weighted else None,
-            _joined_codes(every, "judge"),
-            _joined_codes(every, "person"),
-            _joined(every, "time"),
-            _joined(every, "covariates"),
-            _joined_answers(every),
-            every[0].covariate_names,
-            _joined_ordered(every),
-            _joined_labels(every),
-        )
+        offsets = None
+        if any(one._offsets is not None for one in every):
+            ends = np.cumsum([0, *(len(one.sides) for one in every)])
+            offsets = np.concatenate(
+                [[0], *(one.offsets[1:] + end for one, end in zip(every, ends, strict=False))]
+            )
+        columns = {name: _joined(every, name) for name in COLUMNS}
+        return Answers(np.concatenate([one.sides for one in every]), offsets, **columns)
 
-    def without_grades(self) -> Events:
+    def without_grades(self) -> Answers:
         """The same, grades being plain wins of the better side."""
         if self.answer is None:
             return self
         turned = self._best_first(self.answer)
         kind = np.where(turned.kind == GRADE, WIN, turned.kind).astype(np.int8)
-        return replace(turned, kind=kind, answer=None)
+        return turned.saying(kind=kind, answer=None)
 
-    def onto(self, place: IntArray) -> Events:
+    def onto(self, place: IntArray) -> Answers:
         """The same events between other rows: row i has become row place[i]."""
-        return replace(self, sides=place[self.sides]).in_order()
+        return self.saying(place[self.sides]).in_order()
 
-    def in_order(self) -> Events:
+    def in_order(self) -> Answers:
         """With the sides of unordered events in ascending order, and the better one of graded."""
         if self.answer is not None and np.any(self.answer.numbers < 0):
             return self._best_first(self.answer).in_order()
+        if "kind" not in self.columns:
+            return self
         unordered = _UNORDERED[self.kind]
         if not unordered.any():
             return self
         if np.any(_COVERING[self.kind]):
             return self._by_level()
-        sides = self.sides.copy()
         if self.in_pairs and self.covariates is None:
-            two = sides.reshape(-1, 2)
+            two = self.sides.copy().reshape(-1, 2)
             two[unordered] = np.sort(two[unordered], 1)
-            return replace(self, sides=sides)
+            return self.saying(two.reshape(-1))
         event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         moved = unordered[event]
-        order = np.arange(len(sides))
-        order[moved] = order[moved][np.lexsort((sides[moved], event[moved]))]
-        covariates = None if self.covariates is None else self.covariates[order]
-        return replace(self, sides=sides[order], covariates=covariates)
+        order = np.arange(len(self.sides))
+        order[moved] = order[moved][np.lexsort((self.sides[moved], event[moved]))]
+        return self._with_sides_in(order)
 
-    def _by_level(self) -> Events:
+    def _with_sides_in(self, order: IntArray) -> Answers:
+        """With the sides (s,) of each event in this order, and all that is said of them."""
+        moved = {
+            name: _each(values, itemgetter(order))
+            for name, values in self.columns.items()
+            if COLUMNS[name].per == "side"
+        }
+        return self.saying(self.sides[order], **moved)
+
+    def _by_level(self) -> Answers:
         """With sides between which there is no order in that of their rows."""
         event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         level = np.arange(len(self.sides)) - self.offsets[:-1][event]
         level[_UNORDERED[self.kind][event] & ~_COVERING[self.kind][event]] = 0
         for _, form, at in self.forms():
             level[self.offsets[at][:, None] + np.arange(len(form.level))] = form.level
-        order = np.lexsort((self.sides, level, event))
-        covariates = None if self.covariates is None else self.covariates[order]
-        return replace(self, sides=self.sides[order], covariates=covariates)
+        return self._with_sides_in(np.lexsort((self.sides, level, event)))
 
     def forms(self) -> list[tuple[int, SetForm, IntArray]]:
         """Of the events about sets: each kind and form, and the numbers of those that have it."""
@@ -551,7 +650,7 @@ class Events:
     @cached_property
     def has_sets(self) -> bool:
         """Whether any event is an answer about a set."""
-        return bool(np.any(_COVERING[self.kind]))
+        return "kind" in self.columns and bool(np.any(_COVERING[self.kind]))
 
     @property
     def noun(self) -> str:
@@ -577,7 +676,7 @@ class Events:
         totals = self.totals
         return np.where(totals % 1.0 == 0.0, totals, 1.0).astype(np.int64)
 
-    def copied(self) -> Events:
+    def copied(self) -> Answers:
         """With each of `copies` by itself."""
         copies = self.copies
         if np.all(copies == 1):
@@ -586,30 +685,27 @@ class Events:
         several = np.repeat(copies, copies)
         counts = np.where(several > 1, 1, apart.counts)
         weights = None if apart.weights is None else apart.weights / several
-        return replace(apart, counts=counts, weights=weights)
+        return apart.saying(counts=counts, weights=weights)
 
     @property
     def unit(self) -> str:
         """What one of them is called."""
         return self.noun.removesuffix("s")
 
-    def _best_first(self, answer: Answers) -> Events:
+    def _best_first(self, answer: Grades) -> Answers:
         """With grades below 0 said from the other side."""
         turned = np.flatnonzero(answer.numbers < 0)
         order = np.arange(len(self.sides))
         first, second = self.offsets[turned], self.offsets[turned] + 1
         order[first], order[second] = second, first
-        return replace(
-            self,
-            sides=self.sides[order],
-            covariates=None if self.covariates is None else self.covariates[order],
-            answer=answer._replace(numbers=np.abs(answer.numbers)),
-        )
+        graded = answer._replace(numbers=np.abs(answer.numbers))
+        return self._with_sides_in(order).saying(answer=graded)
 
-    def with_differences(self, values: FloatArray, names: Sequence[str]) -> Events:
+    def with_differences(self, values: FloatArray, names: Sequence[str]) -> Answers:
         """Events of two sides with covariates, (e, C) of the first side less the second."""
         assert self.in_pairs
-        return replace(self, covariates=_on_first_side(values), covariate_names=tuple(names))
+        both = np.stack([values, np.zeros_like(values)], 1).reshape(-1, values.shape[1])
+        return self.saying(covariates=Covariates(both, tuple(names)))
 
     @property
     def covariate_differences(self) -> FloatArray | None:
@@ -633,7 +729,7 @@ class Events:
             values = self.covariate_differences
             assert values is not None
             return values, np.arange(len(self))
-        doors = replace(self, sides=np.arange(len(self.sides))).doors()
+        doors = self.saying(np.arange(len(self.sides))).doors()
         better, worse = (self.covariates[ends] for ends in doors.features.T)
         return np.asarray(better - worse), doors.event
 
@@ -655,17 +751,17 @@ class Events:
         event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         said, found = np.any(self.covariates != 0.0, 1), [self.covariates]
         for codes in self.labels.values():
-            number, last = codes.numbers, len(codes.names) - 1
+            number, last = codes.numbers.astype(np.int64), len(codes.names) - 1
             number = np.where(number < 0, last - number, number)
             found.append(np.where(said, number[event], -1)[:, None].astype(float))
         return np.column_stack(found)
 
-    def labelled_as(self, names: Mapping[str, Sequence[Hashable]]) -> Events:
+    def labelled_as(self, names: Mapping[str, Sequence[Hashable]]) -> Answers:
         """With the labels of these columns alone, numbered as these names; without the column all
         are unknown."""
         none = Codes.unknown(len(self))
-        found = {name: self.labels.get(name, none).among(of) for name, of in names.items()}
-        return replace(self, labels=found)
+        labels = {name: self.labels.get(name, none).among(of) for name, of in names.items()}
+        return self.saying(labels=labels)
 
     def alike(self, *more: IntArray) -> tuple[IntArray, IntArray]:
         """Which events say the same: the first of each, and the number of each among these, (e,).
@@ -673,18 +769,14 @@ class Events:
         Equal are those of the same sides, kind, grade, judge, person, labels, time and covariates,
         and of the same `more` (e,), in ascending order of these, in that order.
         """
-        columns = [*self._per_place(self.sides), self.kind]
+        columns = self._per_place(self.sides)
         if not self.in_pairs:
             columns.insert(0, np.diff(self.offsets))
-        codes = (self.answer, self.judge, self.person, *self.labels.values())
-        columns += [each.numbers for each in codes if each is not None]
-        if self.ordered is not None:
-            columns.append(self.ordered)
-        if self.time is not None:
-            columns.append(np.unique(self.time, return_inverse=True)[1].reshape(-1))
-        if self.covariates is not None:
-            _, row = np.unique(self.covariates + 0.0, axis=0, return_inverse=True)
-            columns += self._per_place(row.reshape(-1))
+        for name, values in self.columns.items():
+            declared = COLUMNS[name]
+            for array in () if declared.added else arrays_of(values):
+                numbers = array if array.dtype.kind in "iu" else _ranks(array)
+                columns += [numbers] if declared.per == "event" else self._per_place(numbers)
         key = _one_number([*columns, *more])
         _, first, number = np.unique(key, return_index=True, return_inverse=True)
         return first, number.reshape(-1)
@@ -701,20 +793,22 @@ class Events:
         at = [np.minimum(self.offsets[:-1] + j, last) for j in places]
         return [np.where(j < sizes, values[at[j]], -1) for j in places]
 
-    def merged(self, first: IntArray, number: IntArray) -> Events:
+    def merged(self, first: IntArray, number: IntArray) -> Answers:
         """One event for all of a number, as `alike` gave them, with their counts and weights."""
-        found = self.take(first)
+        merged = self.take(first)
         # Whole numbers in doubles are exact: the counts add up to at most 2**53.
-        summed = np.bincount(number, self.counts.astype(np.float64), minlength=len(first))
-        counts = summed.astype(self.counts.dtype)
-        weights = None
-        if self.weights is not None:
-            weights = np.bincount(number, self.weights, minlength=len(first)).astype(np.float64)
-        return replace(found, counts=counts, weights=weights)
+        sums = {
+            name: np.bincount(number, self.columns.get(name), minlength=len(first)).astype(
+                self.whole(name).dtype
+            )
+            for name, column in COLUMNS.items()
+            if column.added and (name == "counts" or name in self.columns)
+        }
+        return merged.saying(**sums)
 
     def doors(self) -> Doors:
         """What the events say of z, those of an event side by side, in the order of the events."""
-        kinds = np.unique(self.kind)
+        kinds = np.unique(self.kind) if "kind" in self.columns else np.array([WIN])
         if len(kinds) < 2:
             return KINDS[int(kinds[0]) if len(kinds) else WIN].fill(self)
         found = []
@@ -752,21 +846,21 @@ class Events:
     @cached_property
     def sites(self) -> IntArray:
         """How many z each event has, (e,)."""
-        if not np.any((_SEVERAL & ~_COVERING)[self.kind]):
+        if "kind" not in self.columns or not np.any((_SEVERAL & ~_COVERING)[self.kind]):
             found = np.ones(len(self), np.int64)
-            for _, form, at in self.forms():
+            for _, form, at in self.forms() if self.has_sets else ():
                 found[at] = len(form.own)
             return found
         return np.bincount(self.doors().event, minlength=len(self))
 
-    def checked(self) -> Events:
+    def checked(self) -> Answers:
         """The same, every column being what it should be; counts and rows are checked elsewhere.
 
         :raises ValueError: a column of another length or kind, offsets that do not cut the sides, a
             kind that there is not, or another number of sides than its events have, a weight that
             is not positive, a time or covariate that is not finite, or labels that are not coded.
         """
-        sides, offsets = (_whole(getattr(self, name), name) for name in ("sides", "offsets"))
+        sides, offsets = _whole(self.sides, "sides"), _whole(self.offsets, "offsets")
         if len(offsets) < 2:
             raise ValueError("There are no events; give at least one.")
         e, steps = len(offsets) - 1, np.diff(offsets)
@@ -779,55 +873,52 @@ class Events:
         for i in np.flatnonzero((kind < 0) | (kind >= len(KINDS)))[:1]:
             known = " or ".join(f"{number} ({one.name})" for number, one in enumerate(KINDS))
             raise ValueError(f"Event {i} has the kind {kind[i]}; give {known}.")
-        wanted = np.array([-1 if one.sides is None else one.sides for one in KINDS])[kind]
-        for i in np.flatnonzero((wanted >= 0) & (steps != wanted))[:1]:
-            raise ValueError(
-                f"Event {i} is a {KINDS[kind[i]].name} of {steps[i]} sides; give it {wanted[i]}."
-            )
-        fewest = np.array([one.fewest for one in KINDS])[kind]
-        for i in np.flatnonzero(steps < fewest)[:1]:
-            raise ValueError(
-                f"Event {i} is a {KINDS[kind[i]].name} of {steps[i]} sides; give it at least "
-                f"{fewest[i]}."
-            )
-        weights = None if self.weights is None else _numbers(self.weights, "weights", (e,))
-        if weights is not None and weights.min() <= 0.0:
-            i = int(np.argmin(weights))
-            raise ValueError(
-                f"Event {i} has the weight {weights[i]}; give a positive number, or leave it out."
-            )
-        sides_of = (len(sides), None)
-        if self.answer is not None or np.any(kind == GRADE):
-            _check_answers(self.answer, kind)
-        return Events(
-            sides,
-            offsets,
-            kind.astype(np.int8),
-            self.counts,
-            weights,
-            None if self.judge is None else _labelled(self.judge, "judge", e),
-            None if self.person is None else _labelled(self.person, "person", e),
-            None if self.time is None else _numbers(self.time, "time", (e,)),
-            None if self.covariates is None else _numbers(self.covariates, "covariates", sides_of),
-            self.answer,
-            tuple(self.covariate_names),
-            _checked_ordered(self.ordered, kind, steps),
-            {name: _labelled(codes, name, e, unknown=True) for name, codes in self.labels.items()},
-        )
+        for number in np.flatnonzero(np.bincount(kind)):
+            one = KINDS[number]
+            least, most = one.fewest if one.sides is None else one.sides, one.sides or len(sides)
+            for i in np.flatnonzero((kind == number) & ((steps < least) | (steps > most)))[:1]:
+                wanted = f"{least}" if one.sides else f"at least {least}"
+                raise ValueError(
+                    f"Event {i} is a {one.name} of {steps[i]} sides; give it {wanted}."
+                )
+        if np.any(kind == GRADE):
+            check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
+        columns = {name: self._checked_column(name, kind) for name in self.columns}
+        columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
+        columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
+        return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
 
-    def frozen(self) -> Events:
+    def _checked_column(self, name: str, kind: IntArray) -> Any:
+        """A column, as it should be for events of these kinds; counts as they are.
+
+        :raises ValueError: see `checked`.
+        """
+        declared, values, e = COLUMNS[name], self.columns[name], len(kind)
+        if declared.holds == "code":
+            return _labelled(values, name, e)
+        if declared.holds == "labels":
+            return {of: _labelled(codes, of, e, unknown=True) for of, codes in values.items()}
+        if declared.holds == "grade":
+            _check_answers(values, kind)
+        elif declared.holds == "covariate":
+            check_kind(name, values, Covariates, "Covariates(numbers, names)")
+            numbers = as_numbers(name, values.numbers, len(self.sides), "C")
+            return Covariates(numbers, tuple(values.names))
+        elif declared.holds == "number":
+            values = as_numbers(name, values, e)
+            for i in np.flatnonzero(values <= declared.low)[:1]:
+                raise ValueError(
+                    f"Event {i} has the {name.removesuffix('s')} {values[i]}; give a positive "
+                    "number, or leave it out."
+                )
+        return values
+
+    def frozen(self) -> Answers:
         """The same with arrays that cannot be written to."""
-        values = [getattr(self, each.name) for each in fields(self)]
-        for value in (*values, *self.labels.values()):
-            for array in (value[0],) if isinstance(value, Codes | Answers) else (value,):
-                if isinstance(array, np.ndarray):
-                    array.setflags(write=False)
+        offsets = [] if self._offsets is None else [self._offsets]
+        for array in (self.sides, *offsets, *arrays_of(self.columns)):
+            array.setflags(write=False)
         return self
-
-
-def _on_first_side(covariates: FloatArray) -> FloatArray:
-    """(2e, C) of both sides of e pairs from the differences (e, C): the second side has 0."""
-    return np.stack([covariates, np.zeros_like(covariates)], 1).reshape(-1, covariates.shape[1])
 
 
 def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
@@ -840,12 +931,7 @@ def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
         )
     if size is not None:
         check_shape(name, found, size, hint=", one for each event")
-    return found.astype(np.int64)
-
-
-def _numbers(values: Any, name: str, size: tuple[int | None, ...]) -> FloatArray:
-    """A column of finite numbers of this shape, None for any length."""
-    return as_numbers(name, values, *("C" if want is None else want for want in size))
+    return found.astype(np.int64, copy=False)
 
 
 def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
@@ -872,12 +958,12 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     return Codes(numbers, tuple(codes.names), codes.column).used()
 
 
-def _check_answers(answer: Answers | None, kind: npt.NDArray[Any]) -> None:
+def _check_answers(answer: Grades | None, kind: npt.NDArray[Any]) -> None:
     """Refuse grades that do not fit the kinds of their events.
 
     :raises ValueError: see above; a grade without a level, or a level of what is none.
     """
-    check_kind("answer", answer, Answers, "Answers.of(levels), as there are grades")
+    check_kind("answer", answer, Grades, "Grades.of(levels), as there are grades")
     assert answer is not None
     _whole(answer.numbers, "answer", len(kind))
     answer.check()
@@ -888,72 +974,59 @@ def _check_answers(answer: Answers | None, kind: npt.NDArray[Any]) -> None:
         )
 
 
-def _all_or_none(every: Sequence[Events], name: str) -> list[Any]:
-    """This column of all events; empty where none have it."""
-    columns = [getattr(events, name) for events in every]
+def _joined(every: Sequence[Answers], name: str) -> Any:
+    """A column of all events; None where none have it.
+
+    :raises ValueError: only some have it, and nothing stands for it; grades of other levels,
+        covariates of other names.
+    """
+    columns = [one.columns.get(name) for one in every]
     known = [column for column in columns if column is not None]
-    if known and len(known) < len(columns):
+    if not known:
+        return None
+    if COLUMNS[name].holds == "labels":
+        return {
+            of: _joined_codes([one.labels.get(of, Codes.unknown(len(one))) for one in every], of)
+            for of in dict.fromkeys(of for column in known for of in column)
+        }
+    if len(known) < len(every) and COLUMNS[name].fill is None:
         raise ValueError(
             f"Some of the events have a {name} and others have none; give all of them one, or none."
         )
-    return known
+    if isinstance(known[0], Codes):
+        return _joined_codes(known, known[0].column)
+    if isinstance(known[0], Grades | Covariates):
+        _check_names(name, [column.names for column in known])
+    numbers = np.concatenate([arrays_of(one.whole(name))[0] for one in every])
+    return _each(known[0], lambda first: numbers.astype(first.dtype, copy=False))
 
 
-def _joined(every: Sequence[Events], name: str) -> Any:
-    columns = _all_or_none(every, name)
-    return np.concatenate(columns) if columns else None
+def _check_names(name: str, names: Sequence[tuple[str, ...]]) -> None:
+    """Refuse columns of other names than those of the first.
 
-
-def _joined_codes(every: Sequence[Events], name: str) -> Codes | None:
-    columns = _all_or_none(every, name)
-    if not columns:
-        return None
-    names = columns[0].names
-    if all(codes.names == names for codes in columns):
-        return columns[0]._replace(numbers=np.concatenate([codes.numbers for codes in columns]))
-    labels = [label for codes in columns for label in codes.labels.tolist()]
-    return Codes.of(labels, columns[0].column)
-
-
-def _joined_labels(every: Sequence[Events]) -> dict[str, Codes]:
-    """Labels of all events, unknown of those that have no such column."""
-    found = {}
-    for column in dict.fromkeys(name for one in every for name in one.labels):
-        codes = [one.labels.get(column, Codes.unknown(len(one))) for one in every]
-        names = tuple(dict.fromkeys(name for each in codes for name in each.names))
-        numbers = np.concatenate([each.among(names).numbers for each in codes])
-        found[column] = Codes(_each_unknown(numbers), names, column)
-    return found
-
-
-def _joined_answers(every: Sequence[Events]) -> Answers | None:
-    """Grades of all events, 0 for those of which nobody graded any."""
-    known = [one.answer for one in every if one.answer is not None]
-    if not known:
-        return None
-    names = known[0].names
-    for answer in known:
-        if answer.names != names:
+    :raises ValueError: see above.
+    """
+    what = {"answer": "grades have the levels", "covariates": "events have the covariates"}[name]
+    for other in names:
+        if other != names[0]:
+            first, second = (", ".join(map(repr, each)) or "none" for each in (names[0], other))
             raise ValueError(
-                f"Some grades have the levels {', '.join(map(repr, names))} and others "
-                f"{', '.join(map(repr, answer.names))}; give all the same."
+                f"Some {what} {first} and others {second}; give all the same, in the same order."
             )
-    numbers = [
-        np.zeros(len(one), np.int8) if one.answer is None else one.answer.numbers for one in every
-    ]
-    return Answers(np.concatenate(numbers), names)
 
 
-def _joined_ordered(every: Sequence[Events]) -> IntArray | None:
-    if all(one.ordered is None for one in every):
-        return None
-    none = (np.zeros(len(one), np.int64) for one in every)
-    return np.concatenate(
-        [
-            zero if one.ordered is None else one.ordered
-            for one, zero in zip(every, none, strict=True)
-        ]
-    )
+def _joined_codes(every: Sequence[Codes], column: str | None) -> Codes:
+    """Labels of all, by name."""
+    names = tuple(dict.fromkeys(name for codes in every for name in codes.names))
+    numbers = np.concatenate([codes.among(names).numbers for codes in every])
+    return Codes(_each_unknown(numbers), names, column)
+
+
+def _ranks(values: npt.NDArray[Any]) -> IntArray:
+    """A whole number for each value or row, equal for equal ones, in their order."""
+    axis = None if values.ndim == 1 else 0
+    # Adding zero makes -0.0 and 0.0 the same.
+    return np.unique(values + 0.0, axis=axis, return_inverse=True)[1].reshape(-1)
 
 
 def _checked_ordered(ordered: Any, kind: npt.NDArray[Any], sizes: IntArray) -> IntArray | None:
@@ -992,7 +1065,7 @@ def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
         if size * width > _LARGEST:
             names, key = np.unique(key, return_inverse=True)
             key, size = key.reshape(-1), len(names)
-        key = key * width + (column - low)
+        key = key * width + np.subtract(column, low, dtype=np.int64)
         size *= width
     return key
 
@@ -1015,7 +1088,7 @@ def _of_pairs(pairs: IntArray, limits: npt.NDArray[Any], cuts: npt.NDArray[Any])
     return Doors(pairs, limits, cuts.astype(np.int8), np.arange(e), np.ones(e))
 
 
-def _one_box(events: Events, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
+def _one_box(events: Answers, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
     """z of each pair in one box."""
     e = len(events)
     return _of_pairs(
@@ -1025,17 +1098,17 @@ def _one_box(events: Events, lower: float, upper: float, cuts: tuple[int, int]) 
     )
 
 
-def _win(events: Events) -> Doors:
+def _win(events: Answers) -> Doors:
     """f(loser) - f(winner), with noise, is below the margin's negative."""
     return _one_box(events, -np.inf, 0.0, (0, -1))
 
 
-def _tie(events: Events) -> Doors:
+def _tie(events: Answers) -> Doors:
     """f(second) - f(first), with noise, is within the margin."""
     return _one_box(events, 0.0, 0.0, (-1, 1))
 
 
-def _grade(events: Events) -> Doors:
+def _grade(events: Answers) -> Doors:
     """z of worse less better lies between two cuts, or beyond the last one."""
     assert events.answer is not None
     signed = events.answer.numbers.astype(np.int64)
@@ -1048,7 +1121,7 @@ def _grade(events: Events) -> Doors:
     )
 
 
-def _set(events: Events) -> Doors:
+def _set(events: Answers) -> Doors:
     """Worse less better, with the noises of their look, is below 0: no margin moves that."""
     columns: list[tuple[npt.NDArray[Any], ...]] = []
     for _, form, at in events.forms():
@@ -1094,7 +1167,7 @@ KINDS = (
 WIN, TIE, GRADE, CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE = range(8)
 
 
-def kinds_of_grades(answer: Answers) -> npt.NDArray[np.int8]:
+def kinds_of_grades(answer: Grades) -> npt.NDArray[np.int8]:
     """The kind of events that were all graded, (e,): ties at 0."""
     return np.where(answer.numbers == 0, TIE, GRADE).astype(np.int8)
 
