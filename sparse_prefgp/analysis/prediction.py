@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sparse_prefgp.analysis.alternatives import (
+from sparse_prefgp.analysis.answers import (
+    load_sets,
+    notes_on,
     only_one,
-    predict_sets,
-    refuse_options,
+    read_answers,
+    shown_sets,
 )
 from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.dates import seen_on
@@ -25,6 +27,7 @@ from sparse_prefgp.support.checks import level_of_interval
 
 TIE, LOSS = "tie_probability", "loss_probability"
 GRADE = "p_"
+PROBABILITY, LOG_PROBABILITY = "probability", "log_probability"
 ADDED = ("probability", "difference", "sd", "lower", "upper", "outside_range")
 
 
@@ -63,9 +66,11 @@ def predict(
     :param at: where utilities move in time, the date of all pairs, such as 2014-07-13; by default
         the table says it, or else it is that of the last duel.
     :param choices: in place of pairs, sets of alternatives as `read_choices` takes them, of which
-        nobody needs to have said what was chosen; then the result is that of
-        `alternatives.predict_sets`: the probability of each alternative.
-    :param rankings: rankings as `read_rankings` takes them, of which the probability is found.
+        nobody needs to have said what was chosen. The long form gets a column `probability`, of
+        each alternative to be chosen, which add up to 1 in each set; the wide form a row for each
+        alternative with the columns `choice_set`, `item_id` and `probability`.
+    :param rankings: rankings as `read_rankings` takes them: a row for each, with `probability` and
+        `log_probability` (nats) of the answer.
     :param best_worst: the same of best and worst, as `read_best_worst` takes them.
     :param options: of these readers, such as `at_once=True`.
     :return: The pairs as a data frame, all columns as they are, with `probability` (that the first,
@@ -84,12 +89,13 @@ def predict(
     """
     level = level_of_interval(level)
     model = seen_on(seen_by(model, person), at)
-    kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
-    refuse_options(kind, options)
+    kind, source = only_one(
+        options, pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst
+    )
     if kind != "pairs":
         if person is not None:
             options["person"] = None  # whoever the table names
-        return predict_sets(model, kind, source, items, columns, **options)
+        return _predict_sets(model, kind, source, items, columns, options)
     table, sides = load_pairs(pairs)
     grades = grade_columns(model)
     table.refuse_added((*ADDED, TIE, LOSS, *grades))
@@ -141,9 +147,27 @@ def predict(
         **({"covariates": list(names) if said is not None else []} if names else {}),
         "negative_variances": int(negative.sum()),
         "outside_items": there.outside_of_items,
-        "outside_features": there.outside_features,
-        "unknown_levels": there.unknown_levels,
+        **notes_on(there),
     }
+    return frame
+
+
+def _predict_sets(
+    model: Predicts, kind: str, source: Any, items: Any, columns: Columns, options: dict[str, Any]
+) -> Any:
+    """What is chosen of sets, or how probable rankings are, in tables of them."""
+    table = load_sets(model, source, kind.replace("_", "-"))
+    table.refuse_added((PROBABILITY, LOG_PROBABILITY))
+    if kind == "choices":
+        shown = shown_sets(model, table, items, columns, options)
+        found, frame = shown.found, shown.frame
+        chances = shown.in_rows(model.predict(found.events, found.items.inputs).p)
+        frame = frame.assign(**{PROBABILITY: chances})
+    else:
+        found = read_answers(model, kind, source, items, columns, **options)
+        logs = model.predict(found.events, found.items.inputs).log_first
+        frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
+    frame.attrs = notes_on(found.there)
     return frame
 
 

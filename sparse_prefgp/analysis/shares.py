@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.alternatives import Shown, load_sets, shown_sets
+from sparse_prefgp.analysis.answers import Shown, load_sets, shown_sets
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
