@@ -36,7 +36,7 @@ from sparse_prefgp.analysis.scoring import (
     unseen_pairs,
 )
 from sparse_prefgp.analysis.updating import later_duels
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import TIE, Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
@@ -143,8 +143,9 @@ def evaluate(
             events, of_events = _of_duels(model, read)
         chunks = [Asked(events, read.items.inputs, sets=sets)]
         known = np.zeros(len(events), bool) if events.block is None else events.block.numbers >= 0
-        tied = np.zeros(len(events), bool) if events.ties is None else events.ties
-        number, ties, in_blocks = (int(events.counts[x].sum()) for x in (slice(None), tied, known))
+        number, ties, in_blocks = (
+            int(events.counts[some].sum()) for some in (slice(None), events.kind == TIE, known)
+        )
     together.check(only_ties=not sets and ties == number, scores=True)
     rivals = {EQUAL_SHARES if sets else COIN: KNOWS_NOTHING}
     # The duels of a stream are not kept, and those of duels know nothing of sets.
