@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.items import (
     own_items,
 )
 from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.roles import ROLES
@@ -33,8 +33,17 @@ from sparse_prefgp.io.choices import (
     read_choice_table,
     read_ranking_table,
 )
+from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
-from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
+from sparse_prefgp.io.judgements import (
+    LOSER,
+    WINNER,
+    covariates_in,
+    labels_in,
+    load_duels,
+    load_pairs,
+    names_covariates,
+)
 from sparse_prefgp.models.outcomes import warn_without_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
@@ -81,7 +90,8 @@ class ReadAnswers:
     """What was answered, between the rows of `items`."""
     items: ItemSet
     table: Any = None
-    """Of duels the `Table`; of sets a `DuelTable` with a row for each answer; None of `Duels`."""
+    """Of duels and pairs the `Table`, of sets a `DuelTable` with a row for each answer; None of
+    `Duels`."""
     described: bool = False
     """Whether alternatives are described by features alone, so that ids are numbers of rows."""
 
@@ -135,18 +145,22 @@ def read_answers(
     Warns of duels without grades or covariates for a model that has learned from some, and without
     a column whose labels lean.
 
-    :param kind: `duels`, `choices`, `rankings` or `best_worst`.
-    :param source: of duels path or data frame, or `Duels`; of sets as `read_choice_table`,
-        `read_ranking_table` or `read_best_worst_table` takes it. Ids are those of items as
-        `predict` finds them; a long form without ids has the features of the model as columns.
+    :param kind: `duels`, `choices`, `rankings` or `best_worst`; or `pairs`, of which nobody needs
+        to have said who won.
+    :param source: of pairs path or data frame, of duels also `Duels`; of sets as
+        `read_choice_table`, `read_ranking_table` or `read_best_worst_table` takes it. Ids are those
+        of items as `predict` finds them; a long form without ids has the features of the model as
+        columns.
     :param items: raw items, as `resolve_items` takes them.
     :param columns: as for `roles_in`.
-    :param among: roles of duels that are read.
+    :param among: roles of duels and pairs that are read.
     :param learning: as for `roles_in`.
     :param options: of the reader of sets.
     :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; items or columns of
         `Duels`; sets for a model with contexts.
     """
+    if kind == "pairs":
+        return _read_pairs(model, source, items, columns, among)
     if kind != "duels":
         return _read_sets(model, kind, source, items, columns, learning, options)
     if isinstance(source, Duels):
@@ -164,6 +178,31 @@ def read_answers(
         )
     warn_without_labels(model, roles.labels, table.name)
     return ReadAnswers(found.read_duels(table, roles, own.covariate_names), found, table)
+
+
+def _read_pairs(
+    model: Predicts, source: Any, items: Any, columns: Columns, among: Collection[str]
+) -> ReadAnswers:
+    table, sides = load_pairs(source)
+    found, placed = met(model, items, table, sides, "pair")
+    first, second = (found.rows_in(placed, name, "pair") for name in sides)
+    header, names = table.frame.columns, model.duels.covariate_names
+    roles = roles_in(model, header, table.name, columns, among=among)
+    said: dict[str, Any] = {}
+    for role in ("judge", "person"):
+        column = getattr(roles, role)
+        if column is not None:
+            said[role] = Codes.of(labels_in(table, column).tolist(), column)
+    if names_covariates(header, names, sides):
+        values = covariates_in(table, names, sides)
+        said |= {"covariates": values, "covariate_names": names}
+    if roles.date is not None:
+        said["time"] = dates_of(table.frame[roles.date], roles.date, table.row)
+    said["labels"] = {
+        name: Codes.of(labels_in(table, column, "label").tolist(), column)
+        for name, column in roles.labels.items()
+    }
+    return ReadAnswers(Answers.between(first, second, **said), found, table)
 
 
 def _as_read(model: Predicts, duels: Duels) -> Answers:

@@ -15,13 +15,10 @@ from sparse_prefgp.analysis.answers import (
     read_answers,
     shown_sets,
 )
-from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.dates import seen_on
 from sparse_prefgp.analysis.people import seen_by
-from sparse_prefgp.analysis.roles import Columns, roles_in
-from sparse_prefgp.data.answers import Answers, Codes
-from sparse_prefgp.io.dates import dates_of
-from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
+from sparse_prefgp.analysis.roles import Columns
+from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.checks import level_of_interval
 
@@ -96,34 +93,14 @@ def predict(
         if person is not None:
             options["person"] = None  # whoever the table names
         return _predict_sets(model, kind, source, items, columns, options)
-    table, sides = load_pairs(pairs)
-    grades = grade_columns(model)
+    stated = {"person": person is not None, "date": at is not None}  # whatever the table says
+    among = [role for role in ROLES if not stated.get(role)]
+    named = {role: name for role, name in (columns or {}).items() if not stated.get(role)}
+    read = read_answers(model, kind, source, items, named, among=among)
+    table, found, there = read.table, read.items, read.there
+    grades, (first, second) = grade_columns(model), read.events.pairs.T
     table.refuse_added((*ADDED, TIE, LOSS, *grades))
-    found, placed = met(model, items, table, sides, "pair")
-    first, second = (found.rows_in(placed, name, "pair") for name in sides)
-    roles = roles_in(model, table.frame.columns, table.name, columns)
-
-    def named(column: str, what: str = "group") -> Codes:
-        return Codes.of(labels_in(table, column, what).tolist(), column)
-
-    names, said = model.duels.covariate_names, None
-    if names_covariates(table.frame.columns, names, sides):
-        said = covariates_in(table, names, sides)
-    asked = Answers.between(
-        first,
-        second,
-        judge=None if roles.judge is None else named(roles.judge),
-        covariates=said,
-        covariate_names=() if said is None else names,
-    )
-    whose = dates = None
-    if roles.person is not None and person is None:
-        whose = named(roles.person)
-    if roles.date is not None and at is None:
-        dates = dates_of(table.frame[roles.date], roles.date, table.row)
-    labels = {name: named(column, "label") for name, column in roles.labels.items()}
-    asked = asked.saying(person=whose, time=dates, labels=labels)
-    forecast = model.predict(asked, found.inputs)
+    forecast = model.predict(read.events, found.inputs)
     won, tied, lost = np.exp(forecast.results).T
     mean, variance = forecast.mean, forecast.variance
     assert mean is not None and variance is not None
@@ -140,11 +117,11 @@ def predict(
         upper=mean + half_width,
         outside_range=found.outside[first] | found.outside[second],
     )
-    there = found.select(np.unique(np.concatenate([first, second])))
+    names = model.duels.covariate_names
     frame.attrs = {
         "level": float(level),
         **({"grades": list(grades)} if grades else {}),
-        **({"covariates": list(names) if said is not None else []} if names else {}),
+        **({"covariates": list(read.events.covariate_names)} if names else {}),
         "negative_variances": int(negative.sum()),
         "outside_items": there.outside_of_items,
         **notes_on(there),

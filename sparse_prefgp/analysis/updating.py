@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -361,9 +361,13 @@ def _with_new_blocks(approximation: Approximation, new: Answers) -> Approximatio
     """PITC with the blocks of the new duels; labels are compared as text."""
     if new.block is None:
         return approximation
-    known = {id_text(label): label for label in approximation.labels or ()}
-    added = [known.get(id_text(label), label) for label in new.block.labels.tolist()]
-    return approximation.followed_by(added)
+    return approximation.followed_by(_as_named(new.block, approximation.labels or ()))
+
+
+def _as_named(codes: Codes, names: Iterable[Hashable]) -> list[Any]:
+    """Labels as a model has them, of which those that it knows are compared as text."""
+    known = {id_text(name): name for name in names}
+    return [known.get(id_text(label), label) for label in codes.labels.tolist()]
 
 
 def _number_of_items(duels: Duels) -> int:
@@ -455,14 +459,11 @@ def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
         added = added.saying(covariates=Covariates(nothing, names))
     together.check(answers=added.time is None, dated_duels=before.time is not None)
     if added.person is not None and old.people_names is not None:
-        known = {id_text(name): name for name in old.people_names}
-        who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
+        who = _as_named(added.person, old.people_names)
         added = added.saying(person=Codes.of(who, added.person.column))
         warn_of_spellings(tuple(dict.fromkeys([*old.people_names, *who])), "people")
     if old.group_names is not None and new.judge is not None:
-        known = {id_text(name): name for name in old.group_names}
-        labels = [known.get(id_text(label), label) for label in new.judge.labels.tolist()]
-        added = added.saying(judge=Codes.of(labels))
+        added = added.saying(judge=Codes.of(_as_named(new.judge, old.group_names)))
     else:
         before = before.saying(judge=None)
     added_rows = np.arange(old.num_items, len(items))
