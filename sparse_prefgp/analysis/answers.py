@@ -35,10 +35,13 @@ from sparse_prefgp.io.choices import (
 )
 from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
+from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
     covariates_in,
+    covariates_there,
+    duels_in,
     labels_in,
     load_duels,
     load_pairs,
@@ -177,7 +180,10 @@ def read_answers(
             stacklevel=3,
         )
     warn_without_labels(model, roles.labels, table.name)
-    return ReadAnswers(found.read_duels(table, roles, own.covariate_names), found, table)
+    there = covariates_there(header, own.covariate_names, table.name)
+    roles = replace(roles, covariates=tuple(there))
+    events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
+    return ReadAnswers(events, found, table)
 
 
 def _read_pairs(

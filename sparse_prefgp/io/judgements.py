@@ -55,6 +55,8 @@ ITEM_A, ITEM_B = "item_a", "item_b"
 TIE = str(FLAGGED[TIED].column)
 CHOSEN = "chosen"
 _OUTCOMES = (WINNER, LOSER, TIE, CHOSEN)
+# Roles whose columns hold labels, what these are of, and several where spellings are compared.
+_CODED = (("judge", "group", "judges"), ("person", "person", "people"), ("block", "block", ""))
 
 
 @dataclass(frozen=True)
@@ -197,16 +199,17 @@ def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None =
         counts = counts_of(table.frame[name], name, table.row)
     check_total(counts, table.row)
     counts = counts[which]
-    weights, judge, person, time = None, None, None, None
+    weights, time = None, None
     if roles.weight is not None:
         each = weights_of(table.frame[roles.weight], roles.weight, table.row)
         weights = each[which] * counts
-    if roles.judge is not None:
-        judge = Codes.of(labels_in(table, roles.judge)[which].tolist(), roles.judge)
-        _warn_of_labels(judge, counts, "judges")
-    if roles.person is not None:
-        person = Codes.of(labels_in(table, roles.person, "person")[which].tolist(), roles.person)
-        _warn_of_labels(person, counts, "people")
+    coded: dict[str, Any] = {}
+    for role, what, several in _CODED:
+        column = getattr(roles, role)
+        if column is not None:
+            coded[role] = Codes.of(labels_in(table, column, what)[which].tolist(), column)
+            if several:
+                _warn_of_labels(coded[role], counts, several)
     if roles.date is not None:
         time = dates_of(table.frame[roles.date], roles.date, table.row, done=True)[which]
     labels = {}
@@ -218,10 +221,9 @@ def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None =
     said = events.saying(
         counts=None if once else counts,
         weights=weights,
-        judge=judge,
-        person=person,
         time=time,
         labels=labels,
+        **coded,
     )
     if not roles.covariates:
         return said
