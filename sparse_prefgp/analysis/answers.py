@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -94,14 +94,23 @@ class ReadAnswers:
     items: ItemSet
     table: Any = None
     """Of duels and pairs the `Table`, of sets a `DuelTable` with a row for each answer; None of
-    `Duels`."""
+    `Duels`. Of `shown_sets` a data frame with a row for each alternative."""
     described: bool = False
     """Whether alternatives are described by features alone, so that ids are numbers of rows."""
+    place: IntArray | None = None
+    """(s,) the row of that data frame that each side is; None of others."""
 
     @property
     def there(self) -> ItemSet:
         """The items that the answers name."""
         return self.items.select(np.unique(self.events.sides))
+
+    def in_rows(self, values: FloatArray) -> FloatArray:
+        """Values (e, k) of the sides of each set as those of rows, (s,)."""
+        there = np.arange(values.shape[1]) < np.diff(self.events.offsets)[:, None]
+        result = np.empty(len(self.events.sides))
+        result[self.place] = values[there]
+        return result
 
     def placed(self, model: Predicts) -> tuple[ItemSet, ItemSet, Answers]:
         """The model's items and then new ones, the new ones alone, and the answers between all."""
@@ -291,28 +300,11 @@ def load_sets(model: Predicts, source: Any, role: str) -> Table:
     )
 
 
-class Shown(NamedTuple):
-    """Sets of alternatives, a row of a table for each alternative."""
-
-    frame: Any
-    """The rows: those of a long table as they are; else the set, its columns and `item_id`."""
-    found: ReadAnswers
-    """The sets."""
-    place: IntArray
-    """(s,) the row of each side."""
-
-    def in_rows(self, values: FloatArray) -> FloatArray:
-        """Values (e, k) of the sides of each set as those of rows, (s,)."""
-        there = np.arange(values.shape[1]) < np.diff(self.found.events.offsets)[:, None]
-        result = np.empty(len(self.place))
-        result[self.place] = values[there]
-        return result
-
-
 def shown_sets(
     model: Predicts, table: Table, items: Any, columns: Columns, options: dict[str, Any]
-) -> Shown:
-    """Sets in a table in which nobody needs to have chosen.
+) -> ReadAnswers:
+    """Sets in a table in which nobody needs to have chosen, whose rows are those of a long table as
+    they are; else the set, its columns and `item_id`.
 
     :param table: without a column `choice_set` and without columns of options all its rows are one
         set.
@@ -329,8 +321,8 @@ def shown_sets(
     events = found.events
     if not wide:
         code, _ = require_pandas().factorize(table.frame[name].astype(str))
-        return Shown(frame, found, np.argsort(code, kind="stable"))
+        return replace(found, table=frame, place=np.argsort(code, kind="stable"))
     event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
     rows = found.table.context.iloc[event].reset_index(drop=True)
     ids = [found.items.ids[i] for i in events.sides]
-    return Shown(rows.assign(**{ITEM_ID: ids}), found, np.arange(len(rows)))
+    return replace(found, table=rows.assign(**{ITEM_ID: ids}), place=np.arange(len(rows)))

@@ -136,10 +136,9 @@ def _predict_sets(
     table = load_sets(model, source, kind.replace("_", "-"))
     table.refuse_added((PROBABILITY, LOG_PROBABILITY))
     if kind == "choices":
-        shown = shown_sets(model, table, items, columns, options)
-        found, frame = shown.found, shown.frame
-        chances = shown.in_rows(model.predict(found.events, found.items.inputs).p)
-        frame = frame.assign(**{PROBABILITY: chances})
+        found = shown_sets(model, table, items, columns, options)
+        chances = found.in_rows(model.predict(found.events, found.items.inputs).p)
+        frame = found.table.assign(**{PROBABILITY: chances})
     else:
         found = read_answers(model, kind, source, items, columns, **options)
         logs = model.predict(found.events, found.items.inputs).log_first
