@@ -190,11 +190,9 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
         warn_without_labels(model, roles.labels, table.name)
         given = found.read_duels(table, roles, model.duels.covariate_names)
     model.allow(duels_without_dates=given.time is None)
-    events, block = given.saying(block=None), given.block
-    of_event, in_blocks = None, 0
-    if block is not None:
-        of_event = known_blocks(model, block.labels)
-        in_blocks = int(events.counts[[block is not None for block in of_event]].sum())
+    events, in_blocks = given.saying(block=known_blocks(model, given)), 0
+    if events.block is not None:
+        in_blocks = int(events.counts[events.block.numbers >= 0].sum())
     elif model.approximation.has_blocks:
         warn_without_blocks(model)
     unseen: dict[str, BoolArray] = {}
@@ -205,7 +203,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
         _warn_of_known(training, events, _items_of(found, training)[events.pairs])
     named, people = np.unique(events.sides), grouping_of_people(events)
     return _Given(
-        [Asked(events, found.inputs, blocks=of_event)],
+        [Asked(events, found.inputs)],
         events.num_events,
         0 if events.ties is None else int(events.counts[events.ties].sum()),
         lambda: found.select(named),

@@ -55,9 +55,6 @@ class Asked(NamedTuple):
     """(n, D) rows between which they are, as the model takes them."""
     first: int = 0
     """Number of the first event among all."""
-    blocks: npt.NDArray[np.object_] | None = None
-    """(e,) labels of blocks that the model has, None for one that is not known; None where nobody
-    asked."""
     sets: bool = False
     """Whether they are answers about sets, in place of duels."""
 
@@ -237,7 +234,7 @@ def score_events(
     """
     logs: dict[tuple[str, str], list[FloatArray]] = {}
     seen: dict[str, list[tuple[IntArray, IntArray, IntArray]]] = {}
-    for events, inputs, first, blocks, sets in chunks:
+    for events, inputs, first, sets in chunks:
         parts = {DUELS: np.arange(len(events))}
         if sets:
             chosen = np.isin(events.kind, (CHOICE, WIN))
@@ -247,7 +244,7 @@ def score_events(
                 continue
             # Duels have the better side first, as their outcomes have.
             asked = events.take(rows) if sets else events.in_order()
-            said = {} if model is None else {MODEL: model.predict(asked, inputs, blocks)}
+            said = {} if model is None else {MODEL: model.predict(asked, inputs)}
             for name, rival in rivals.items():
                 own = slice(-1, None) if rival.of_items else slice(rival.num_features)
                 said[name] = rival.predict(asked, inputs[:, own])

@@ -31,7 +31,7 @@ from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers, one_each
+from sparse_prefgp.support.checks import as_numbers
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
 
@@ -169,34 +169,31 @@ class DuelGP(
         """Log evidence in nats, with the approximation's correction, over all duels."""
         return self._inferred().solution.log_evidence
 
-    def predict(
-        self, questions: Duels | Answers, inputs: Any = None, blocks: Any = None
-    ) -> Forecast:
+    def predict(self, questions: Duels | Answers, inputs: Any = None) -> Forecast:
         """Log probabilities of the outcomes of questions: answers whose outcome nobody looks at.
 
         Of duels, which side wins, with a margin whether they tie, with grades which one the first
         gets over the second; of choices, each alternative; where there are rankings or other
-        answers about sets, each answer as it stands. Judges, people, dates, covariates and
-        labels count as far as the model has any. Memory is bounded.
+        answers about sets, each answer as it stands. Judges, people, dates, covariates,
+        labels and blocks that were given count as far as the model has any (`posterior_in_block`).
+        Memory is bounded.
 
-        :param questions: t of them, between rows of `inputs`; a `Duels` as it was made.
+        :param questions: t of them, between rows of `inputs`; a `Duels` as it was made, its blocks
+            being the labels of their column (`labels={"block": …}`).
         :param inputs: (n, D) rows as `predict_f` takes them; by default those of the model, and of
             another `Duels` its items, without numbers.
-        :param blocks: the block of `PITC` that all duels join, or (t,) those of each, None where it
-            is not known: by its label, or its number for blocks by k-means (`posterior_in_block`).
         :raises ValueError: answers about sets for a model with logistic noise; some of the
-            covariates of the model alone; no such block, or blocks of more or fewer duels.
+            covariates of the model alone.
         """
         rows = inputs
         if isinstance(questions, Duels):
             if inputs is None and questions is not self.duels:
                 rows = questions.items
             questions = questions.given
+            block = questions.labels.get(self.duels.roles["block"])
+            questions = questions.saying(block=block)
         rows = self.item_inputs() if rows is None else np.asarray(rows)
         events = self.as_known(questions)
-        together.check(streamed=not self.duels.held, block=blocks is not None)
-        if blocks is not None:
-            blocks = one_each("blocks", np.asarray(blocks, dtype=object), len(events))
         columns, choices = rows.shape[1] + len(events.covariate_names), False
         if events.has_sets:
             columns = 2 * int(np.diff(events.offsets).max()) ** 2
@@ -208,8 +205,7 @@ class DuelGP(
             if events.has_sets:
                 parts.append(self._forecast_of_sets(rows, events.take(here), choices))
             else:
-                within = None if blocks is None else blocks[here]
-                parts.append(self._forecast_of_duels(rows, events.take(here), within))
+                parts.append(self._forecast_of_duels(rows, events.take(here)))
         return Forecast.joined(parts)
 
     # For whom. All that is predicted comes from one of these two posteriors, which differ only

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.data.answers import Codes
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -299,16 +299,15 @@ def warn_without_blocks(model: Predicts) -> None:
     )
 
 
-def known_blocks(model: Predicts, blocks: Any) -> npt.NDArray[np.object_]:
-    """The labels (N,) as the approximation has them, None where it knows none, of which one warning
-    is given.
-
-    Labels are compared as they are, else as text: 7 and "7" are one block.
+def known_blocks(model: Any, events: Answers) -> Codes | None:
+    """The blocks of duels by the numbers that the approximation has for them, as `known_codes`;
+    None where it was given none, or the model does not keep what its blocks know.
     """
-    labels, asked = model.approximation.labels or (), list(blocks)
+    labels = model.approximation.labels
+    if events.block is None or labels is None or not model.duels.held or events.has_sets:
+        return None
     then = "these duels are predicted from the inducing values alone"
-    places = numbers_of(asked, len(asked), labels, "blocks", "block", then)
-    return np.array([*labels, None], dtype=object)[places]
+    return known_codes(events.block, labels, "block", then)
 
 
 def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) -> IntArray:

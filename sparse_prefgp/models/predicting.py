@@ -28,6 +28,7 @@ from sparse_prefgp.models.outcomes import (
     NOISE,
     cuts_of,
     group_numbers,
+    known_blocks,
     known_codes,
     label_columns,
     new_ratios,
@@ -135,7 +136,7 @@ class DuelPredictions:
 
         def posterior(self) -> Posterior: ...
 
-        def _differences_in_blocks(self, pairs: tf.Tensor, blocks: Any) -> tf.Tensor: ...
+        def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor: ...
 
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
@@ -242,8 +243,9 @@ class DuelPredictions:
         return Forecast(of, logs.numpy(), names, m.numpy(), v.numpy())
 
     def as_known(self, events: Answers) -> Answers:
-        """Questions with what is of account to the model alone: judges, people and labels by its
-        own numbers, those that it does not know, of which warnings tell, below 0; its covariates.
+        """Questions with what is of account to the model alone: judges, people, blocks and labels
+        by its own numbers, those that it does not know, of which warnings tell, below 0; its
+        covariates.
 
         :raises ValueError: some of the covariates alone.
         """
@@ -268,9 +270,12 @@ class DuelPredictions:
             assert events.covariates is not None
             values = events.covariates[:, [there.index(name) for name in names]]
             said = Covariates(values, names)
-        return events.saying(judge=judge, person=person, labels=labels, covariates=said)
+        block = known_blocks(self, events)
+        return events.saying(
+            judge=judge, person=person, labels=labels, covariates=said, block=block
+        )
 
-    def _forecast_of_duels(self, inputs: FloatArray, events: Answers, blocks: Any) -> Forecast:
+    def _forecast_of_duels(self, inputs: FloatArray, events: Answers) -> Forecast:
         """What `predict` says of some duels as the model knows them."""
         ends = events.pairs.T
         Xa, Xb = (inputs[end] for end in ends)
@@ -286,11 +291,11 @@ class DuelPredictions:
             number = np.arange(pairs.shape[2]) == self.row_layout.number
             again = (ends[0] == ends[1])[:, None, None]
             pairs = tf.where(again & number, pairs[:, :1], pairs)
-        if blocks is None:
+        if events.block is None:
             people = None if events.person is None else events.person.numbers
             moments = self._differences(pairs, people)
         else:
-            moments = self._differences_in_blocks(pairs, blocks)
+            moments = self._differences_in_blocks(pairs, events.block.numbers)
         mean, variance = np.where(same, 0.0, moments.numpy().T)
         return self.forecast_of(mean, variance, events.judge)
 

@@ -796,15 +796,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         inputs = self._inputs(Xnew)
         return predictions(self.posterior_in_block(block), inputs, full_cov)
 
-    def _differences_in_blocks(self, pairs: tf.Tensor, blocks: Any) -> tf.Tensor:
-        """Mean and variance (N, 2) of pairs (N, 2, D), each of which joins a block of `PITC`, at
-        the cost of one sweep; see `posterior_in_block`."""
-        number = {b: self.approximation.number_of(b, self.graph) for b in set(blocks) - {None}}
-        joining = self._in_blocks() if number else None
-        where, found = (
-            np.array([number.get(block, -1) for block in blocks]),
-            np.empty(pairs.shape[:2]),
-        )
+    def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor:
+        """Mean and variance (N, 2) of pairs (N, 2, D), each of which joins a block of `PITC`, by
+        its number, at the cost of one sweep; see `posterior_in_block`."""
+        joining = self._in_blocks() if np.any(blocks >= 0) else None
+        where, found = np.maximum(blocks, -1), np.empty(pairs.shape[:2])
         for block in np.unique(where):
             here = np.flatnonzero(where == block)
             posterior = self.posterior() if joining is None or block < 0 else joining(int(block))

@@ -306,16 +306,15 @@ class Holdout(Training):
     def test_rows(self, model: PreferenceGP) -> list[Asked]:
         """The test duels as the model takes them, ties too; or answers about sets."""
         from sparse_prefgp.analysis.scoring import Asked
-        from sparse_prefgp.models.outcomes import known_blocks
 
-        table, rows, blocks = self.table, self.split.test_rows, None
+        table, rows = self.table, self.split.test_rows
         events, sets = table.events.take(rows), self.train.events.has_sets
         column = self.settings.approximation_choice.column
-        if column is not None and model.approximation.has_blocks and not sets:
-            blocks = known_blocks(model, table.context[column].to_numpy()[rows])
+        if column is not None:
+            events = events.saying(block=Codes.of(table.context[column].to_numpy()[rows].tolist()))
         if model.taste is not None and events.person is not None:
             events = events.saying(person=_nobody_new(events, model))
-        return [Asked(events, model.item_inputs(), blocks=blocks, sets=sets)]
+        return [Asked(events, model.item_inputs(), sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""

@@ -15,7 +15,7 @@ import tensorflow as tf
 from scipy.stats import norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.io import read_table
 from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
@@ -96,17 +96,16 @@ def test_a_duels_object_takes_a_label_for_each_duel(model: spg.PreferenceGP) -> 
 def test_pairs_in_blocks_are_those_of_each_block(model: spg.PreferenceGP) -> None:
     x = model.duels.items
     asked = ["al", None, "bo", "al", "cy", None]
-    pairs = Answers.between(np.array(WON), np.array(LOST))
-    found = model.predict(pairs, blocks=asked).p[:, 0]
+    pairs = Answers.between(np.array(WON), np.array(LOST), block=Codes.of(asked))
+    found = model.predict(pairs).p[:, 0]
     for i, block in enumerate(asked):
         ends = tf.constant(np.stack([x[WON[i]], x[LOST[i]]])[None])
         posterior = model.posterior() if block is None else model.posterior_in_block(block)
         ((mean, variance),) = posterior.difference(ends).numpy()
         assert found[i] == pytest.approx(norm.cdf(mean / np.sqrt(variance + NOISE)), abs=IDENTITY)
-    with pytest.raises(ValueError, match=r"blocks has shape \(2,\); give \(6,\)"):
-        model.predict(pairs, blocks=["al", "bo"])
-    with pytest.raises(ValueError, match="no block 'dan'; the blocks are 'al', 'bo', 'cy'"):
-        model.predict(pairs, blocks=SESSION)
+    named = spg.Duels(x, WON, LOST, labels={"block": [block or "dan" for block in asked]})
+    with pytest.warns(UserWarning, match=r"The block 'dan' is unknown .* \(2 of 6 pairs"):
+        np.testing.assert_allclose(model.predict(named).p[:, 0], found, rtol=IDENTITY)
 
 
 def test_labels_are_compared_as_text() -> None:
@@ -187,7 +186,8 @@ def test_held_out_duels_of_a_fit_are_scored_in_their_blocks(tables: tuple[Path, 
     x = holdout.everything.items
     for value, row in zip(found, rows, strict=True):
         block = table.context["person"].iloc[row]
-        alone = model.predict(table.events.take([row]), x, block).log_first
+        asked = table.events.take([row]).saying(block=Codes.of([block]))
+        alone = model.predict(asked, x).log_first
         assert value == pytest.approx(float(alone[0]), abs=IDENTITY)
 
 
@@ -243,8 +243,8 @@ def test_equal_duels_of_several_judges_have_a_block_each() -> None:
         with pytest.warns(UserWarning, match="The block 'dan' is unknown"):
             found = spg.evaluate(model, asked)["held_out"]["model"]
         given = asked.given
-        known = [label if label in blocks else None for label in labels]
-        forecast = model.predict(asked, blocks=known)
+        with pytest.warns(UserWarning, match="The block 'dan' is unknown"):
+            forecast = model.predict(asked)
         mean, variance = forecast.mean, forecast.variance
         ratio = model.noise_ratio.numpy()[given.judge.numbers]
         log_p = norm.logcdf(mean / np.sqrt(variance + 2.0 * model.noise_variance.numpy() * ratio))

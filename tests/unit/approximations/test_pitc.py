@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances import low_rank_blocks as blocks_module
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.buckets import bucketed
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models import describing
@@ -380,8 +380,8 @@ def test_duel_probabilities_in_a_block_are_those_of_its_joint() -> None:
     first, second = [0, 1, 2], [3, 4, 0]
     spread = cov[0][first, first] + cov[0][second, second] - 2 * cov[0][first, second] + 0.3
     probability = norm.cdf((mean[first, 0] - mean[second, 0]) / np.sqrt(spread))
-    pairs = Answers.between(np.array(first), np.array(second))
-    found = model.predict(pairs, NEW, blocks="al").p[:, 0]
+    pairs = Answers.between(np.array(first), np.array(second), block=Codes.of(["al"] * 3))
+    found = model.predict(pairs, NEW).p[:, 0]
     np.testing.assert_allclose(found, probability, rtol=IDENTITY)
 
 
