@@ -119,8 +119,9 @@ def read_sets(
     there = [name for name in own.covariate_names if name in header]
     if rows is not None and rows.column is not None and rows.column in header and items is None:
         named = named and any(name not in header for name in wanted)
-    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "groups": roles.judge}
-    more |= {"person": roles.person, "labels": roles.labels, "covariates": there, **options}
+    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": roles.labels}
+    more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
+    more |= {"covariates": there, **options}
     read = READERS[kind]
     if named or not wanted:
         found = known_items(model, items)

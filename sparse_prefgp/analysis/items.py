@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
-from sparse_prefgp.data.answers import Answers, Codes
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
@@ -25,7 +25,6 @@ from sparse_prefgp.io.judgements import (
     covariates_there,
     duels_in,
     item_names,
-    labels_in,
     load_duels,
 )
 from sparse_prefgp.io.texts import features_like
@@ -157,11 +156,7 @@ class ItemSet:
         table = source if isinstance(source, Table) else load_duels(source)
         there = covariates_there(table.frame.columns, covariates, table.name)
         roles = replace(roles, covariates=tuple(there))
-        events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
-        if roles.block is None:
-            return events
-        block = labels_in(table, roles.block, "block").tolist()
-        return events.saying(block=Codes.of(block, roles.block))
+        return duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

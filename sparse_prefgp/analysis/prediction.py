@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.dates import seen_on
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.roles import Columns, roles_in
-from sparse_prefgp.data.answers import Answers, Codes
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.io.dates import dates_of
-from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
+from sparse_prefgp.io.judgements import codes_in, covariates_in, load_pairs, names_covariates
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.checks import level_of_interval
 
@@ -96,27 +97,20 @@ def predict(
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     roles = roles_in(model, table.frame.columns, table.name, columns)
-
-    def named(column: str, what: str = "group") -> Codes:
-        return Codes.of(labels_in(table, column, what).tolist(), column)
-
+    besides = {"block", *(() if person is None else ["person"])}
+    codes = {role: column for role, column in roles.codes.items() if role not in besides}
     names, said = model.duels.covariate_names, None
     if names_covariates(table.frame.columns, names, sides):
         said = covariates_in(table, names, sides)
     asked = Answers.between(
         first,
         second,
-        judge=None if roles.judge is None else named(roles.judge),
         covariates=said,
         covariate_names=() if said is None else names,
+        **codes_in(table, replace(roles, codes=codes)),
     )
-    whose = dates = None
-    if roles.person is not None and person is None:
-        whose = named(roles.person)
     if roles.date is not None and at is None:
-        dates = dates_of(table.frame[roles.date], roles.date, table.row)
-    labels = {name: named(column, "label") for name, column in roles.labels.items()}
-    asked = asked.saying(person=whose, time=dates, labels=labels)
+        asked = asked.saying(time=dates_of(table.frame[roles.date], roles.date, table.row))
     forecast = model.predict(asked, found.inputs)
     won, tied, lost = np.exp(forecast.results).T
     mean, variance = forecast.mean, forecast.variance

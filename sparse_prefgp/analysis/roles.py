@@ -14,7 +14,7 @@ Columns = Mapping[str, str] | None
 OF_SETS = ("judge", "person", "count", "weight")
 OF_STREAMS = ("judge", "count", "weight", "grade")
 # What has to be said of new answers if it was said of the old ones.
-_NEEDED = ("judge", "person", "date", "block")
+_NEEDED = {role for role, column in ROLES.items() if column.fill is None}
 
 
 def roles_in(
@@ -57,8 +57,8 @@ def roles_in(
     use = {**learned, "count": True}
     if learning:
         use["weight"] = "weight" in named or duels.weights_given is not None
-        for role in _NEEDED:
-            if role in among and use[role] and called[role] not in header:
+        for role in among:
+            if role in _NEEDED and use[role] and called[role] not in header:
                 raise ValueError(
                     f"The model has learned from answers with a {role}, but {source} has no column "
                     f"{called[role]!r} that says it; name the column that does (columns=, "
@@ -70,8 +70,10 @@ def roles_in(
     there = {r: called[r] for r in among if use.get(r) and called[r] in header}
     otherwise = {duels.roles[role]: column for role, column in named.items()}
     labels = {name: otherwise.get(name, name) for name in model.leaning.columns}
+    codes = {role: column for role, column in there.items() if ROLES[role].holds == "code"}
     return Roles(
-        **there,
+        **{role: column for role, column in there.items() if role not in codes},
+        codes=codes,
         levels=duels.levels if "grade" in there else None,
         labels={name: column for name, column in labels.items() if column in header},
     )

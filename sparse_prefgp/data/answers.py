@@ -210,20 +210,24 @@ class Column(NamedTuple):
     all must have it, or none."""
     low: float = -np.inf
     """Every value is above it."""
+    role: str | None = None
+    """By which a model remembers the column of a table that says it; None where it does not."""
+    words: tuple[str, str] = ("label", "labels")
+    """Of codes, what one and several are called in messages."""
 
 
 COLUMNS = {
     "kind": Column("whole", fill=0),
-    "answer": Column("grade", fill=0),
-    "judge": Column("code"),
-    "person": Column("code"),
+    "answer": Column("grade", fill=0, role="grade"),
+    "judge": Column("code", role="judge", words=("group", "judges")),
+    "person": Column("code", role="person", words=("person", "people")),
     "labels": Column("labels"),
     "ordered": Column("whole", fill=0),
-    "time": Column("number"),
+    "time": Column("number", role="date"),
     "covariates": Column("covariate", per="side"),
-    "block": Column("code"),
-    "counts": Column("whole", added=True, fill=1),
-    "weights": Column("number", added=True, fill="counts", low=0.0),
+    "block": Column("code", role="block", words=("block", "blocks")),
+    "counts": Column("whole", added=True, fill=1, role="count"),
+    "weights": Column("number", added=True, fill="counts", low=0.0, role="weight"),
 }
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ROLES = ("judge", "person", "date", "count", "weight", "grade", "block")
+from sparse_prefgp.data.answers import COLUMNS
+
+# What each says of answers; codes have the role that is their name.
+ROLES = {column.role: column for column in COLUMNS.values() if column.role is not None}
 
 
 def columns_of_roles(named: Mapping[str, str]) -> dict[str, str]:

@@ -65,26 +65,22 @@ class Roles:
     """How often; or the numbers themselves. By default the column `count`, if there is one."""
     weight: str | None = None
     """As how many each counts in the likelihood."""
-    judge: str | None = None
-    """Who judged."""
     grade: str | None = None
     """By how much the first side is better."""
     levels: tuple[str, ...] | None = None
     """Names of the grades from worst to best; None for whole numbers."""
     covariates: tuple[str, ...] = ()
     """What tells the sides of a duel apart besides its items."""
-    person: str | None = None
-    """Whose preference it is."""
     date: str | None = None
     """When it was."""
-    block: str | None = None
-    """In which block of duels it is."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """Who judged, whose preference it is and so on, by role."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """More labels of each, by the names that a model has for their columns."""
 
     def __post_init__(self) -> None:
         """:raises ValueError: labels that are what was answered, or a covariate."""
-        for column in filter(None, (self.judge, self.person, *self.labels.values())):
+        for column in (*self.codes.values(), *self.labels.values()):
             if column in (*_OUTCOMES, self.grade, *self.covariates):
                 what = "a covariate" if column in self.covariates else "what was answered"
                 raise ValueError(
@@ -105,8 +101,13 @@ class Roles:
     @property
     def by_role(self) -> dict[str, str]:
         """The column of each role that has one, as a model remembers them."""
-        columns = {role: getattr(self, role) for role in ROLES}
+        columns = {role: self.codes.get(role) or getattr(self, role, None) for role in ROLES}
         return {role: name for role, name in columns.items() if isinstance(name, str)}
+
+
+def columns_of_codes(**columns: str | None) -> dict[str, str]:
+    """The columns of codes that were named, by role."""
+    return {role: column for role, column in columns.items() if column is not None}
 
 
 def names_of_columns(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -197,36 +198,46 @@ def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None =
         counts = counts_of(table.frame[name], name, table.row)
     check_total(counts, table.row)
     counts = counts[which]
-    weights, judge, person, time = None, None, None, None
+    weights, time = None, None
     if roles.weight is not None:
         each = weights_of(table.frame[roles.weight], roles.weight, table.row)
         weights = each[which] * counts
-    if roles.judge is not None:
-        judge = Codes.of(labels_in(table, roles.judge)[which].tolist(), roles.judge)
-        _warn_of_labels(judge, counts, "judges")
-    if roles.person is not None:
-        person = Codes.of(labels_in(table, roles.person, "person")[which].tolist(), roles.person)
-        _warn_of_labels(person, counts, "people")
+    codes = codes_in(table, roles, which)
+    for role in roles.codes:
+        _warn_of_labels(codes[role], counts, ROLES[role].words[1])
+    for labels in codes["labels"].values():
+        if labels.column not in roles.codes.values():
+            _warn_of_labels(labels, counts, "labels")
     if roles.date is not None:
         time = dates_of(table.frame[roles.date], roles.date, table.row, done=True)[which]
-    labels = {}
-    for name, column in roles.labels.items():
-        labels[name] = Codes.of(labels_in(table, column, "label")[which].tolist(), column)
-        if column not in (roles.judge, roles.person):
-            _warn_of_labels(labels[name], counts, "labels")
     once = np.all(counts == 1)
     said = events.saying(
         counts=None if once else counts,
         weights=weights,
-        judge=judge,
-        person=person,
         time=time,
-        labels=labels,
+        **codes,
     )
     if not roles.covariates:
         return said
     values = covariates_in(table, roles.covariates)[which]
     return said.with_differences(values, roles.covariates)
+
+
+def codes_in(table: Table, roles: Roles, which: Any = slice(None)) -> dict[str, Any]:
+    """The columns of codes of answers, by name, and their labels.
+
+    :param which: the rows of the answers.
+    :raises ValueError: no such column; a label that is missing, with its row.
+    """
+
+    def read(column: str, what: str) -> Codes:
+        return Codes.of(labels_in(table, column, what)[which].tolist(), column)
+
+    codes = {role: read(column, ROLES[role].words[0]) for role, column in roles.codes.items()}
+    return {
+        **codes,
+        "labels": {name: read(column, "label") for name, column in roles.labels.items()},
+    }
 
 
 def _warn_of_labels(labels: Codes, counts: IntArray, what: str) -> None:

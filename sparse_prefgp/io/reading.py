@@ -21,6 +21,7 @@ from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
     Roles,
+    columns_of_codes,
     columns_of_sides,
     duels_in,
     followed_by_ties,
@@ -120,8 +121,9 @@ def read_table(
     """
     names = column_names(covariates, "covariates")
     own = names_of_columns(labels)
-    said = *_grades(grade, grades), tuple(names), person, time
-    roles = Roles(counts, weights, groups, *said, labels=own)
+    said = *_grades(grade, grades), tuple(names), time
+    codes = columns_of_codes(judge=groups, person=person)
+    roles = Roles(counts, weights, *said, codes, own)
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
