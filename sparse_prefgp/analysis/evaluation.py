@@ -187,7 +187,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Gi
                 "row counts as won by its winner.",
                 stacklevel=3,
             )
-        warn_without_labels(model, roles.labels, table.name)
+        warn_without_labels(model, roles.leaning, table.name)
         given = found.read_duels(table, roles, model.duels.covariate_names)
     model.allow(duels_without_dates=given.time is None)
     events, in_blocks = given.saying(block=known_blocks(model, given)), 0
@@ -310,9 +310,9 @@ def _in_units_of(
     # A score counts duels as they were, whatever weight they had in a fit.
     ignore = [name for name in WEIGHTS if name in header]
     said: dict[str, Any] = {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
-    said |= {"groups": roles.codes.get("judge"), "labels": roles.labels}
+    said |= {"groups": roles.codes.get("judge"), "labels": roles.leaning}
     said["covariates"] = covariates_there(header, own.covariate_names, str(duels))
-    warn_without_labels(model, roles.labels, str(duels))
+    warn_without_labels(model, roles.leaning, str(duels))
     if not {*SIDES} <= {*header} and items is None:
         if own.transform is not None and own.transform.beyond_numbers is not None:
             raise ValueError(

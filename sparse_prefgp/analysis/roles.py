@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.io.judgements import Roles
 from sparse_prefgp.support.checks import check_choice
 
 Columns = Mapping[str, str] | None
 # Roles of answers about sets, and of duels that are read in chunks.
 OF_SETS = ("judge", "person", "count", "weight")
-OF_STREAMS = ("judge", "count", "weight", "grade")
+OF_STREAMS = ("judge", "count", "weight", "grade", *LEANING)
 # What has to be said of new answers if it was said of the old ones.
 _NEEDED = {role for role, column in ROLES.items() if column.fill is None}
 
@@ -44,6 +44,7 @@ def roles_in(
         "date": duels.times is not None or model.row_layout.dated,
         "grade": duels.levels is not None,
         "block": model.approximation.labels is not None,
+        **{role: role in model.leaning.columns for role in LEANING},
     }
     for role, column in named.items():
         check_choice("The role", role, among, " (columns=, --columns)")
@@ -69,7 +70,8 @@ def roles_in(
         use["date"], use["block"] = model.row_layout.dated, use["block"] and duels.held
     there = {r: called[r] for r in among if use.get(r) and called[r] in header}
     otherwise = {duels.roles[role]: column for role, column in named.items()}
-    labels = {name: otherwise.get(name, name) for name in model.leaning.columns}
+    leaning = [name for name in model.leaning.columns if name not in LEANING]
+    labels = {name: otherwise.get(name, name) for name in leaning}
     codes = {role: column for role, column in there.items() if ROLES[role].holds == "code"}
     return Roles(
         **{role: column for role, column in there.items() if role not in codes},

@@ -303,7 +303,7 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: Columns) ->
     if named_only and added is not None:
         _warn_of_new_names(old, added)
     everything = own if added is None else own.followed_by(added)
-    warn_without_labels(model, roles.labels, table.name)
+    warn_without_labels(model, roles.leaning, table.name)
     said = everything.read_duels(table, roles, old.covariate_names)
     if model.row_layout.dated:
         assert said.time is not None and old.times is not None

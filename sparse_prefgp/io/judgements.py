@@ -23,7 +23,7 @@ from sparse_prefgp.data.answers import TIE as TIED
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
@@ -94,6 +94,11 @@ class Roles:
         return self.count if isinstance(self.count, str) else COUNT
 
     @property
+    def leaning(self) -> dict[str, str]:
+        """The columns of what may lean to a side, by the names that a model has for them."""
+        return {**self.labels, **{role: self.codes[role] for role in LEANING if role in self.codes}}
+
+    @property
     def named(self) -> tuple[str, ...]:
         """The columns that have to be there for every row of a table, whatever it holds."""
         return tuple(dict.fromkeys((*self.by_role.values(), *self.labels.values())))
@@ -101,7 +106,8 @@ class Roles:
     @property
     def by_role(self) -> dict[str, str]:
         """The column of each role that has one, as a model remembers them."""
-        columns = {role: self.codes.get(role) or getattr(self, role, None) for role in ROLES}
+        codes = {**self.codes, **{role: x for role, x in self.labels.items() if role in LEANING}}
+        columns = {role: codes.get(role) or getattr(self, role, None) for role in ROLES}
         return {role: name for role, name in columns.items() if isinstance(name, str)}
 
 
