@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.items import (
     own_items,
 )
 from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
-from sparse_prefgp.data.answers import Answers, Codes
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.roles import ROLES
@@ -39,10 +39,10 @@ from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
+    codes_in,
     covariates_in,
     covariates_there,
     duels_in,
-    labels_in,
     load_duels,
     load_pairs,
     names_covariates,
@@ -188,7 +188,7 @@ def read_answers(
             "by its winner.",
             stacklevel=3,
         )
-    warn_without_labels(model, roles.labels, table.name)
+    warn_without_labels(model, roles.leaning, table.name)
     there = covariates_there(header, own.covariate_names, table.name)
     roles = replace(roles, covariates=tuple(there))
     events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
@@ -203,20 +203,13 @@ def _read_pairs(
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     header, names = table.frame.columns, model.duels.covariate_names
     roles = roles_in(model, header, table.name, columns, among=among)
-    said: dict[str, Any] = {}
-    for role in ("judge", "person"):
-        column = getattr(roles, role)
-        if column is not None:
-            said[role] = Codes.of(labels_in(table, column).tolist(), column)
+    codes = {role: column for role, column in roles.codes.items() if role != "block"}
+    said = codes_in(table, replace(roles, codes=codes))
     if names_covariates(header, names, sides):
         values = covariates_in(table, names, sides)
         said |= {"covariates": values, "covariate_names": names}
     if roles.date is not None:
         said["time"] = dates_of(table.frame[roles.date], roles.date, table.row)
-    said["labels"] = {
-        name: Codes.of(labels_in(table, column, "label").tolist(), column)
-        for name, column in roles.labels.items()
-    }
     return ReadAnswers(Answers.between(first, second, **said), found, table)
 
 
@@ -256,8 +249,9 @@ def _read_sets(
     there = [name for name in own.covariate_names if name in header]
     if rows is not None and rows.column is not None and rows.column in header and items is None:
         named = named and any(name not in header for name in wanted)
-    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "groups": roles.judge}
-    more |= {"person": roles.person, "labels": roles.labels, "covariates": there, **options}
+    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": roles.labels}
+    more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
+    more |= {"covariates": there, **options}
     read = READERS[kind]
     if named or not wanted:
         found = known_items(model, items)

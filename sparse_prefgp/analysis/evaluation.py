@@ -243,9 +243,9 @@ def _in_units_of(
     # A score counts duels as they were, whatever weight they had in a fit.
     ignore = [name for name in WEIGHTS if name in header]
     said: dict[str, Any] = {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
-    said |= {"groups": roles.judge, "labels": roles.labels}
+    said |= {"groups": roles.codes.get("judge"), "labels": roles.leaning}
     said["covariates"] = covariates_there(header, own.covariate_names, str(duels))
-    warn_without_labels(model, roles.labels, str(duels))
+    warn_without_labels(model, roles.leaning, str(duels))
     if not {*SIDES} <= {*header} and items is None:
         if own.transform is not None and own.transform.beyond_numbers is not None:
             raise ValueError(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.io.judgements import Roles
 from sparse_prefgp.support.checks import check_choice
 
 Columns = Mapping[str, str] | None
 # Roles of answers about sets, and of duels that are read in chunks.
 OF_SETS = ("judge", "person", "count", "weight")
-OF_STREAMS = ("judge", "count", "weight", "grade")
+OF_STREAMS = ("judge", "count", "weight", "grade", *LEANING)
 # What has to be said of new answers if it was said of the old ones.
-_NEEDED = ("judge", "person", "date", "block")
+_NEEDED = {role for role, column in ROLES.items() if column.fill is None}
 
 
 def roles_in(
@@ -44,6 +44,7 @@ def roles_in(
         "date": duels.times is not None or model.row_layout.dated,
         "grade": duels.levels is not None,
         "block": model.approximation.labels is not None,
+        **{role: role in model.leaning.columns for role in LEANING},
     }
     for role, column in named.items():
         check_choice("The role", role, among, " (columns=, --columns)")
@@ -57,8 +58,8 @@ def roles_in(
     use = {**learned, "count": True}
     if learning:
         use["weight"] = "weight" in named or duels.weights_given is not None
-        for role in _NEEDED:
-            if role in among and use[role] and called[role] not in header:
+        for role in among:
+            if role in _NEEDED and use[role] and called[role] not in header:
                 raise ValueError(
                     f"The model has learned from answers with a {role}, but {source} has no column "
                     f"{called[role]!r} that says it; name the column that does (columns=, "
@@ -69,9 +70,12 @@ def roles_in(
         use["date"], use["block"] = model.row_layout.dated, use["block"] and duels.held
     there = {r: called[r] for r in among if use.get(r) and called[r] in header}
     otherwise = {duels.roles[role]: column for role, column in named.items()}
-    labels = {name: otherwise.get(name, name) for name in model.leaning.columns}
+    leaning = [name for name in model.leaning.columns if name not in LEANING]
+    labels = {name: otherwise.get(name, name) for name in leaning}
+    codes = {role: column for role, column in there.items() if ROLES[role].holds == "code"}
     return Roles(
-        **there,
+        **{role: column for role, column in there.items() if role not in codes},
+        codes=codes,
         levels=duels.levels if "grade" in there else None,
         labels={name: column for name, column in labels.items() if column in header},
     )

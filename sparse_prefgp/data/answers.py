@@ -210,20 +210,26 @@ class Column(NamedTuple):
     all must have it, or none."""
     low: float = -np.inf
     """Every value is above it."""
+    role: str | None = None
+    """By which a model remembers the column of a table that says it; None where it does not."""
+    words: tuple[str, str] = ("label", "labels")
+    """Of codes, what one and several are called in messages."""
+    leans: bool = False
+    """Whether its codes are `labels` too, which may lean to a side."""
 
 
 COLUMNS = {
     "kind": Column("whole", fill=0),
-    "answer": Column("grade", fill=0),
-    "judge": Column("code"),
-    "person": Column("code"),
-    "labels": Column("labels"),
+    "answer": Column("grade", fill=0, role="grade"),
+    "judge": Column("code", role="judge", words=("group", "judges")),
+    "person": Column("code", role="person", words=("person", "people")),
+    "labels": Column("labels", leans=True),
     "ordered": Column("whole", fill=0),
-    "time": Column("number"),
+    "time": Column("number", role="date"),
     "covariates": Column("covariate", per="side"),
-    "block": Column("code"),
-    "counts": Column("whole", added=True, fill=1),
-    "weights": Column("number", added=True, fill="counts", low=0.0),
+    "block": Column("code", role="block", words=("block", "blocks")),
+    "counts": Column("whole", added=True, fill=1, role="count"),
+    "weights": Column("number", added=True, fill="counts", low=0.0, role="weight"),
 }
 
 
@@ -436,8 +442,10 @@ class Answers:
 
     @property
     def labels(self) -> Mapping[str, Codes]:
-        """More of what is known of each, by the name of the column that says it."""
-        return self.columns.get("labels", {})
+        """What may lean to a side, by the name of the column that says it."""
+        found = {name: codes for name, codes in self.columns.items() if COLUMNS[name].leans}
+        labels = found.pop("labels", {})
+        return {**found, **labels}
 
     @property
     def covariates(self) -> FloatArray | None:
@@ -761,7 +769,8 @@ class Answers:
         are unknown."""
         none = Codes.unknown(len(self))
         labels = {name: self.labels.get(name, none).among(of) for name, of in names.items()}
-        return self.saying(labels=labels)
+        kept = {name: x for name, x in self.columns.items() if not COLUMNS[name].leans}
+        return Answers(self.sides, self._offsets, labels=labels, **kept)
 
     def alike(self, *more: IntArray) -> tuple[IntArray, IntArray]:
         """Which events say the same: the first of each, and the number of each among these, (e,).

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ROLES = ("judge", "person", "date", "count", "weight", "grade", "block")
+from sparse_prefgp.data.answers import COLUMNS
+
+# What each says of answers; codes have the role that is their name.
+ROLES = {column.role: column for column in COLUMNS.values() if column.role is not None}
+# Those of codes that may lean to a side.
+LEANING = tuple(role for role, column in ROLES.items() if column.leans)
 
 
 def columns_of_roles(named: Mapping[str, str]) -> dict[str, str]:

@@ -46,6 +46,7 @@ from sparse_prefgp.io.files import (
 from sparse_prefgp.io.judgements import (
     CHOSEN,
     Roles,
+    columns_of_codes,
     covariates_in,
     names_of_columns,
     placed,
@@ -118,8 +119,8 @@ class SetColumns:
     def roles(self) -> Roles:
         """What said something of each answer."""
         labels = names_of_columns(self.labels)
-        said = self.counts, self.weights, self.groups
-        return Roles(*said, person=self.person, labels=labels)
+        codes = columns_of_codes(judge=self.groups, person=self.person)
+        return Roles(self.counts, self.weights, codes=codes, labels=labels)
 
     @property
     def reserved(self) -> set[str]:

@@ -23,7 +23,7 @@ from sparse_prefgp.data.answers import TIE as TIED
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
@@ -55,8 +55,6 @@ ITEM_A, ITEM_B = "item_a", "item_b"
 TIE = str(FLAGGED[TIED].column)
 CHOSEN = "chosen"
 _OUTCOMES = (WINNER, LOSER, TIE, CHOSEN)
-# Roles whose columns hold labels, what these are of, and several where spellings are compared.
-_CODED = (("judge", "group", "judges"), ("person", "person", "people"), ("block", "block", ""))
 
 
 @dataclass(frozen=True)
@@ -67,26 +65,22 @@ class Roles:
     """How often; or the numbers themselves. By default the column `count`, if there is one."""
     weight: str | None = None
     """As how many each counts in the likelihood."""
-    judge: str | None = None
-    """Who judged."""
     grade: str | None = None
     """By how much the first side is better."""
     levels: tuple[str, ...] | None = None
     """Names of the grades from worst to best; None for whole numbers."""
     covariates: tuple[str, ...] = ()
     """What tells the sides of a duel apart besides its items."""
-    person: str | None = None
-    """Whose preference it is."""
     date: str | None = None
     """When it was."""
-    block: str | None = None
-    """In which block of duels it is."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """Who judged, whose preference it is and so on, by role."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """More labels of each, by the names that a model has for their columns."""
 
     def __post_init__(self) -> None:
         """:raises ValueError: labels that are what was answered, or a covariate."""
-        for column in filter(None, (self.judge, self.person, *self.labels.values())):
+        for column in (*self.codes.values(), *self.labels.values()):
             if column in (*_OUTCOMES, self.grade, *self.covariates):
                 what = "a covariate" if column in self.covariates else "what was answered"
                 raise ValueError(
@@ -100,6 +94,11 @@ class Roles:
         return self.count if isinstance(self.count, str) else COUNT
 
     @property
+    def leaning(self) -> dict[str, str]:
+        """The columns of what may lean to a side, by the names that a model has for them."""
+        return {**self.labels, **{role: self.codes[role] for role in LEANING if role in self.codes}}
+
+    @property
     def named(self) -> tuple[str, ...]:
         """The columns that have to be there for every row of a table, whatever it holds."""
         return tuple(dict.fromkeys((*self.by_role.values(), *self.labels.values())))
@@ -107,8 +106,14 @@ class Roles:
     @property
     def by_role(self) -> dict[str, str]:
         """The column of each role that has one, as a model remembers them."""
-        columns = {role: getattr(self, role) for role in ROLES}
+        codes = {**self.codes, **{role: x for role, x in self.labels.items() if role in LEANING}}
+        columns = {role: codes.get(role) or getattr(self, role, None) for role in ROLES}
         return {role: name for role, name in columns.items() if isinstance(name, str)}
+
+
+def columns_of_codes(**columns: str | None) -> dict[str, str]:
+    """The columns of codes that were named, by role."""
+    return {role: column for role, column in columns.items() if column is not None}
 
 
 def names_of_columns(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -203,32 +208,42 @@ def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None =
     if roles.weight is not None:
         each = weights_of(table.frame[roles.weight], roles.weight, table.row)
         weights = each[which] * counts
-    coded: dict[str, Any] = {}
-    for role, what, several in _CODED:
-        column = getattr(roles, role)
-        if column is not None:
-            coded[role] = Codes.of(labels_in(table, column, what)[which].tolist(), column)
-            if several:
-                _warn_of_labels(coded[role], counts, several)
+    codes = codes_in(table, roles, which)
+    for role in roles.codes:
+        _warn_of_labels(codes[role], counts, ROLES[role].words[1])
+    for labels in codes["labels"].values():
+        if labels.column not in roles.codes.values():
+            _warn_of_labels(labels, counts, "labels")
     if roles.date is not None:
         time = dates_of(table.frame[roles.date], roles.date, table.row, done=True)[which]
-    labels = {}
-    for name, column in roles.labels.items():
-        labels[name] = Codes.of(labels_in(table, column, "label")[which].tolist(), column)
-        if column not in (roles.judge, roles.person):
-            _warn_of_labels(labels[name], counts, "labels")
     once = np.all(counts == 1)
     said = events.saying(
         counts=None if once else counts,
         weights=weights,
         time=time,
-        labels=labels,
-        **coded,
+        **codes,
     )
     if not roles.covariates:
         return said
     values = covariates_in(table, roles.covariates)[which]
     return said.with_differences(values, roles.covariates)
+
+
+def codes_in(table: Table, roles: Roles, which: Any = slice(None)) -> dict[str, Any]:
+    """The columns of codes of answers, by name, and their labels.
+
+    :param which: the rows of the answers.
+    :raises ValueError: no such column; a label that is missing, with its row.
+    """
+
+    def read(column: str, what: str) -> Codes:
+        return Codes.of(labels_in(table, column, what)[which].tolist(), column)
+
+    codes = {role: read(column, ROLES[role].words[0]) for role, column in roles.codes.items()}
+    return {
+        **codes,
+        "labels": {name: read(column, "label") for name, column in roles.labels.items()},
+    }
 
 
 def _warn_of_labels(labels: Codes, counts: IntArray, what: str) -> None:

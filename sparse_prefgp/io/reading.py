@@ -21,6 +21,7 @@ from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
     Roles,
+    columns_of_codes,
     columns_of_sides,
     duels_in,
     followed_by_ties,
@@ -120,8 +121,9 @@ def read_table(
     """
     names = column_names(covariates, "covariates")
     own = names_of_columns(labels)
-    said = *_grades(grade, grades), tuple(names), person, time
-    roles = Roles(counts, weights, groups, *said, labels=own)
+    said = *_grades(grade, grades), tuple(names), time
+    codes = columns_of_codes(judge=groups, person=person)
+    roles = Roles(counts, weights, *said, codes, own)
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
@@ -223,29 +225,7 @@ def table_of(
     )
 
 
-def read_duels(
-    items: Source | None,
-    duels: Source,
-    *,
-    features: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    counts: str | npt.ArrayLike | None = None,
-    ties: Source | None = None,
-    weights: str | None = None,
-    groups: str | None = None,
-    context: Sequence[str] = (),
-    grade: str | None = None,
-    grades: str | Sequence[Any] | None = None,
-    item: str | None = None,
-    covariates: Sequence[str] = (),
-    embedding: Any = None,
-    text: str | Sequence[str] = (),
-    text_features: Encoder | None = None,
-    person: str | None = None,
-    people: Source | None = None,
-    time: str | None = None,
-    labels: Sequence[str] = (),
-) -> Duels:
+def read_duels(items: Source | None, duels: Source, **columns: Any) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
     Means, standard deviations and levels are those of all items and are recorded in
@@ -255,28 +235,7 @@ def read_duels(
     :raises ValueError: what `read_table` raises; a missing, infinite or otherwise unusable feature
         value; every feature column constant.
     """
-    return read_table(
-        items,
-        duels,
-        features=features,
-        ignore=ignore,
-        counts=counts,
-        ties=ties,
-        weights=weights,
-        groups=groups,
-        context=context,
-        grade=grade,
-        grades=grades,
-        item=item,
-        covariates=covariates,
-        embedding=embedding,
-        text=text,
-        text_features=text_features,
-        person=person,
-        people=people,
-        time=time,
-        labels=labels,
-    ).to_duels()
+    return read_table(items, duels, **columns).to_duels()
 
 
 def read_items(path: Source, like: Any) -> FloatArray:

@@ -103,7 +103,7 @@ def test_inline_duels_are_evaluated_too(data: Path, tmp_path: Path) -> None:
     assert found["items_outside_range"] is None
     new.drop(columns=["winner_a", "loser_a"]).to_parquet(tmp_path / "new.parquet", index=False)
     refused = CliRunner().invoke(app, told)
-    assert refused.exit_code == 2 and "'a' is not among" in refused.output
+    assert refused.exit_code == 2 and "feature is 'a'; choose from b" in refused.output
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import FLAGGED, TIE, Answers
+from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -37,8 +38,7 @@ def named_columns(roles: Roles) -> tuple[tuple[str, str], ...]:
         (roles.count if isinstance(roles.count, str) else None, "counts"),
         (roles.weight, "weights"),
         (roles.grade, "grades"),
-        (roles.judge, "judges"),
-        (roles.person, "people"),
+        *((column, ROLES[role].words[1]) for role, column in roles.codes.items()),
         *((name, "labels") for name in roles.labels.values()),
     )
     return tuple((name, what) for name, what in named if name is not None)

@@ -7,12 +7,14 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.roles import LEANING
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.items import ItemTable
@@ -310,7 +312,8 @@ class StreamedDuels:
                 column: codes._replace(names=self.scan.labels[column])
                 for column, codes in events.labels.items()
             }
-            events = events.saying(labels=labels)
+            own: dict[str, Any] = {role: labels.pop(role) for role in LEANING if role in labels}
+            events = events.saying(labels=labels or None, **own)
         if self.own_labels is not None:
             events = events.labelled_as(self.own_labels)
         return chunk._replace(events=events)

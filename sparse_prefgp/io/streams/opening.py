@@ -13,7 +13,7 @@ import numpy as np
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import column_names
-from sparse_prefgp.io.judgements import COUNT, TIE, Roles, names_of_columns
+from sparse_prefgp.io.judgements import COUNT, TIE, Roles, columns_of_codes, names_of_columns
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, named_columns
 from sparse_prefgp.io.streams.contexts import InContexts, placed
 from sparse_prefgp.io.streams.dataset import DatasetRows
@@ -89,8 +89,9 @@ def stream_duels(
         weights that are neither named nor ignored; `Duels` with items given once more.
     """
     names = tuple(column_names(covariates, "covariates"))
-    said = grade, _levels(grade, grades), names, person
-    roles = Roles(counts, weights, groups, *said, labels=names_of_columns(labels))
+    said = grade, _levels(grade, grades), names
+    codes = columns_of_codes(judge=groups, person=person)
+    roles = Roles(counts, weights, *said, codes=codes, labels=names_of_columns(labels))
     for column, what in named_columns(roles):
         if column in (*SIDES, TIE) or (column == COUNT and what != "counts"):
             raise ValueError(
@@ -101,6 +102,7 @@ def stream_duels(
     source = _source(duels, ignore, roles, wanted)
     if isinstance(duels, Duels):
         given = {"items": items, "features": features, "ignore": ignore or None, "item": item}
+        given |= {"groups": groups, "person": person}
         _refuse_columns(given, roles, wanted)
         items = duels
     for label, value in (("context", wanted), ("item", item)):
@@ -170,7 +172,6 @@ def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str])
     """`Duels` have their items, the features of these, and what is said of duels already."""
     given |= {"context": context or None}
     given |= {"counts": roles.count, "weights": roles.weight, "grade": roles.grade}
-    given |= {"groups": roles.judge, "person": roles.person}
     given |= {"covariates": roles.covariates or None, "labels": roles.labels or None}
     for name, value in given.items():
         together.check(duels_object=True, column=value is not None and name)

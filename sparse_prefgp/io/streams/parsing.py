@@ -20,6 +20,7 @@ from sparse_prefgp.data.answers import (
     kinds_of_grades,
 )
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text, refuse_control
 from sparse_prefgp.io.judgements import Roles, differences_of
 from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Rows, Source, plain_cell
@@ -94,15 +95,12 @@ def parsed(
     if source.covariate_columns:
         columns = {name: _array(rows[name]) for each in source.covariate_columns for name in each}
         values = differences_of(source.covariate_columns, columns, where)
-    codes: dict[str | None, Codes] = {
-        column: known.of(rows[column], where) for column, known in labels.items()
-    }
+    codes = {column: known.of(rows[column], where) for column, known in labels.items()}
     said: dict[str, Any] = {
         "counts": counts,
         "kind": kind,
         "weights": weights,
-        "judge": codes.get(roles.judge),
-        "person": codes.get(roles.person),
+        **{role: codes[column] for role, column in roles.codes.items()},
         "answer": answer,
         "covariates": values,
         "covariate_names": roles.covariates,
@@ -136,9 +134,7 @@ def labels_by_column(
     :param known: labels that were met already, as texts.
     """
     columns = {column: "label" for column in roles.labels.values()}
-    for column, what in ((roles.person, "person"), (roles.judge, "group")):
-        if column is not None:
-            columns[column] = what
+    columns |= {column: ROLES[role].words[0] for role, column in roles.codes.items()}
     return {column: Labels(column, what, known.get(column, ())) for column, what in columns.items()}
 
 

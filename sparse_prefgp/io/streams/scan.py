@@ -135,10 +135,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
         warn_of_spellings(names, f"people (column {sums.person.column!r})")
     for column, codes in sums.labels.items():
         names = _names(codes, labels)
-        if codes.column in labels and codes.column not in (
-            source.roles.judge,
-            source.roles.person,
-        ):
+        if codes.column in labels and codes.column not in source.roles.codes.values():
             warn_of_spellings(names, f"labels (column {column!r})")
         found = replace(found, labels={**found.labels, column: names}, labelled=sums.labelled)
     if items is not None:

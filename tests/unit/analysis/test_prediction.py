@@ -14,6 +14,7 @@ from scipy.stats import norm
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import prediction as module
 from sparse_prefgp.analysis.prediction import predict
+from sparse_prefgp.models import base
 from tests.tolerances import ROUNDING
 
 RNG = np.random.default_rng(0)
@@ -136,7 +137,7 @@ def test_known_items_keep_their_effects(effects: spg.PreferenceGP) -> None:
 def test_chunks_change_nothing(model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = pd.concat([PAIRS] * 3, ignore_index=True)
     whole = predict(model, pairs)
-    monkeypatch.setattr(module, "_PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(base, "_QUESTIONS_AT_ONCE", 2)
     for name in module.ADDED[:-1]:
         np.testing.assert_allclose(
             predict(model, pairs)[name], whole[name], rtol=ROUNDING, atol=ROUNDING

@@ -233,9 +233,8 @@ def test_a_context_column_that_is_no_feature_is_left_out_of_the_context() -> Non
         read_table(ITEMS, many, context=["town"])
 
 
-@pytest.mark.parametrize("role", ["judge", "person", "labels"])
+@pytest.mark.parametrize("codes", ["codes", "labels"])
 @pytest.mark.parametrize("column", ["winner", "loser", "tie", "chosen", "level", "home"])
-def test_labels_are_not_what_was_answered(role: str, column: str) -> None:
-    named = {column: column} if role == "labels" else column
+def test_labels_are_not_what_was_answered(codes: str, column: str) -> None:
     with pytest.raises(ValueError, match=f"The column '{column}' is "):
-        Roles(grade="level", covariates=("home",), **{role: named})
+        Roles(grade="level", covariates=("home",), **{codes: {column: column}})
