@@ -1007,7 +1007,8 @@ def _joined(every: Sequence[Answers], name: str) -> Any:
     if isinstance(known[0], Grades | Covariates):
         _check_names(name, [column.names for column in known])
     numbers = np.concatenate([arrays_of(one.whole(name))[0] for one in every])
-    return _each(known[0], lambda first: numbers.astype(first.dtype, copy=False))
+    width = np.result_type(*(array for column in known for array in arrays_of(column)))
+    return _each(known[0], lambda _: numbers.astype(width, copy=False))
 
 
 def _check_names(name: str, names: Sequence[tuple[str, ...]]) -> None:

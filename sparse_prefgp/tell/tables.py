@@ -161,16 +161,18 @@ class Table:
         return replace(self, rows=self.rows[start:stop], title=title)
 
     def __str__(self) -> str:
-        lines: list[tuple[str, ...]] = [tuple(self.headings)] if self.headings else []
+        lines: list[str | list[str]] = [self.headings] if self.headings else []
         for heading, rows in self.blocks:
-            lines += [(heading,)] if heading else []
-            lines += [tuple(cell.plain for cell in row) for row in self.cells(rows)]
-        whole = [line for line in lines if len(line) > 1]
+            lines += [heading] if heading else []
+            lines += [[cell.plain for cell in row] for row in self.cells(rows)]
+        whole = [line for line in lines if not isinstance(line, str)]
         widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
         texts = [
-            "  ".join(
+            line
+            if isinstance(line, str)
+            else "  ".join(
                 text.ljust(width) if column.left else text.rjust(width)
-                for text, width, column in zip(line, widths, self.shown, strict=False)
+                for text, width, column in zip(line, widths, self.shown, strict=True)
             ).rstrip()
             for line in lines
         ]

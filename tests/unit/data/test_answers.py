@@ -157,6 +157,19 @@ def test_alike_is_in_the_order_of_the_sides():
     np.testing.assert_array_equal(events.pairs[first][number], events.pairs)
 
 
+@pytest.mark.parametrize("name", ["counts", "weights", "time"])
+def test_columns_of_other_widths_are_joined_as_they_are(name):
+    few, many = (Answers.between(np.array([0, 1]), np.array([1, 2])) for _ in range(2))
+    few, many = few.saying(**{name: np.array([1, 2], np.int8)}), many.saying(**{name: [1000, 3]})
+    for one, other in ((few, many), (many, few)):
+        joined = getattr(one.followed_by(other), name)
+        expected = [*getattr(one, name), *getattr(other, name)]
+        np.testing.assert_array_equal(joined, expected)
+    if name != "counts":
+        half = few.saying(**{name: [0.5, 2.5]})
+        np.testing.assert_array_equal(getattr(few.followed_by(half), name), [1, 2, 0.5, 2.5])
+
+
 def test_labels_of_others_are_joined_by_name():
     first, second = (Answers.between(np.array([0]), np.array([1])) for _ in range(2))
     one = first.saying(judge=Codes.of(["ann"]))

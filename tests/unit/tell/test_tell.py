@@ -186,3 +186,8 @@ def test_no_text_has_a_meaning_of_the_notation(text: str) -> None:
         screen = StringIO()
         Console(file=screen, width=80).print(as_rich(table))
         assert text in screen.getvalue()
+
+
+def test_a_table_of_one_column_is_told() -> None:
+    table = Table("one", "Title", [Column("p", "p", ".2f")], [{"p": 0.25}, {"p": 12.0}])
+    assert str(table).split() == ["Title", "p", "0.25", "12.00"]
