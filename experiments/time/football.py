@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.elo import Elo, Matches
+from sparse_prefgp.analysis.elo import Elo
+from sparse_prefgp.data.answers import TIE, WIN, Answers
 
 HELD_OUT = 0.165
 TENTHS = np.linspace(0.5, 1.0, 6)
@@ -66,10 +67,16 @@ class Football:
             **more,
         )
 
-    def matches(self, some: np.ndarray) -> Matches:
+    def matches(self, some: np.ndarray) -> Answers:
         """The same for Elo."""
-        tied = self.difference[some] == 0
-        return Matches(self.first[some], self.second[some], self.day[some], tied, self.home[some])
+        return Answers.between(
+            self.first[some],
+            self.second[some],
+            kind=np.where(self.difference[some] == 0, TIE, WIN).astype(np.int8),
+            time=self.day[some],
+            covariates=self.home[some],
+            covariate_names=["home"],
+        )
 
 
 def learned(duels: spg.Duels, kernel: Any, **more: Any) -> tuple[spg.PreferenceGP, str]:

@@ -23,7 +23,8 @@ import numpy as np
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.elo import Elo, Matches
+from sparse_prefgp.analysis.elo import Elo
+from sparse_prefgp.data.answers import Answers
 
 CUT, TOUR, SINCE = "2021-07-12", "ADFGMO", "2010-01-01"
 FEATURES = [
@@ -71,10 +72,10 @@ class Tennis:
         x = np.column_stack([self.x, np.cos(phase), np.sin(phase)])
         return spg.Duels(x, *sides, times=self.date[some], item=self.player)
 
-    def matches(self, some: np.ndarray) -> Matches:
+    def matches(self, some: np.ndarray) -> Answers:
         """The same for Elo, which knows players alone."""
         sides = self.player[self.winner[some]], self.player[self.loser[some]]
-        return Matches(*sides, self.date[some].astype(float))
+        return Answers.between(*sides, time=self.date[some].astype(float))
 
     def rivals(self, **scored: np.ndarray) -> np.ndarray:
         """Elo by week and features alone on the matches from the cut on.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import OUTCOMES, Score, score
+from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.filtering import Filtering
@@ -57,7 +58,7 @@ def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = N
     everything = found.model.duels.given
     new = everything.take(np.arange(len(everything) - len(found.mean), len(everything)))
     forecast = found.model.forecast_of(found.mean, found.variance, new.judge)
-    tied = np.zeros(len(new), bool) if new.ties is None else new.ties
+    tied = new.kind == TIE
     together.check(only_ties=tied.all(), scores=True)
     decided = score(forecast.log_first[~tied], counts=new.counts[~tied])
     three: Score = {}

@@ -1,57 +1,322 @@
-"""Scores of a model on answers about sets that are known: choices, rankings, …."""
+"""Answers of a source for a model: duels, choices, rankings, best and worst, from tables or
+`Duels`, between items as the model takes them."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.alternatives import read_sets
-from sparse_prefgp.analysis.rivals import EQUAL_SHARES, KNOWS_NOTHING, rivals_of
-from sparse_prefgp.analysis.roles import Columns
-from sparse_prefgp.analysis.scoring import Asked, score_events
-from sparse_prefgp.data.splits import grouping_of
-from sparse_prefgp.models.protocols import Predicts, holding_duels
-from sparse_prefgp.support.randomness import generator
+from sparse_prefgp.analysis.contexts import met
+from sparse_prefgp.analysis.items import (
+    ItemSet,
+    described_items,
+    items_of,
+    known_items,
+    own_items,
+)
+from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
+from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import NO_FEATURES, require_pandas
+from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.answers import NONE, numbered
+from sparse_prefgp.io.choices import (
+    CHOICE_SET,
+    OPTION,
+    read_best_worst_table,
+    read_choice_table,
+    read_ranking_table,
+)
+from sparse_prefgp.io.dates import dates_of
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
+from sparse_prefgp.io.ids import Ids
+from sparse_prefgp.io.judgements import (
+    LOSER,
+    WINNER,
+    codes_in,
+    covariates_in,
+    covariates_there,
+    duels_in,
+    load_duels,
+    load_pairs,
+    names_covariates,
+)
+from sparse_prefgp.models.outcomes import warn_without_labels
+from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support import together
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import one_of
+
+READERS: dict[str, Callable[..., DuelTable]] = {
+    "choices": read_choice_table,
+    "rankings": read_ranking_table,
+    "best_worst": read_best_worst_table,
+}
 
 
-def evaluate_sets(
+def only_one(options: Mapping[str, Any], **sources: Any) -> tuple[str, Any]:
+    """The one source that was given, and its name.
+
+    :param options: of the reader of sets that goes with it.
+    :raises ValueError: no source, or several; an option that goes with another.
+    :raises TypeError: an option that there is not.
+    """
+    given = [(name, source) for name, source in sources.items() if source is not None]
+    if len(given) != 1:
+        raise ValueError(one_of(list(sources), [name for name, _ in given]))
+    ((kind, source),) = given
+    taken = {name: signature(reader).parameters for name, reader in READERS.items()}
+    for option in options:
+        others = [name for name, known in taken.items() if option in known and name != kind]
+        if option in taken.get(kind, ()):
+            continue
+        if not others:
+            raise TypeError(f"There is no option {option!r} of {kind}; leave it out.")
+        raise ValueError(
+            f"{option} was given with {kind}, but goes with {' or '.join(others)} alone; leave it "
+            "out."
+        )
+    return kind, source
+
+
+@dataclass(frozen=True, eq=False)
+class ReadAnswers:
+    """Answers between items that a model knows how to take."""
+
+    events: Answers
+    """What was answered, between the rows of `items`."""
+    items: ItemSet
+    table: Any = None
+    """Of duels and pairs the `Table`, of sets a `DuelTable` with a row for each answer; None of
+    `Duels`. Of `shown_sets` a data frame with a row for each alternative."""
+    described: bool = False
+    """Whether alternatives are described by features alone, so that ids are numbers of rows."""
+    place: IntArray | None = None
+    """(s,) the row of that data frame that each side is; None of others."""
+
+    @property
+    def there(self) -> ItemSet:
+        """The items that the answers name."""
+        return self.items.select(np.unique(self.events.sides))
+
+    def in_rows(self, values: FloatArray) -> FloatArray:
+        """Values (e, k) of the sides of each set as those of rows, (s,)."""
+        there = np.arange(values.shape[1]) < np.diff(self.events.offsets)[:, None]
+        result = np.empty(len(self.events.sides))
+        result[self.place] = values[there]
+        return result
+
+    def placed(self, model: Predicts) -> tuple[ItemSet, ItemSet, Answers]:
+        """The model's items and then new ones, the new ones alone, and the answers between all."""
+        own, added = own_items(model), self.items.select(self.items.numbers < 0)
+        if self.described:  # by their attributes: a number where an item is called so
+            ids: tuple[Hashable, ...] = tuple(
+                id if own.find(id) is None else f"{id} ({i})"
+                for i, id in enumerate(added.ids, len(own))
+            )
+            added = replace(added, ids=ids)
+        place = self.items.numbers.copy()
+        place[place < 0] = len(own) + np.arange(len(added))
+        everything = own.followed_by(added) if len(added) else own
+        return everything, added, self.events.saying(place[self.events.sides])
+
+
+def notes_on(items: ItemSet) -> dict[str, Any]:
+    """What a result says of the items that were named."""
+    return {"outside_features": items.outside_features, "unknown_levels": items.unknown_levels}
+
+
+def refuse_more(items: Any, columns: Columns) -> None:
+    """Refuse what `Duels` and streams say themselves.
+
+    :raises ValueError: items or columns given along with them.
+    """
+    named = bool(columns) and "columns of roles (columns=, --columns)"
+    together.check(duels_object=True, items=items is not None, column=named)
+
+
+def read_answers(
     model: Predicts,
     kind: str,
     source: Any,
     items: Any = None,
-    *,
-    rng: np.random.Generator | None = None,
     columns: Columns = None,
+    *,
+    among: Collection[str] = ROLES,
+    learning: bool = False,
     **options: Any,
-) -> dict[str, Any]:
-    """Score a model on a table of answers about sets, along with a conditional logit on its
-    training answers and equal shares.
+) -> ReadAnswers:
+    """Read answers, whose items are those of the model or given, or rows of their own.
 
-    :param model: whose predictions are scored. One that learned from duels, or from a stream, is
-        scored along with equal shares alone.
-    :param kind: `choices`, `rankings` or `best_worst`.
-    :param source: as for `alternatives.read_sets`.
-    :param items: as for `alternatives.read_sets`.
-    :param rng: of the folds that choose the ridge of the conditional logit.
-    :param columns: as for `alternatives.read_sets`.
-    :param options: of the reader.
-    :return: `held_out`: what `HeldOut.scores` gives; `answers`, how many there are; and of
-        the alternatives in them `items_outside_range`, `outside_features` and `unknown_levels`.
-    :raises ValueError: what `alternatives.read_sets` raises.
+    Warns of duels without grades or covariates for a model that has learned from some, and without
+    a column whose labels lean.
+
+    :param kind: `duels`, `choices`, `rankings` or `best_worst`; or `pairs`, of which nobody needs
+        to have said who won.
+    :param source: of pairs path or data frame, of duels also `Duels`; of sets as
+        `read_choice_table`, `read_ranking_table` or `read_best_worst_table` takes it. Ids are those
+        of items as `predict` finds them; a long form without ids has the features of the model as
+        columns.
+    :param items: raw items, as `resolve_items` takes them.
+    :param columns: as for `roles_in`.
+    :param among: roles of duels and pairs that are read.
+    :param learning: as for `roles_in`.
+    :param options: of the reader of sets.
+    :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; items or columns of
+        `Duels`; sets for a model with contexts.
     """
-    read = read_sets(model, kind, source, items, columns, **options)
-    rivals = {EQUAL_SHARES: KNOWS_NOTHING}
-    if model.duels.held and holding_duels(model).duels.events.has_sets:
-        rivals = rivals_of(holding_duels(model).duels, generator(rng))
-    grouping = grouping_of(read.table, np.arange(len(read.events)))
-    asked = Asked(read.events, read.items.inputs, sets=True)
-    found = score_events(model, rivals, [asked], grouping=grouping)
-    there = read.items.select(np.unique(read.events.sides))
-    return {
-        "held_out": found.scores(),
-        "answers": read.events.num_events,
-        "items_outside_range": int(there.outside.sum()),
-        "outside_features": there.outside_features,
-        "unknown_levels": there.unknown_levels,
-    }
+    if kind == "pairs":
+        return _read_pairs(model, source, items, columns, among)
+    if kind != "duels":
+        return _read_sets(model, kind, source, items, columns, learning, options)
+    if isinstance(source, Duels):
+        refuse_more(items, columns)
+        return ReadAnswers(_as_read(model, source), items_of(model, source))
+    found, table = met(model, items, load_duels(source), (WINNER, LOSER))
+    header, own = table.frame.columns, model.duels
+    roles = roles_in(model, header, table.name, columns, among=among, learning=learning)
+    if "grade" in among and not learning and roles.grade is None and own.levels is not None:
+        warnings.warn(
+            f"{table.name}: no column {own.roles['grade']!r}, though the model has learned from "
+            "grades; name that of these (columns=, --columns grade=…), or each row counts as won "
+            "by its winner.",
+            stacklevel=3,
+        )
+    warn_without_labels(model, roles.leaning, table.name)
+    there = covariates_there(header, own.covariate_names, table.name)
+    roles = replace(roles, covariates=tuple(there))
+    events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
+    return ReadAnswers(events, found, table)
+
+
+def _read_pairs(
+    model: Predicts, source: Any, items: Any, columns: Columns, among: Collection[str]
+) -> ReadAnswers:
+    table, sides = load_pairs(source)
+    found, placed = met(model, items, table, sides, "pair")
+    first, second = (found.rows_in(placed, name, "pair") for name in sides)
+    header, names = table.frame.columns, model.duels.covariate_names
+    roles = roles_in(model, header, table.name, columns, among=among)
+    codes = {role: column for role, column in roles.codes.items() if role != "block"}
+    said = codes_in(table, replace(roles, codes=codes))
+    if names_covariates(header, names, sides):
+        values = covariates_in(table, names, sides)
+        said |= {"covariates": values, "covariate_names": names}
+    if roles.date is not None:
+        said["time"] = dates_of(table.frame[roles.date], roles.date, table.row)
+    return ReadAnswers(Answers.between(first, second, **said), found, table)
+
+
+def _as_read(model: Predicts, duels: Duels) -> Answers:
+    """Duels as a table of them would be read; with groups and blocks where the model has any."""
+    events, names = duels.events, model.duels.covariate_names
+    events = events.saying(block=events.labels.get(model.duels.roles["block"]))
+    if names and not {*names} & {*events.covariate_names}:
+        warnings.warn(
+            f"The duels have no {names[0]!r}, a covariate of the model; nothing is said of the "
+            "duels' covariates, which count as 0.",
+            stacklevel=4,
+        )
+        events = events.saying(covariates=None)
+    return events.saying(judge=None) if model.noise_ratio is None else events
+
+
+def _read_sets(
+    model: Predicts,
+    kind: str,
+    source: Any,
+    items: Any,
+    columns: Columns,
+    learning: bool,
+    options: Mapping[str, Any],
+) -> ReadAnswers:
+    own = model.duels
+    rows = own.item_rows
+    context = ", ".join(() if rows is None else rows.columns)
+    together.check(answers=True, contexts=context and f"items in contexts ({context})")
+    loaded = load(source, kind.replace("_", "-"), lambda header: ())
+    header = list(loaded.frame.columns)
+    roles = roles_in(model, header, loaded.name, columns, among=OF_SETS, learning=learning)
+    made = () if own.transform is None else own.transform.raw_columns
+    wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
+    named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
+    there = [name for name in own.covariate_names if name in header]
+    if rows is not None and rows.column is not None and rows.column in header and items is None:
+        named = named and any(name not in header for name in wanted)
+    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": roles.labels}
+    more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
+    more |= {"covariates": there, **options}
+    read = READERS[kind]
+    if named or not wanted:
+        found = known_items(model, items)
+        ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in found.ids]})
+        answers = read(ids, source, **more)
+        return ReadAnswers(answers.events, found, answers)
+    item = None if rows is None else rows.column
+    table = read(None, source, like=own.transform, item=item, **more)
+    none = np.zeros(len(table.items), dtype=bool)
+    if own.transform is not None and NONE in made and NONE in table.items:
+        # Those without attributes, which were filled in.
+        none = table.items[NONE].to_numpy() == 1.0
+        for attribute in wanted if none.any() else ():
+            stands_in = own.transform.stand_in(attribute)
+            none &= [isinstance(x, str | float) and x == stands_in for x in table.items[attribute]]
+    name = "row_of_alternative"  # a column of ids that is none of the table's
+    described = Table(
+        table.items.assign(**{name: list(table.item_ids)}),
+        "the alternatives",
+        table.row_names,
+        name,
+        found=loaded.found,
+    )
+    return ReadAnswers(table.events, described_items(model, described, none), table, True)
+
+
+def load_sets(model: Predicts, source: Any, role: str) -> Table:
+    """A table of sets of alternatives, read as the model knows its columns: where it knows "none of
+    these", a row of nothing but separators is that.
+
+    :raises ValueError: what `load` raises.
+    """
+    transform = model.duels.transform or NO_FEATURES
+    return load(
+        source,
+        role,
+        lambda header: (CHOICE_SET, ITEM_ID, *numbered(header, OPTION)),
+        transform.categorical_columns,
+        NONE in transform.raw_columns,
+    )
+
+
+def shown_sets(
+    model: Predicts, table: Table, items: Any, columns: Columns, options: dict[str, Any]
+) -> ReadAnswers:
+    """Sets in a table in which nobody needs to have chosen, whose rows are those of a long table as
+    they are; else the set, its columns and `item_id`.
+
+    :param table: without a column `choice_set` and without columns of options all its rows are one
+        set.
+    :param items: as for `read_answers`.
+    :param columns: as for `read_answers`.
+    :param options: of `read_choice_table`.
+    :raises ValueError: what `read_answers` raises.
+    """
+    frame, name = table.frame, options.get(CHOICE_SET, CHOICE_SET)
+    wide = options.get("options", numbered(list(frame.columns), OPTION))
+    if not wide and name not in frame.columns:
+        table = replace(table, frame=frame.assign(**{name: 1}))
+    found = read_answers(model, "choices", table, items, columns, asked=True, **options)
+    events = found.events
+    if not wide:
+        code, _ = require_pandas().factorize(table.frame[name].astype(str))
+        return replace(found, table=frame, place=np.argsort(code, kind="stable"))
+    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    rows = found.table.context.iloc[event].reset_index(drop=True)
+    ids = [found.items.ids[i] for i in events.sides]
+    return replace(found, table=rows.assign(**{ITEM_ID: ids}), place=np.arange(len(rows)))

@@ -20,39 +20,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.data.answers import TIE, Answers
+from sparse_prefgp.support.arrays import FloatArray
 
 # log K and log ν begin here; K of chess is 10 to 40 points of 400 / log 10.
 _BEGIN_RATE, _BEGIN_TIE = log(0.15), log(0.5)
 SKIPPED = 0.5
 # log K, at most.
 _LARGEST_RATE = log(5.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Matches:
-    """What was played, in the order of the dates."""
-
-    winner: IntArray
-    """(t,) numbers of those who won; of a tie, one side."""
-    loser: IntArray
-    """(t,)"""
-    date: FloatArray
-    """(t,) ascending, in any unit."""
-    tied: BoolArray | None = None
-    """(t,) which nobody won; None where nobody can."""
-    columns: FloatArray | None = None
-    """(t, C) what is said of the winner's side less what is of the loser's, as home of 1, -1, 0."""
-    count: FloatArray | None = None
-    """(t,) as how many each counts; None for one."""
-
-    def __len__(self) -> int:
-        return len(self.winner)
-
-    @property
-    def num_columns(self) -> int:
-        """C."""
-        return 0 if self.columns is None else self.columns.shape[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +44,21 @@ class Elo:
     """(n,) after the last match."""
 
     @classmethod
-    def learned(cls, matches: Matches, num_items: int, skipped: float = SKIPPED) -> Elo:
+    def learned(cls, matches: Answers, num_items: int, skipped: float = SKIPPED) -> Elo:
         """K, what the columns are worth and ν that forecast best, one date ahead.
 
         Ratings begin at 0 before the first match; the slopes are exact.
 
+        :param matches: t wins and ties between items, in the order of their dates; what is said of
+            the sides are covariates, as home of 1, -1, 0.
         :param num_items: n, how many items there are, some of which may not have played.
         :param skipped: share of the matches, the first ones, whose forecasts do not count: while
             nobody is known K should be larger than later on.
         """
-        ties = matches.tied is not None and bool(np.any(matches.tied))
-        begin = np.r_[_BEGIN_RATE, np.zeros(matches.num_columns), [_BEGIN_TIE] * ties]
+        ties, columns = matches.ties is not None, len(matches.covariate_names)
+        begin = np.r_[_BEGIN_RATE, np.zeros(columns), [_BEGIN_TIE] * ties]
         since = int(skipped * len(matches))
-        total = len(matches) - since if matches.count is None else matches.count[since:].sum()
+        total = matches.totals[since:].sum()
 
         def loss(at: FloatArray) -> tuple[float, FloatArray]:
             run = _run(matches, at, ties, np.zeros(num_items), since)
@@ -92,23 +69,23 @@ class Elo:
         options = {"maxiter": 100}
         found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         run = _run(matches, found.x, ties, np.zeros(num_items), since)
-        end = 1 + matches.num_columns
+        end = 1 + columns
         tie = exp(found.x[end]) if ties else 0.0
         return cls(exp(found.x[0]), found.x[1:end], tie, run.ratings)
 
-    def ahead(self, matches: Matches) -> FloatArray:
+    def ahead(self, matches: Answers) -> FloatArray:
         """Forecasts of later matches, each from the results of all dates before its own.
 
         :return: (t, 3) probabilities that the first side wins, of a tie, that the second one wins,
-            where the first is `matches.winner`.
+            where the first is who won.
         """
         return self._forecasts(matches, log(self.rate))
 
-    def frozen(self, matches: Matches) -> FloatArray:
+    def frozen(self, matches: Answers) -> FloatArray:
         """The same from the ratings as they are."""
         return self._forecasts(matches, -inf)
 
-    def _forecasts(self, matches: Matches, log_rate: float) -> FloatArray:
+    def _forecasts(self, matches: Answers, log_rate: float) -> FloatArray:
         at = np.r_[log_rate, self.advantages, [log(self.tie)] if self.tie else []]
         return _run(matches, at, bool(self.tie), self.ratings).probabilities
 
@@ -121,7 +98,7 @@ class _Run(NamedTuple):
 
 
 def _run(
-    matches: Matches, at: FloatArray, ties: bool, begin: FloatArray, since: int | None = None
+    matches: Answers, at: FloatArray, ties: bool, begin: FloatArray, since: int | None = None
 ) -> _Run:
     """One pass over the matches.
 
@@ -135,17 +112,18 @@ def _run(
     every = range(size)
     rate, log_nu = exp(at[0]), at[-1] if ties else -inf
     nu = exp(log_nu)
-    advantages = at[1 : 1 + matches.num_columns]
-    columns = matches.columns
+    columns = matches.covariate_differences
+    advantages = at[1 : 1 + len(matches.covariate_names)]
     offset = [0.0] * len(matches) if columns is None else (columns @ advantages).tolist()
     said = [()] * len(matches) if columns is None else columns.tolist()
-    half = [1.0] * len(matches) if matches.tied is None else (1.0 - 0.5 * matches.tied).tolist()
-    count = [1.0] * len(matches) if matches.count is None else matches.count.tolist()
+    half = np.where(matches.kind == TIE, 0.5, 1.0).tolist()
+    count = matches.totals.tolist()
     ratings, slopes = begin.tolist(), [[0.0] * size for _ in begin]
     loss, slope = 0.0, [0.0] * size
     forecasts = np.empty((len(matches), 3))
-    ends = np.r_[np.flatnonzero(np.diff(matches.date)) + 1, len(matches)].tolist()
-    winners, losers = matches.winner.tolist(), matches.loser.tolist()
+    assert matches.time is not None
+    ends = np.r_[np.flatnonzero(np.diff(matches.time)) + 1, len(matches)].tolist()
+    winners, losers = matches.pairs.T.tolist()
     low = 0
     for high in ends:
         moves = []

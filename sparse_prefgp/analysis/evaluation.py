@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.alternatives import only_one, refuse_options
-from sparse_prefgp.analysis.answers import evaluate_sets
-from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
+from sparse_prefgp.analysis.answers import (
+    ReadAnswers,
+    notes_on,
+    only_one,
+    read_answers,
+    refuse_more,
+)
+from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows
 from sparse_prefgp.analysis.forecasts import with_forecasts
 from sparse_prefgp.analysis.items import (
     ItemSet,
     features_in_units_of,
-    items_of,
     known_items,
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
-from sparse_prefgp.analysis.rivals import COIN, KNOWS_NOTHING, rivals_of
+from sparse_prefgp.analysis.rivals import COIN, EQUAL_SHARES, KNOWS_NOTHING, rivals_of
 from sparse_prefgp.analysis.roles import OF_STREAMS, Columns, roles_in
 from sparse_prefgp.analysis.scoring import (
     Asked,
@@ -32,11 +36,11 @@ from sparse_prefgp.analysis.scoring import (
     unseen_pairs,
 )
 from sparse_prefgp.analysis.updating import later_duels
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import TIE, Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.splits import Grouping, grouping_of_people
+from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
+from sparse_prefgp.io.judgements import covariates_there
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.io.streams.contexts import InContexts, Met
@@ -92,8 +96,7 @@ def evaluate(
         grade and block.
     :param ahead: where utilities move in time, also score the model updated day by day, each duel
         from the results of all days before it, and Elo (`forecasts.with_forecasts`).
-    :param choices: in place of duels, choices from sets as `read_choices` takes them; then the
-        result is that of `answers.evaluate_sets`.
+    :param choices: in place of duels, choices from sets as `read_choices` takes them.
     :param rankings: the same, as `read_rankings` takes them.
     :param best_worst: the same, as `read_best_worst` takes them.
     :param options: of these readers, such as `at_once=True`.
@@ -107,7 +110,8 @@ def evaluate(
         of duels with grades: those of `grades` for the same two; else empty. Then `duels`, `ties`,
         `duels_in_blocks` (how many are of a block that the model knows, None for a model without
         blocks), and of the items in them `items_outside_range`, `outside_features` and
-        `unknown_levels`.
+        `unknown_levels`. Of answers about sets `held_out`, of choices and of rankings, how many
+        `answers` there are, and the same of the items.
     :raises ValueError: no duels, none that one side won, an unknown id (with its row), an item
         against itself, counts that are not whole and positive, ties that are neither 0 nor 1,
         a role that the model has not, a block that is missing (with its row), an `rng` that is
@@ -115,103 +119,76 @@ def evaluate(
         raises.
     """
     rng = generator(rng)
-    kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
-    refuse_options(kind, options)
-    if kind != "duels":
-        together.check(answers=True, ahead=ahead)
-        return evaluate_sets(model, kind, source, items, rng=rng, columns=columns, **options)
-    read = _streamed if _is_streamed(model, duels, items) else _in_memory
-    model.allow(ahead=ahead)
-    given = read(model, duels, items, columns)
-    together.check(only_ties=given.ties == given.duels, scores=True)
-    rivals = {COIN: KNOWS_NOTHING}
-    if model.duels.held:  # the duels of a stream are not kept
-        rivals = rivals_of(holding_duels(model).duels, rng)
-    outcomes = asks_for_outcomes(model, given.ties)
-    found = score_events(
-        model,
-        rivals,
-        given.rows,
-        outcomes=outcomes,
-        grouping=given.grouping,
-        unseen=given.unseen,
+    kind, source = only_one(
+        options, duels=duels, choices=choices, rankings=rankings, best_worst=best_worst
     )
-    if ahead:
-        assert given.later is not None
-        found = with_forecasts(found, holding_duels(model), given.later())
-    there = given.there()
+    sets = kind != "duels"
+    together.check(answers=sets, ahead=ahead)
+    model.allow(ahead=ahead)
+    chunks: Iterable[Asked]
+    of_events: dict[str, Any] = {}
+    if not sets and _is_streamed(model, source, items):
+        stream, named = _in_units_of(model, source, items, columns)
+        chunks, totals = asked_of_stream(stream, model), stream.totals
+        number, ties, in_blocks = totals.duels, totals.ties, 0
+        there = None
+        if named is not None and totals.comparisons is not None:
+            there = named.select(np.flatnonzero(totals.comparisons))
+    else:
+        read = read_answers(model, kind, source, items, columns, **options)
+        events, there = read.events, read.there
+        if sets:
+            of_events["grouping"] = grouping_of(read.table, np.arange(len(events)))
+        else:
+            events, of_events = _of_duels(model, read)
+        chunks = [Asked(events, read.items.inputs, sets=sets)]
+        known = np.zeros(len(events), bool) if events.block is None else events.block.numbers >= 0
+        number, ties, in_blocks = (
+            int(events.counts[some].sum()) for some in (slice(None), events.kind == TIE, known)
+        )
+    together.check(only_ties=not sets and ties == number, scores=True)
+    rivals = {EQUAL_SHARES if sets else COIN: KNOWS_NOTHING}
+    # The duels of a stream are not kept, and those of duels know nothing of sets.
+    if model.duels.held and (not sets or holding_duels(model).duels.events.has_sets):
+        rivals = rivals_of(holding_duels(model).duels, rng)
+    outcomes = not sets and asks_for_outcomes(model, ties)
+    found = score_events(model, rivals, chunks, outcomes=outcomes, **of_events)
+    if ahead:  # which streams are not scored
+        found = with_forecasts(found, holding_duels(model), later_duels(model, read))
+    figures: dict[str, Any] = {"held_out": found.scores()}
+    if sets:
+        figures["answers"] = number
+    else:
+        figures |= {
+            "held_out_unseen_pairs": found.unseen_scores(),
+            "held_out_outcomes": found.table(OUTCOMES),
+            "held_out_grades": found.table(GRADES),
+            "duels": number,
+            "ties": ties,
+            "duels_in_blocks": in_blocks if model.approximation.has_blocks else None,
+        }
+    of_items = dict.fromkeys(("outside_features", "unknown_levels"))
     return {
-        "held_out": found.scores(),
-        "held_out_unseen_pairs": found.unseen_scores(),
-        "held_out_outcomes": found.table(OUTCOMES),
-        "held_out_grades": found.table(GRADES),
-        "duels": given.duels,
-        "ties": given.ties,
-        "duels_in_blocks": given.in_blocks if model.approximation.has_blocks else None,
+        **figures,
         "items_outside_range": None if there is None else int(there.outside.sum()),
-        "outside_features": None if there is None else there.outside_features,
-        "unknown_levels": None if there is None else there.unknown_levels,
+        **(of_items if there is None else notes_on(there)),
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """Duels to be scored."""
-
-    rows: Iterable[Asked]
-    duels: int
-    ties: int
-    there: Callable[[], ItemSet | None]
-    """The items that they name, None where they name none."""
-    unseen: Mapping[str, BoolArray] = field(default_factory=dict)
-    """As in `HeldOut`, none where pairs are not told apart."""
-    grouping: Grouping | None = None
-    """The same."""
-    in_blocks: int = 0
-    """How many are of blocks that the model knows."""
-    later: Callable[[], Duels] | None = None
-    """The duels as a model in time takes them up; None where they are read in chunks."""
-
-
-def _in_memory(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Given:
-    if isinstance(duels, Duels):
-        _refuse_more(items, columns)
-        found, given = items_of(model, duels), _labelled(model, duels)
-    else:
-        found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
-        roles = roles_in(model, table.frame.columns, table.name, columns)
-        if roles.grade is None and model.duels.levels is not None:
-            warnings.warn(
-                f"{table.name}: no column {model.duels.roles['grade']!r}, though the model has "
-                "learned from grades; name that of these (columns=, --columns grade=…), or each "
-                "row counts as won by its winner.",
-                stacklevel=3,
-            )
-        warn_without_labels(model, roles.leaning, table.name)
-        given = found.read_duels(table, roles, model.duels.covariate_names)
-    model.allow(duels_without_dates=given.time is None)
-    events, in_blocks = given.saying(block=known_blocks(model, given)), 0
-    if events.block is not None:
-        in_blocks = int(events.counts[events.block.numbers >= 0].sum())
-    elif model.approximation.has_blocks:
+def _of_duels(model: Predicts, read: ReadAnswers) -> tuple[Answers, dict[str, Any]]:
+    """Duels in the blocks that the model knows, and what `HeldOut` has of them."""
+    events = read.events
+    model.allow(duels_without_dates=events.time is None)
+    events = events.saying(block=known_blocks(model, events))
+    if events.block is None and model.approximation.has_blocks:
         warn_without_blocks(model)
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
         doors, training = events.pair_doors(), holding_duels(model).duels
-        sides = _items_of(found, training)[doors.features[doors.decided].T]
-        unseen = unseen_pairs(training, *sides)
-        _warn_of_known(training, events, _items_of(found, training)[events.pairs])
-    named, people = np.unique(events.sides), grouping_of_people(events)
-    return _Given(
-        [Asked(events, found.inputs)],
-        events.num_events,
-        0 if events.ties is None else int(events.counts[events.ties].sum()),
-        lambda: found.select(named),
-        unseen,
-        people,
-        in_blocks,
-        lambda: later_duels(holding_duels(model), found, given),
-    )
+        item = _items_of(read.items, training)
+        unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
+        _warn_of_known(training, events, item[events.pairs])
+    return events, {"grouping": grouping_of_people(events), "unseen": unseen}
 
 
 def _warn_of_known(training: Duels, events: Answers, sides: IntArray) -> None:
@@ -237,53 +214,6 @@ def _items_of(found: ItemSet, training: Duels) -> IntArray:
     return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
 
 
-def _said_of(model: Predicts, events: Answers) -> Answers:
-    """Duels with the covariates of the model, or with none of them.
-
-    Warns of none, which count as 0.
-    """
-    wanted = model.duels.covariate_names
-    if wanted and not {*wanted} & {*events.covariate_names}:
-        warnings.warn(
-            f"The duels have no {wanted[0]!r}, a covariate of the model; nothing is said of the "
-            "duels' covariates, which count as 0.",
-            stacklevel=4,
-        )
-        return events.saying(covariates=None)
-    return events
-
-
-def _refuse_more(items: Any, columns: Columns) -> None:
-    named = bool(columns) and "columns of roles (columns=, --columns)"
-    together.check(duels_object=True, items=items is not None, column=named)
-
-
-def _labelled(model: Predicts, duels: Duels) -> Answers:
-    """Duels as a table of them would be read; with groups and blocks where the model has any."""
-    events = _said_of(model, duels.events)
-    if model.noise_ratio is None:
-        events = events.saying(judge=None)
-    block = duels.events.labels.get(model.duels.roles["block"])
-    in_blocks = model.approximation.labels is not None and model.duels.held
-    return events.saying(block=block if in_blocks else None)
-
-
-def _streamed(model: Predicts, duels: Any, items: Any, columns: Columns) -> _Given:
-    together.check(streamed=True, in_time=model.row_layout.dated)
-    if model.approximation.has_blocks:
-        warn_without_blocks(model)
-    stream, found = _in_units_of(model, duels, items, columns)
-
-    def there() -> ItemSet | None:
-        if found is None:
-            return None
-        assert stream.totals.comparisons is not None
-        return found.select(np.flatnonzero(stream.totals.comparisons))
-
-    totals = stream.totals
-    return _Given(asked_of_stream(stream, model), totals.duels, totals.ties, there)
-
-
 def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
     """Whether duels are to be read in chunks: streams, folders of files, and files for a model that
     has no items, where they can only have features of their own."""
@@ -300,9 +230,12 @@ def _in_units_of(
 
     :raises ValueError: what `stream_duels` and `resolve_items` raise.
     """
+    together.check(streamed=True, in_time=model.row_layout.dated)
+    if model.approximation.has_blocks:
+        warn_without_blocks(model)
     own = model.duels
     if isinstance(duels, StreamedDuels):
-        _refuse_more(items, columns)
+        refuse_more(items, columns)
         together.check(streamed=True, item_effects=model.has_item_effect)
         return _converted(own, duels), None
     header = columns_of(duels)

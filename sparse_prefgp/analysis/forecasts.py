@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.elo import Elo, Matches
+from sparse_prefgp.analysis.elo import Elo
 from sparse_prefgp.analysis.metrics import AHEAD, DUELS, ELO, ELO_AHEAD, MODEL, OUTCOMES
 from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import IntArray
 
 # A filter follows results day by day, whatever slices its constants were learned on.
 FOLLOWED_BY = "day"
 
 
-class InOrder(NamedTuple):
-    """Duels as matches in the order of their dates."""
+def _matches(events: Answers, item: IntArray) -> tuple[Answers, IntArray]:
+    """Duels with dates as matches of items day by day, in their order, and which each is, (t,).
 
-    matches: Matches
-    order: IntArray
-    """(t,) the place of each among the duels."""
-
-    @classmethod
-    def of(cls, events: Answers, item: IntArray) -> InOrder:
-        """Those of duels with dates.
-
-        :param item: (n,) number of the item of each row.
-        """
-        events = events.in_order()
-        doors, times = events.pair_doors(), events.time
-        assert times is not None
-        order = np.argsort(times, kind="stable")
-        won, lost = item[doors.features[order]].T
-        said = events.covariate_differences
-        matches = Matches(
-            won,
-            lost,
-            np.floor(times[order]),
-            ~doors.decided[order],
-            None if said is None else said[order],
-            events.totals[order],
-        )
-        return cls(matches, order)
-
-    def back(self, values: FloatArray) -> FloatArray:
-        """Rows of the matches in the order of the duels."""
-        found = np.empty_like(values)
-        found[self.order] = values
-        return found
+    :param item: (n,) number of the item of each row.
+    """
+    assert events.time is not None
+    order = np.argsort(events.time, kind="stable")
+    days = events.saying(item[events.sides], time=np.floor(events.time))
+    return days.take(order), order
 
 
 def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
@@ -68,14 +43,16 @@ def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
     given = test.given.in_order()
     decided = given.pair_doors().decided
     passed = model.filter(test, slices=FOLLOWED_BY)
-    known, later = InOrder.of(model.duels.events, model.duels.item), InOrder.of(given, test.item)
-    elo = Elo.learned(known.matches, 1 + int(max(model.duels.item.max(), test.item.max())))
+    known, _ = _matches(model.duels.events.in_order(), model.duels.item)
+    later, order = _matches(given, test.item)
+    place = np.argsort(order)
+    elo = Elo.learned(known, 1 + int(max(model.duels.item.max(), test.item.max())))
     # Without ties in training Elo knows of none, and gives them no probability.
     with np.errstate(divide="ignore"):
         said = {
             AHEAD: model.forecast_of(passed.mean, passed.variance, given.judge).results,
-            ELO: np.log(later.back(elo.frozen(later.matches))),
-            ELO_AHEAD: np.log(later.back(elo.ahead(later.matches))),
+            ELO: np.log(elo.frozen(later)[place]),
+            ELO_AHEAD: np.log(elo.ahead(later)[place]),
         }
     found, after = held_out, MODEL
     for name, three in said.items():

@@ -12,21 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
-from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
 from sparse_prefgp.data.items import check_features
 from sparse_prefgp.io.answers import NONE
-from sparse_prefgp.io.files import Source, Table, id_text, load_items
+from sparse_prefgp.io.files import Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
-from sparse_prefgp.io.judgements import (
-    Roles,
-    covariates_there,
-    duels_in,
-    item_names,
-    load_duels,
-)
+from sparse_prefgp.io.judgements import item_names
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import OWN_ITEMS
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -141,22 +134,6 @@ class ItemSet:
         :raises ValueError: an unknown or missing id, with the row of the table.
         """
         return Ids(self.lookup, self.name).rows_in(table, column, what)
-
-    def read_duels(self, source: Source, roles: Roles, covariates: tuple[str, ...]) -> Answers:
-        """A table of duels between these items.
-
-        :param source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
-            and `tie`.
-        :param roles: the columns that say more of each duel.
-        :param covariates: of the model; where the table has none of them, nothing is said of them.
-        :raises ValueError: a missing column, no rows, an id that is missing or unknown, an item
-            against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
-            missing group, block or weight; the message names the row.
-        """
-        table = source if isinstance(source, Table) else load_duels(source)
-        there = covariates_there(table.frame.columns, covariates, table.name)
-        roles = replace(roles, covariates=tuple(there))
-        return duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.alternatives import only_one, read_sets, refuse_options
-from sparse_prefgp.analysis.items import known_items
-from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
+from sparse_prefgp.analysis.answers import only_one, read_answers
+from sparse_prefgp.analysis.roles import OF_SETS, Columns
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.judgements import load_duels
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
@@ -55,24 +53,15 @@ def meet(
     sources = {"duels": duels, "choices": choices, "rankings": rankings, "best_worst": best_worst}
     if features is not None and all(source is None for source in sources.values()):
         return model.meet(None, features)
-    kind, source = only_one(**sources)
-    refuse_options(kind, options)
+    kind, source = only_one(options, **sources)
     rows = model.duels.item_rows
     in_contexts = rows is not None and (rows.columns or kind == "duels")
     together.check(meeting=True, contexts=bool(in_contexts))
-    if kind == "duels":
-        known, table = known_items(model, items), load_duels(source)
-        roles = roles_in(model, table.frame.columns, table.name, columns, among=OF_SETS)
-        events = known.read_duels(table, roles, model.duels.covariate_names)
-    else:
-        read = read_sets(model, kind, source, items, columns, **options)
-        known, events = read.items, read.events
-    own, new = model.duels.items, np.flatnonzero(known.numbers < 0)
-    place = known.numbers.copy()
-    place[new] = len(own) + np.arange(len(new))
-    inputs = np.concatenate([own, known.inputs[new, : own.shape[1]]])
-    events = events.saying(place[events.sides], judge=None)
-    return model.meet(Duels.from_events(inputs, events), features)
+    read = read_answers(model, kind, source, items, columns, among=OF_SETS, **options)
+    _, new, events = read.placed(model)
+    own = model.duels.items
+    inputs = np.concatenate([own, new.inputs[:, : own.shape[1]]])
+    return model.meet(Duels.from_events(inputs, events.saying(judge=None)), features)
 
 
 def _features_of_one(model: Any, people: Any) -> FloatArray:

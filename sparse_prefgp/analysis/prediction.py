@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from sparse_prefgp.analysis.alternatives import (
+from sparse_prefgp.analysis.answers import (
+    load_sets,
+    notes_on,
     only_one,
-    predict_sets,
-    refuse_options,
+    read_answers,
+    shown_sets,
 )
-from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.dates import seen_on
 from sparse_prefgp.analysis.people import seen_by
-from sparse_prefgp.analysis.roles import Columns, roles_in
-from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.io.dates import dates_of
-from sparse_prefgp.io.judgements import codes_in, covariates_in, load_pairs, names_covariates
+from sparse_prefgp.analysis.roles import Columns
+from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.checks import level_of_interval
 
 TIE, LOSS = "tie_probability", "loss_probability"
 GRADE = "p_"
+PROBABILITY, LOG_PROBABILITY = "probability", "log_probability"
 ADDED = ("probability", "difference", "sd", "lower", "upper", "outside_range")
 
 
@@ -64,9 +63,11 @@ def predict(
     :param at: where utilities move in time, the date of all pairs, such as 2014-07-13; by default
         the table says it, or else it is that of the last duel.
     :param choices: in place of pairs, sets of alternatives as `read_choices` takes them, of which
-        nobody needs to have said what was chosen; then the result is that of
-        `alternatives.predict_sets`: the probability of each alternative.
-    :param rankings: rankings as `read_rankings` takes them, of which the probability is found.
+        nobody needs to have said what was chosen. The long form gets a column `probability`, of
+        each alternative to be chosen, which add up to 1 in each set; the wide form a row for each
+        alternative with the columns `choice_set`, `item_id` and `probability`.
+    :param rankings: rankings as `read_rankings` takes them: a row for each, with `probability` and
+        `log_probability` (nats) of the answer.
     :param best_worst: the same of best and worst, as `read_best_worst` takes them.
     :param options: of these readers, such as `at_once=True`.
     :return: The pairs as a data frame, all columns as they are, with `probability` (that the first,
@@ -85,33 +86,21 @@ def predict(
     """
     level = level_of_interval(level)
     model = seen_on(seen_by(model, person), at)
-    kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
-    refuse_options(kind, options)
+    kind, source = only_one(
+        options, pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst
+    )
     if kind != "pairs":
         if person is not None:
             options["person"] = None  # whoever the table names
-        return predict_sets(model, kind, source, items, columns, **options)
-    table, sides = load_pairs(pairs)
-    grades = grade_columns(model)
+        return _predict_sets(model, kind, source, items, columns, options)
+    stated = {"person": person is not None, "date": at is not None}  # whatever the table says
+    among = [role for role in ROLES if not stated.get(role)]
+    named = {role: name for role, name in (columns or {}).items() if not stated.get(role)}
+    read = read_answers(model, kind, source, items, named, among=among)
+    table, found, there = read.table, read.items, read.there
+    grades, (first, second) = grade_columns(model), read.events.pairs.T
     table.refuse_added((*ADDED, TIE, LOSS, *grades))
-    found, placed = met(model, items, table, sides, "pair")
-    first, second = (found.rows_in(placed, name, "pair") for name in sides)
-    roles = roles_in(model, table.frame.columns, table.name, columns)
-    besides = {"block", *(() if person is None else ["person"])}
-    codes = {role: column for role, column in roles.codes.items() if role not in besides}
-    names, said = model.duels.covariate_names, None
-    if names_covariates(table.frame.columns, names, sides):
-        said = covariates_in(table, names, sides)
-    asked = Answers.between(
-        first,
-        second,
-        covariates=said,
-        covariate_names=() if said is None else names,
-        **codes_in(table, replace(roles, codes=codes)),
-    )
-    if roles.date is not None and at is None:
-        asked = asked.saying(time=dates_of(table.frame[roles.date], roles.date, table.row))
-    forecast = model.predict(asked, found.inputs)
+    forecast = model.predict(read.events, found.inputs)
     won, tied, lost = np.exp(forecast.results).T
     mean, variance = forecast.mean, forecast.variance
     assert mean is not None and variance is not None
@@ -128,16 +117,33 @@ def predict(
         upper=mean + half_width,
         outside_range=found.outside[first] | found.outside[second],
     )
-    there = found.select(np.unique(np.concatenate([first, second])))
+    names = model.duels.covariate_names
     frame.attrs = {
         "level": float(level),
         **({"grades": list(grades)} if grades else {}),
-        **({"covariates": list(names) if said is not None else []} if names else {}),
+        **({"covariates": list(read.events.covariate_names)} if names else {}),
         "negative_variances": int(negative.sum()),
         "outside_items": there.outside_of_items,
-        "outside_features": there.outside_features,
-        "unknown_levels": there.unknown_levels,
+        **notes_on(there),
     }
+    return frame
+
+
+def _predict_sets(
+    model: Predicts, kind: str, source: Any, items: Any, columns: Columns, options: dict[str, Any]
+) -> Any:
+    """What is chosen of sets, or how probable rankings are, in tables of them."""
+    table = load_sets(model, source, kind.replace("_", "-"))
+    table.refuse_added((PROBABILITY, LOG_PROBABILITY))
+    if kind == "choices":
+        found = shown_sets(model, table, items, columns, options)
+        chances = found.in_rows(model.predict(found.events, found.items.inputs).p)
+        frame = found.table.assign(**{PROBABILITY: chances})
+    else:
+        found = read_answers(model, kind, source, items, columns, **options)
+        logs = model.predict(found.events, found.items.inputs).log_first
+        frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
+    frame.attrs = notes_on(found.there)
     return frame
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.alternatives import Shown, load_sets, shown_sets
+from sparse_prefgp.analysis.answers import ReadAnswers, load_sets, shown_sets
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
@@ -121,17 +121,16 @@ def shares(
     rng = generator(np.random.default_rng(0) if rng is None else rng)
     if isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu":
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
-    shown = _shown(model, alternatives, items, columns)
-    found = shown.found
+    found = _shown(model, alternatives, items, columns)
     added = _columns(model, found.items.inputs, found.events, level, draws, rng)
-    frame = shown.frame.assign(**{name: shown.in_rows(v) for name, v in added.items()})
+    frame = found.table.assign(**{name: found.in_rows(v) for name, v in added.items()})
     event = np.repeat(np.arange(len(found.events)), np.diff(found.events.offsets))
     number = np.empty(len(event), np.int64)
-    number[shown.place] = event
+    number[found.place] = event
     return Shares(frame, level, draws, tuple(number.tolist()))
 
 
-def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> Shown:
+def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> ReadAnswers:
     pd = require_pandas()
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
         alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp.analysis.alternatives import (
-    SetsFound,
-    only_one,
-    read_sets,
-    refuse_options,
-)
-from sparse_prefgp.analysis.contexts import has_contexts, met
+from sparse_prefgp.analysis.answers import ReadAnswers, notes_on, only_one, read_answers
 from sparse_prefgp.analysis.items import (
     ROUNDING,
     SINGLE,
@@ -24,10 +18,9 @@ from sparse_prefgp.analysis.items import (
     far_sentences,
     feature_columns,
     is_array,
-    own_items,
     resolve_items,
 )
-from sparse_prefgp.analysis.roles import Columns, roles_in
+from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.analysis.scoring import said_before
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.answers import Answers, Codes, Covariates
@@ -39,7 +32,7 @@ from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
-from sparse_prefgp.models.outcomes import steps_to_learn, warn_without_labels
+from sparse_prefgp.models.outcomes import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -167,15 +160,27 @@ def update(
         duels, choices, rankings and best_worst, or several; for answers about sets what their
         readers raise, and a model with contexts, with a margin or with blocks that were given.
     """
-    kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
-    refuse_options(kind, options)
-    old = model.duels
-    if kind == "duels":
-        everything, added, new = _new_duels(model, source, items, columns)
-    else:
+    kind, source = only_one(
+        options, duels=duels, choices=choices, rankings=rankings, best_worst=best_worst
+    )
+    old, named_only = model.duels, False
+    if kind != "duels":
         model.allow(answers=True)
-        read = read_sets(model, kind, source, items, columns, learning=True, **options)
-        everything, added, new = _new_answers(model, read)
+    else:
+        source = load_duels(source)
+        named_only = items is None and old.num_features == 0 and old.item_ids is not None
+        if named_only:
+            items = items_named_in(source, (WINNER, LOSER)).frame
+        elif is_array(items):
+            items = _numbered(model, items)
+    read = read_answers(model, kind, source, items, columns, learning=True, **options)
+    _refuse_changed(old, read.items)
+    everything, added, new = read.placed(model)
+    if named_only:
+        _warn_of_new_names(old, added)
+    if model.row_layout.dated:
+        assert new.time is not None and old.times is not None
+        refuse_earlier(new.time, float(old.times.max()), read.table.row)
     data = _joined(old, everything, new, people)
     _warn_of_repeated(old, data)
     if model.row_layout.dated:
@@ -224,7 +229,7 @@ class _Done(NamedTuple):
     log_predictive: float | None = None
 
     def report(
-        self, old: Duels, result: PreferenceGP, added: ItemSet | None, new: Answers
+        self, old: Duels, result: PreferenceGP, added: ItemSet, new: Answers
     ) -> UpdateReport:
         data = result.duels
         return UpdateReport(
@@ -236,9 +241,8 @@ class _Done(NamedTuple):
             sites=result.graph.num_sites,
             sweeps=self.inference.sweeps,
             converged=self.inference.converged,
-            new_items_outside_range=0 if added is None else int(added.outside.sum()),
-            outside_features={} if added is None else added.outside_features,
-            unknown_levels={} if added is None else added.unknown_levels,
+            new_items_outside_range=int(added.outside.sum()),
+            **notes_on(added),
             noun=data.events.noun,
             **self._asdict(),
         )
@@ -269,46 +273,10 @@ def later_part(old: Duels, data: Duels) -> Duels:
     return Duels.from_events(data.known, later, people_features=people, roles=data.roles)
 
 
-def later_duels(model: Any, items: ItemSet, said: Answers) -> Duels:
-    """New duels as a model takes them up, between its items and new ones.
-
-    :param items: found in the tables, known ones among them.
-    """
-    own, n = own_items(model), model.duels.num_items
-    added = items.select(items.numbers < 0)
-    place = items.numbers.copy()
-    place[place < 0] = n + np.arange(len(added))
-    everything = own.followed_by(added) if len(added) else own
-    data = _joined(model.duels, everything, said.saying(place[said.sides]), None)
-    return later_part(model.duels, data)
-
-
-# All items, those that the model does not know, and what was said of them.
-_News = tuple[ItemSet, ItemSet | None, Answers]
-
-
-def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: Columns) -> _News:
-    """A table of duels; the items of the model come first."""
-    old, own = model.duels, own_items(model)
-    table = load_duels(duels)
-    row, roles = table.row, roles_in(model, table.frame.columns, table.name, columns, learning=True)
-    named_only = items is None and old.num_features == 0 and old.item_ids is not None
-    if named_only:
-        items = items_named_in(table, (WINNER, LOSER)).frame
-    if has_contexts(model, items):
-        found, table = met(model, items, table, (WINNER, LOSER))
-        added = _unknown_to(model, found)
-    else:
-        added = None if items is None else _new_items(model, items)
-    if named_only and added is not None:
-        _warn_of_new_names(old, added)
-    everything = own if added is None else own.followed_by(added)
-    warn_without_labels(model, roles.leaning, table.name)
-    said = everything.read_duels(table, roles, old.covariate_names)
-    if model.row_layout.dated:
-        assert said.time is not None and old.times is not None
-        refuse_earlier(said.time, float(old.times.max()), row)
-    return everything, added, said
+def later_duels(model: Any, read: ReadAnswers) -> Duels:
+    """New duels as a model takes them up, between its items and new ones."""
+    everything, _, new = read.placed(model)
+    return later_part(model.duels, _joined(model.duels, everything, new, None))
 
 
 def _warn_of_new_names(old: Duels, added: ItemSet) -> None:
@@ -323,29 +291,6 @@ def _warn_of_new_names(old: Duels, added: ItemSet) -> None:
         )
         known = names_of_rows(old.item_ids, old.item_rows)
         warn_of_spellings((*(known or ()), *names), "items")
-
-
-def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:
-    """Answers about sets that were read; the items of the model come first."""
-    own, found, n = own_items(model), read.items, model.duels.num_items
-    added = _unknown_to(model, found)
-    place = found.numbers.copy()
-    place[place < 0] = n + np.arange(0 if added is None else len(added))
-    everything = own
-    if added is not None:
-        if read.described:  # which are named by their attributes
-            added = replace(added, ids=_free_ids(own, added.ids))
-        everything = own.followed_by(added)
-    events = read.events
-    return everything, added, events.saying(place[events.sides])
-
-
-def _free_ids(own: ItemSet, ids: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    """The ids, with a number where an item of the model is called so."""
-    numbered = (f"{id} ({i})" for i, id in enumerate(ids, len(own)))
-    return tuple(
-        id if own.find(id) is None else other for id, other in zip(ids, numbered, strict=True)
-    )
 
 
 def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, FloatArray, int]:
@@ -416,9 +361,13 @@ def _with_new_blocks(approximation: Approximation, new: Answers) -> Approximatio
     """PITC with the blocks of the new duels; labels are compared as text."""
     if new.block is None:
         return approximation
-    known = {id_text(label): label for label in approximation.labels or ()}
-    added = [known.get(id_text(label), label) for label in new.block.labels.tolist()]
-    return approximation.followed_by(added)
+    return approximation.followed_by(_as_named(new.block, approximation.labels or ()))
+
+
+def _as_named(codes: Codes, names: Iterable[Hashable]) -> list[Any]:
+    """Labels as a model has them, of which those that it knows are compared as text."""
+    known = {id_text(name): name for name in names}
+    return [known.get(id_text(label), label) for label in codes.labels.tolist()]
 
 
 def _number_of_items(duels: Duels) -> int:
@@ -437,25 +386,18 @@ def _free_steps(old: Duels, new: PreferenceGP) -> None:
             step.prior = None
 
 
-def _new_items(model: PreferenceGP, items: Any) -> ItemSet | None:
-    """The items that the model does not know; None where it knows all."""
-    found = resolve_items(model, items)
-    if is_array(items):
-        if model.duels.item_ids is not None:
-            raise ValueError(
-                "The items are an array without ids, but those of the model have ids; give a table "
-                "of raw items with an id column."
-            )
-        n = model.duels.num_items
-        return replace(found, ids=tuple(range(n, n + len(found))))
-    return _unknown_to(model, found)
+def _numbered(model: PreferenceGP, items: Any) -> ItemSet:
+    """An array of items, which follow those of the model in number.
 
-
-def _unknown_to(model: PreferenceGP, found: ItemSet) -> ItemSet | None:
-    """Those that the model does not know; None where it knows all."""
-    _refuse_changed(model.duels, found)
-    new = found.select(found.numbers < 0)
-    return new if len(new) else None
+    :raises ValueError: a model whose items have ids.
+    """
+    found, n = resolve_items(model, items), model.duels.num_items
+    if model.duels.item_ids is not None:
+        raise ValueError(
+            "The items are an array without ids, but those of the model have ids; give a table "
+            "of raw items with an id column."
+        )
+    return replace(found, ids=tuple(range(n, n + len(found))))
 
 
 def _refuse_changed(old: Duels, found: ItemSet) -> None:
@@ -517,14 +459,11 @@ def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
         added = added.saying(covariates=Covariates(nothing, names))
     together.check(answers=added.time is None, dated_duels=before.time is not None)
     if added.person is not None and old.people_names is not None:
-        known = {id_text(name): name for name in old.people_names}
-        who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
+        who = _as_named(added.person, old.people_names)
         added = added.saying(person=Codes.of(who, added.person.column))
         warn_of_spellings(tuple(dict.fromkeys([*old.people_names, *who])), "people")
     if old.group_names is not None and new.judge is not None:
-        known = {id_text(name): name for name in old.group_names}
-        labels = [known.get(id_text(label), label) for label in new.judge.labels.tolist()]
-        added = added.saying(judge=Codes.of(labels))
+        added = added.saying(judge=Codes.of(_as_named(new.judge, old.group_names)))
     else:
         before = before.saying(judge=None)
     added_rows = np.arange(old.num_items, len(items))

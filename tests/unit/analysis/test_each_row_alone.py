@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.alternatives import read_sets
+from sparse_prefgp.analysis.answers import read_answers
 from sparse_prefgp.analysis.items import none_of
 
 SETS = 40
@@ -134,7 +134,7 @@ def test_none_is_what_the_model_has_learned(model: spg.PreferenceGP) -> None:
     own = none_of(model.duels)
     assert len(own) == 1
     table = scenario(np.random.default_rng(3), 1, 3, True).assign(chosen=[1, 0, 0, 0])
-    found = read_sets(model, "choices", table)
+    found = read_answers(model, "choices", table)
     known = found.items.numbers >= 0
     assert known.sum() == 1
     np.testing.assert_array_equal(found.items.inputs[known][:, : own.shape[1]], own)
