@@ -869,11 +869,54 @@ class Answers:
             kind that there is not, or another number of sides than its events have, a weight that
             is not positive, a time or covariate that is not finite, or labels that are not coded.
         """
-        sides, offsets = _whole(self.sides, "sides"), _whole(self.offsets, "offsets")
-        if len(offsets) < 2:
+        if not len(self):
             raise ValueError("There are no events; give at least one.")
+        sides, offsets, kind = self._checked_sides()
+        if np.any(kind == GRADE):
+            check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
+        steps = np.diff(offsets)
+        columns = {name: self._checked_column(name, kind) for name in self.columns}
+        columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
+        columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
+        return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
+
+    def check_questions(self, rows: int) -> None:
+        """Refuse what cannot be asked between so many rows, whatever the labels are.
+
+        :raises ValueError: sides, offsets or kinds as for `checked`; a row that is not there, or a
+            column of another length.
+        """
+        sides, offsets, kind = self._checked_sides()
+        self.check_rows(rows)
+        _checked_ordered(self.ordered, kind, np.diff(offsets))
+        for name, values in self.columns.items():
+            if COLUMNS[name].holds == "code":
+                check_kind(name, values, Codes, "Codes.of(labels)")
+            for array in arrays_of(values):
+                if len(array) != len(kind if COLUMNS[name].per == "event" else sides):
+                    per = "event" if COLUMNS[name].per == "event" else "side"
+                    raise ValueError(
+                        f"{name} has {len(array)} values for {len(kind)} events of {len(sides)} "
+                        f"sides; give one for each {per}."
+                    )
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse sides that are none of so many rows.
+
+        :raises ValueError: see above.
+        """
+        for at in np.flatnonzero((self.sides < 0) | (self.sides >= rows))[:1]:
+            event = np.searchsorted(self.offsets, at, side="right") - 1
+            raise ValueError(
+                f"Event {event} has the row {self.sides[at]}, which is not an item; give rows "
+                f"from 0 to {rows - 1}."
+            )
+
+    def _checked_sides(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Sides, offsets and kinds that fit together; there may be none."""
+        sides, offsets = _whole(self.sides, "sides"), _whole(self.offsets, "offsets")
         e, steps = len(offsets) - 1, np.diff(offsets)
-        if offsets[0] != 0 or offsets[-1] != len(sides) or steps.min() < 0:
+        if offsets[0] != 0 or offsets[-1] != len(sides) or steps.min(initial=0) < 0:
             raise ValueError(
                 f"offsets run from {offsets[0]} to {offsets[-1]}, for {len(sides)} sides; let them "
                 "begin at 0, never fall, and end at the number of sides."
@@ -890,12 +933,7 @@ class Answers:
                 raise ValueError(
                     f"Event {i} is a {one.name} of {steps[i]} sides; give it {wanted}."
                 )
-        if np.any(kind == GRADE):
-            check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
-        columns = {name: self._checked_column(name, kind) for name in self.columns}
-        columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
-        columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
-        return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
+        return sides, offsets, kind
 
     def _checked_column(self, name: str, kind: IntArray) -> Any:
         """A column, as it should be for events of these kinds; counts as they are.

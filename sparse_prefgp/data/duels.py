@@ -547,14 +547,7 @@ def _checked_events(events: Answers, known: Items) -> Answers:
     """Events between rows that are there, with the labels that they use."""
     check_kind("events", events, Answers, "Answers, as Answers.between(winners, losers) makes them")
     events = events.checked()
-    n = len(known.features)
-    outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
-    for at in outside[:1]:
-        event = np.searchsorted(events.offsets, at, side="right") - 1
-        raise ValueError(
-            f"Event {event} has the row {events.sides[at]}, which is not an item; give rows "
-            f"from 0 to {n - 1}."
-        )
+    events.check_rows(len(known.features))
     for event, row in _against_themselves(events):
         raise ValueError(
             f"Duel {event} is of item {known.shown(row)} with itself; remove it, or correct its "

@@ -31,7 +31,7 @@ from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers
+from sparse_prefgp.support.checks import as_numbers, check_kind
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
 
@@ -183,7 +183,8 @@ class DuelGP(
         :param inputs: (n, D) rows as `predict_f` takes them; by default those of the model, and of
             another `Duels` its items, without numbers.
         :raises ValueError: answers about sets for a model with logistic noise; some of the
-            covariates of the model alone.
+            covariates of the model alone; what is no question, or between rows that are not there;
+            inputs that are not finite numbers.
         """
         rows = inputs
         if isinstance(questions, Duels):
@@ -192,7 +193,9 @@ class DuelGP(
             questions = questions.given
             block = questions.labels.get(self.duels.roles["block"])
             questions = questions.saying(block=block)
-        rows = self.item_inputs() if rows is None else np.asarray(rows)
+        rows = self.item_inputs() if rows is None else as_numbers("inputs", rows, "n", "D")
+        check_kind("questions", questions, Answers, "Duels or Answers (docs/events.md)")
+        questions.check_questions(len(rows))
         events = self.as_known(questions)
         columns, choices = rows.shape[1] + len(events.covariate_names), False
         if events.has_sets:

@@ -178,3 +178,29 @@ def test_an_item_is_no_better_than_itself() -> None:
         assert found.p[0].tolist() == [0.5, 0.5]
         np.testing.assert_allclose(found.mean[1], only.mean[0], atol=IDENTITY)
         np.testing.assert_allclose(found.variance[1], only.covariance[0, 0], atol=IDENTITY)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda m: m.predict("duels.csv"), "questions is of type str; give Duels or Answers"),
+        (lambda m: m.predict(Answers([-1, 2])), "Event 0 has the row -1, .* give rows from 0 to 6"),
+        (lambda m: m.predict(Answers([0, 99])), "Event 0 has the row 99"),
+        (lambda m: m.predict(Answers([0, 1, 2])), "offsets run from 0 to 2, for 3 sides"),
+        (lambda m: m.predict(Answers([0, 1, 2], [0, 3])), "Event 0 is a win of 3 sides; give it 2"),
+        (lambda m: m.predict(Answers([0, 1], kind=[42])), "Event 0 has the kind 42; give 0"),
+        (lambda m: m.predict(Answers([0.0, 1.0])), "sides is an array .* give whole numbers"),
+        (lambda m: m.predict(Answers([0, 1, 2, 3], [0, 4], kind=[TOP])), "0 of 4 sides in order"),
+        (lambda m: m.predict(Answers([0, 1], judge=["Ann"])), "judge is of type list; give Codes"),
+        (
+            lambda m: m.predict(Answers([0, 1], judge=Codes.of(["Ann", "Ben"]))),
+            "judge has 2 values for 1 events of 2 sides; give one for each event",
+        ),
+        (lambda m: m.predict(Answers([0, 1]), np.full((3, 2), np.nan)), "inputs has nan at 0, 0"),
+        (lambda m: m.predict(Answers([0, 1]), "items.csv"), "inputs is 'items.csv'; give numbers"),
+    ],
+)
+def test_what_is_no_question_is_refused(ask: Any, message: str) -> None:
+    model = spg.PreferenceGP(spg.Duels(ITEMS, [0, 1], [1, 2]), gpflow.kernels.Matern52())
+    with pytest.raises(ValueError, match=message):
+        ask(model)
