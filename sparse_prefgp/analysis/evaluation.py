@@ -232,7 +232,7 @@ def _in_units_of(
     """
     together.check(streamed=True, in_time=model.row_layout.dated)
     if model.approximation.has_blocks:
-        warn_without_blocks(model)
+        warn_without_blocks(model, in_chunks=True)
     own = model.duels
     if isinstance(duels, StreamedDuels):
         refuse_more(items, columns)

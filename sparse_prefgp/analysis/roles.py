@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.io.judgements import Roles
-from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.checks import check_choice, check_kind
+from sparse_prefgp.support.words import listing
 
 Columns = Mapping[str, str] | None
 # Roles of answers about sets, and of duels that are read in chunks.
@@ -34,10 +36,14 @@ def roles_in(
     :param among: the roles that there are in such tables.
     :param learning: the model is to learn from the table: of new answers all has to be said that
         was said of the old ones, and weights count.
+    Warns of columns that the model has learned from and that are not among these roles.
+
     :raises ValueError: a role that there is not, or of which the model has learned nothing; a
         column that is not there.
     """
-    duels, named = model.duels, columns or {}
+    named = {} if columns is None else columns
+    check_kind("columns", named, Mapping, "columns by their roles, such as {'judge': 'rater'}")
+    duels = model.duels
     learned = {
         "judge": duels.group_names is not None,
         "person": duels.people_names is not None or bool(model.people),
@@ -47,7 +53,12 @@ def roles_in(
         **{role: role in model.leaning.columns for role in LEANING},
     }
     for role, column in named.items():
-        check_choice("The role", role, among, " (columns=, --columns)")
+        check_choice("The role", role, ROLES, " (columns=, --columns)")
+        if role not in among:
+            raise ValueError(
+                f"The role {role!r} is not read of such a table ({source}), but "
+                f"{listing(list(among))}; leave it out (columns=, --columns)."
+            )
         check_choice(f"The column of {role}", column, header, f" ({source}; columns=, --columns)")
         if not learned.get(role, True):
             raise ValueError(
@@ -55,6 +66,14 @@ def roles_in(
                 f"{column!r} was named; leave {role} out (columns=, --columns)."
             )
     called = {**duels.roles, **named}
+    for role in ROLES:
+        if role not in {*among, "block"} and learned.get(role) and called[role] in header:
+            warnings.warn(
+                f"The column {called[role]!r} of {source}, the {role} of each answer, is not read "
+                f"of such a table, but {listing(list(among))}; the model is asked as if nobody "
+                "knew it.",
+                stacklevel=4,
+            )
     use = {**learned, "count": True}
     if learning:
         use["weight"] = "weight" in named or duels.weights_given is not None

@@ -85,7 +85,7 @@ class Roles:
                 what = "a covariate" if column in self.covariates else "what was answered"
                 raise ValueError(
                     f"The column {column!r} is {what}, and no label of who or what is behind an "
-                    "answer; name another (--noise-by, --person, --lean-by)."
+                    "answer; name another (--noise-by, --person, --lean-by; of a model, --columns)."
                 )
 
     @property

@@ -286,7 +286,7 @@ def known_codes(
     return Codes(found, names, codes.column)
 
 
-def warn_without_blocks(model: Predicts) -> None:
+def warn_without_blocks(model: Predicts, in_chunks: bool = False) -> None:
     """Say that a model with blocks predicts new duels from the inducing values alone, and why."""
     role = model.duels.roles["block"]
     why = f"there is no column {role!r} of their blocks; name it (columns=, --columns block=…)"
@@ -294,6 +294,8 @@ def warn_without_blocks(model: Predicts) -> None:
         why = "k-means, which made the blocks of the model, gives them none"
     elif not model.duels.held:
         why = "a model of streamed duels does not keep what its blocks know"
+    elif in_chunks:
+        why = "duels that are read in chunks join no block"
     warnings.warn(
         f"These duels are predicted from the inducing values alone, since {why}.", stacklevel=4
     )

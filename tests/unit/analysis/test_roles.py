@@ -197,7 +197,7 @@ def test_of_sets() -> None:
     found = spg.shares(model, alone, columns=columns).frame["share"]
     other = spg.shares(model, learned.drop(columns=["chosen", "count"])).frame["share"]
     assert found.tolist() == other.tolist()
-    with pytest.raises(ValueError, match="The role is 'block'"):
+    with pytest.raises(ValueError, match="The role 'block' is not read of such a table"):
         spg.evaluate(model, choices=table, columns={"block": "rater"})
 
 
@@ -209,3 +209,20 @@ def test_of_somebody_new() -> None:
     assert items.equals(spg.rank(met, rng=np.random.default_rng(0)).frame)
     with pytest.raises(ValueError, match="duels are of 2 people"):
         meet(_model("person"), _table(1, "person"))
+
+
+def test_columns_that_a_table_in_chunks_is_read_without_are_told(tmp_path: Path) -> None:
+    _table(1, "person").to_parquet(tmp_path / "new.parquet", index=False)
+    with pytest.warns(UserWarning, match="'who' of .*, the person of each answer, is not read"):
+        spg.evaluate(_model("person"), str(tmp_path), items=ITEMS)
+    with pytest.raises(ValueError, match="role 'person' is not read of such a table .* judge"):
+        spg.evaluate(_model("person"), str(tmp_path), items=ITEMS, columns={"person": "who"})
+    _table(1, "block").to_parquet(tmp_path / "new.parquet", index=False)
+    with pytest.warns(UserWarning, match="duels that are read in chunks join no block"):
+        spg.evaluate(_model("block"), str(tmp_path), items=ITEMS)
+
+
+@pytest.mark.parametrize("columns", ["judge=rater", [("judge", "rater")]])
+def test_columns_are_a_mapping(columns: Any) -> None:
+    with pytest.raises(ValueError, match="columns is of type .*; give columns by their roles"):
+        spg.evaluate(_model("judge"), _table(1, "judge"), columns=columns)
