@@ -155,7 +155,7 @@ def test_missing_blocks_and_duels_in_chunks_are_refused(
         )
     (tmp_path / "new").mkdir()
     TABLE.to_parquet(tmp_path / "new" / "0.parquet", index=False)
-    with pytest.raises(ValueError, match="The role 'block' is not read of such a table .* judge"):
+    with pytest.raises(ValueError, match=r"The role 'block' is not read of such a table .* judge"):
         spg.evaluate(model, tmp_path / "new", columns={"block": "session"})
 
 

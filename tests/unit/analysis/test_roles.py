@@ -213,9 +213,9 @@ def test_of_somebody_new() -> None:
 
 def test_columns_that_a_table_in_chunks_is_read_without_are_told(tmp_path: Path) -> None:
     _table(1, "person").to_parquet(tmp_path / "new.parquet", index=False)
-    with pytest.warns(UserWarning, match="'who' of .*, the person of each answer, is not read"):
+    with pytest.warns(UserWarning, match=r"'who' of .*, the person of each answer, is not read"):
         spg.evaluate(_model("person"), str(tmp_path), items=ITEMS)
-    with pytest.raises(ValueError, match="role 'person' is not read of such a table .* judge"):
+    with pytest.raises(ValueError, match=r"role 'person' is not read of such a table .* judge"):
         spg.evaluate(_model("person"), str(tmp_path), items=ITEMS, columns={"person": "who"})
     _table(1, "block").to_parquet(tmp_path / "new.parquet", index=False)
     with pytest.warns(UserWarning, match="duels that are read in chunks join no block"):
@@ -224,5 +224,5 @@ def test_columns_that_a_table_in_chunks_is_read_without_are_told(tmp_path: Path)
 
 @pytest.mark.parametrize("columns", ["judge=rater", [("judge", "rater")]])
 def test_columns_are_a_mapping(columns: Any) -> None:
-    with pytest.raises(ValueError, match="columns is of type .*; give columns by their roles"):
+    with pytest.raises(ValueError, match=r"columns is of type .*; give columns by their roles"):
         spg.evaluate(_model("judge"), _table(1, "judge"), columns=columns)
