@@ -944,13 +944,19 @@ class Answers:
         if declared.holds == "code":
             return _labelled(values, name, e)
         if declared.holds == "labels":
+            check_kind(name, values, Mapping, "Codes by the names of their columns")
             return {of: _labelled(codes, of, e, unknown=True) for of, codes in values.items()}
         if declared.holds == "grade":
             _check_answers(values, kind)
         elif declared.holds == "covariate":
             check_kind(name, values, Covariates, "Covariates(numbers, names)")
-            numbers = as_numbers(name, values.numbers, len(self.sides), "C")
-            return Covariates(numbers, tuple(values.names))
+            numbers, names = as_numbers(name, values.numbers, len(self.sides), "C"), values.names
+            if names and not len(names) == len({*names}) == numbers.shape[1]:
+                raise ValueError(
+                    f"The covariates are called {', '.join(map(repr, names))}, but there are "
+                    f"{numbers.shape[1]}; give each a name of its own."
+                )
+            return Covariates(numbers, tuple(names))
         elif declared.holds == "number":
             values = as_numbers(name, values, e)
             for i in np.flatnonzero(values <= declared.low)[:1]:

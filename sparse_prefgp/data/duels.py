@@ -146,6 +146,8 @@ class Duels(OfItems):
         answer = _answers(grades, levels, ties is not None, t)
         kind = _checked_ties(ties, t) if answer is None else kinds_of_grades(answer)
         values, names = _checked_covariates(covariates, covariate_names, t)
+        if labels is not None:
+            check_kind("labels", labels, Mapping, "labels by the names of their columns")
         events = Answers.between(
             won,
             lost,

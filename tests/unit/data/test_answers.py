@@ -373,6 +373,12 @@ def between(**columns) -> Answers:
         (between(time=np.array([0.0, np.inf, 1.0])), "time has inf at 1"),
         (between(covariates=Covariates(np.zeros((3, 1)))), r"covariates .* give \(6, C\)"),
         (between(covariates=Covariates(np.zeros(6))), r"covariates .* give \(6, C\)"),
+        (
+            between(covariates=Covariates(np.zeros((6, 2)), ("a",))),
+            "called 'a', but there are 2; give each a name of its own",
+        ),
+        (between(covariates=Covariates(np.zeros((6, 2)), ("a", "a"))), "called 'a', 'a', but"),
+        (between(labels=Codes.of(["a", "b", "a"])), "labels is of type Codes; give Codes by the"),
         (Answers(np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
         (between(offsets=[0, 2, 4, 8]), "offsets run from 0 to 8, for 6 sides"),
         (between(offsets=[0, 3, 4, 6]), "Event 0 is a win of 3 sides; give it 2"),
