@@ -30,14 +30,14 @@ def roles_in(
 ) -> Roles:
     """The columns of a table that say what a model knows of its answers, where they are there.
 
+    Warns of columns that the model has learned from and that are not among these roles.
+
     :param header: all columns of the table.
     :param source: whose they are, in messages.
     :param columns: by role, those that are called otherwise than in training.
     :param among: the roles that there are in such tables.
     :param learning: the model is to learn from the table: of new answers all has to be said that
         was said of the old ones, and weights count.
-    Warns of columns that the model has learned from and that are not among these roles.
-
     :raises ValueError: a role that there is not, or of which the model has learned nothing; a
         column that is not there.
     """
