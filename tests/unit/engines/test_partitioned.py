@@ -67,7 +67,8 @@ def test_every_round_is_that_of_slow_dense_code(local_sweeps: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise", "local_sweeps", "damped"), [(1e-3, None, False), (1e-8, 1, True)]
+    ("noise", "local_sweeps", "damped"),
+    [pytest.param(1e-3, None, False, marks=pytest.mark.slow), (1e-8, 1, True)],
 )
 def test_low_noise_is_damped_until_it_settles(
     noise: float, local_sweeps: int | None, damped: bool
