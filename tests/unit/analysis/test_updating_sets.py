@@ -157,7 +157,11 @@ def test_what_is_refused() -> None:
     for words, one, more in (
         (r"Give one of duels \(--duels FILE, duels=\), choices .*none was given", model, {}),
         ("duels and rankings were given", model, {"duels": FIRST, "rankings": FIRST}),
-        ("The role 'grade' is not read of such a table", model, {"rankings": FIRST, "columns": {"grade": "w"}}),
+        (
+            "The role 'grade' is not read of such a table",
+            model,
+            {"rankings": FIRST, "columns": {"grade": "w"}},
+        ),
         (
             apart("sets", "shares_of_answers"),
             model,
