@@ -149,6 +149,7 @@ def read_answers(
     columns: Columns = None,
     *,
     among: Collection[str] = ROLES,
+    stated: Collection[str] = (),
     learning: bool = False,
     **options: Any,
 ) -> ReadAnswers:
@@ -165,14 +166,15 @@ def read_answers(
         columns.
     :param items: raw items, as `resolve_items` takes them.
     :param columns: as for `roles_in`.
-    :param among: roles of duels and pairs that are read.
+    :param among: roles of duels that are read.
+    :param stated: of pairs, as for `roles_in`.
     :param learning: as for `roles_in`.
     :param options: of the reader of sets.
     :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; items or columns of
         `Duels`; sets for a model with contexts.
     """
     if kind == "pairs":
-        return _read_pairs(model, source, items, columns, among)
+        return _read_pairs(model, source, items, columns, stated)
     if kind != "duels":
         return _read_sets(model, kind, source, items, columns, learning, options)
     if isinstance(source, Duels):
@@ -196,13 +198,13 @@ def read_answers(
 
 
 def _read_pairs(
-    model: Predicts, source: Any, items: Any, columns: Columns, among: Collection[str]
+    model: Predicts, source: Any, items: Any, columns: Columns, stated: Collection[str]
 ) -> ReadAnswers:
     table, sides = load_pairs(source)
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     header, names = table.frame.columns, model.duels.covariate_names
-    roles = roles_in(model, header, table.name, columns, among=among)
+    roles = roles_in(model, header, table.name, columns, stated=stated)
     codes = {role: column for role, column in roles.codes.items() if role != "block"}
     said = codes_in(table, replace(roles, codes=codes))
     if names_covariates(header, names, sides):

@@ -18,7 +18,6 @@ from sparse_prefgp.analysis.answers import (
 from sparse_prefgp.analysis.dates import seen_on
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.roles import Columns
-from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.checks import level_of_interval
 
@@ -93,10 +92,9 @@ def predict(
         if person is not None:
             options["person"] = None  # whoever the table names
         return _predict_sets(model, kind, source, items, columns, options)
-    stated = {"person": person is not None, "date": at is not None}  # whatever the table says
-    among = [role for role in ROLES if not stated.get(role)]
-    named = {role: name for role, name in (columns or {}).items() if not stated.get(role)}
-    read = read_answers(model, kind, source, items, named, among=among)
+    given = {"person": person, "date": at}
+    stated = [role for role, value in given.items() if value is not None]
+    read = read_answers(model, kind, source, items, columns, stated=stated)
     table, found, there = read.table, read.items, read.there
     grades, (first, second) = grade_columns(model), read.events.pairs.T
     table.refuse_added((*ADDED, TIE, LOSS, *grades))

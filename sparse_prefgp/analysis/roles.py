@@ -26,6 +26,7 @@ def roles_in(
     columns: Columns = None,
     *,
     among: Collection[str] = ROLES,
+    stated: Collection[str] = (),
     learning: bool = False,
 ) -> Roles:
     """The columns of a table that say what a model knows of its answers, where they are there.
@@ -36,6 +37,7 @@ def roles_in(
     :param source: whose they are, in messages.
     :param columns: by role, those that are called otherwise than in training.
     :param among: the roles that there are in such tables.
+    :param stated: roles that the caller states, whatever the table or `columns` say.
     :param learning: the model is to learn from the table: of new answers all has to be said that
         was said of the old ones, and weights count.
     :raises ValueError: a role that there is not, or of which the model has learned nothing; a
@@ -43,6 +45,8 @@ def roles_in(
     """
     named = {} if columns is None else columns
     check_kind("columns", named, Mapping, "columns by their roles, such as {'judge': 'rater'}")
+    named = {role: column for role, column in named.items() if role not in stated}
+    among = [role for role in among if role not in stated]
     duels = model.duels
     learned = {
         "judge": duels.group_names is not None,
@@ -57,7 +61,7 @@ def roles_in(
         if role not in among:
             raise ValueError(
                 f"The role {role!r} is not read of such a table ({source}), but "
-                f"{listing(list(among))}; leave it out (columns=, --columns)."
+                f"{listing(among)}; leave it out (columns=, --columns)."
             )
         check_choice(f"The column of {role}", column, header, f" ({source}; columns=, --columns)")
         if not learned.get(role, True):
@@ -67,11 +71,10 @@ def roles_in(
             )
     called = {**duels.roles, **named}
     for role in ROLES:
-        if role not in {*among, "block"} and learned.get(role) and called[role] in header:
+        if role not in {*among, *stated, "block"} and learned.get(role) and called[role] in header:
             warnings.warn(
                 f"The column {called[role]!r} of {source}, the {role} of each answer, is not read "
-                f"of such a table, but {listing(list(among))}; the model is asked as if nobody "
-                "knew it.",
+                f"of such a table, but {listing(among)}; the model is asked as if nobody knew it.",
                 stacklevel=4,
             )
     use = {**learned, "count": True}

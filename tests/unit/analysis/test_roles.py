@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -226,3 +227,17 @@ def test_columns_that_a_table_in_chunks_is_read_without_are_told(tmp_path: Path)
 def test_columns_are_a_mapping(columns: Any) -> None:
     with pytest.raises(ValueError, match=r"columns is of type .*; give columns by their roles"):
         spg.evaluate(_model("judge"), _table(1, "judge"), columns=columns)
+
+
+@pytest.mark.parametrize(("role", "more"), [("person", {"person": "cy"}), ("date", {"at": 18_100})])
+def test_what_is_stated_is_not_asked_of_the_table(role: str, more: dict[str, Any]) -> None:
+    """Nor is anything told of its column, whatever that holds."""
+    pairs = pd.DataFrame({"first": ["a"], "second": ["b"]})
+    expected = spg.predict(_model(role), pairs, **more)["probability"]
+    said = pairs.assign(**{CALLED[role]: [None]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = spg.predict(_model(role), said, columns={role: "none"}, **more)
+    assert found["probability"].tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="columns is of type str; give columns by their roles"):
+        spg.predict(_model(role), pairs, columns=f"{role}=x")
