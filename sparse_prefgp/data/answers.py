@@ -196,6 +196,18 @@ class Covariates(NamedTuple):
     """C names."""
 
 
+def check_covariate_names(names: Sequence[str], count: int) -> None:
+    """Refuse names of so many covariates that are more or fewer, or one twice.
+
+    :raises ValueError: see above.
+    """
+    if len(names) != count or len({*names}) < count:
+        raise ValueError(
+            f"covariate_names are {', '.join(map(repr, names)) or 'none'} for {count} covariates; "
+            "give each a name of its own."
+        )
+
+
 class Column(NamedTuple):
     """What every operation on events has to know of one thing that may be said of them."""
 
@@ -486,8 +498,8 @@ class Answers:
     @cached_property
     def ties(self) -> BoolArray | None:
         """Which are ties, (e,); None without any."""
-        tied = self.kind == TIE
-        return tied if "kind" in self.columns and tied.any() else None
+        tied = self.columns.get("kind", np.empty(0)) == TIE
+        return tied if tied.any() else None
 
     @property
     def grade_counts(self) -> IntArray | None:
@@ -950,13 +962,10 @@ class Answers:
             _check_answers(values, kind)
         elif declared.holds == "covariate":
             check_kind(name, values, Covariates, "Covariates(numbers, names)")
-            numbers, names = as_numbers(name, values.numbers, len(self.sides), "C"), values.names
-            if names and not len(names) == len({*names}) == numbers.shape[1]:
-                raise ValueError(
-                    f"The covariates are called {', '.join(map(repr, names))}, but there are "
-                    f"{numbers.shape[1]}; give each a name of its own."
-                )
-            return Covariates(numbers, tuple(names))
+            numbers = as_numbers(name, values.numbers, len(self.sides), "C")
+            if values.names:
+                check_covariate_names(values.names, numbers.shape[1])
+            return Covariates(numbers, tuple(values.names))
         elif declared.holds == "number":
             values = as_numbers(name, values, e)
             for i in np.flatnonzero(values <= declared.low)[:1]:

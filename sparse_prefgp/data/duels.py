@@ -19,6 +19,7 @@ from sparse_prefgp.data.answers import (
     Codes,
     Grades,
     by_appearance,
+    check_covariate_names,
     kinds_of_grades,
 )
 from sparse_prefgp.data.flags import flags_of
@@ -616,11 +617,7 @@ def _checked_covariates(
     names = tuple(map(str, covariate_names or ()))
     if covariate_names is None:
         names = tuple(f"covariate {j}" for j in range(values.shape[1]))
-    if len(names) != values.shape[1] or len({*names}) < len(names):
-        raise ValueError(
-            f"covariate_names are {', '.join(map(repr, names)) or 'none'} for "
-            f"{values.shape[1]} covariates; give each a name of its own."
-        )
+    check_covariate_names(names, values.shape[1])
     values = values.astype(np.float64)
     check_covariates(values, names)
     return values, names

@@ -375,9 +375,12 @@ def between(**columns) -> Answers:
         (between(covariates=Covariates(np.zeros(6))), r"covariates .* give \(6, C\)"),
         (
             between(covariates=Covariates(np.zeros((6, 2)), ("a",))),
-            "called 'a', but there are 2; give each a name of its own",
+            "covariate_names are 'a' for 2 covariates; give each a name of its own",
         ),
-        (between(covariates=Covariates(np.zeros((6, 2)), ("a", "a"))), "called 'a', 'a', but"),
+        (
+            between(covariates=Covariates(np.zeros((6, 2)), ("a", "a"))),
+            "covariate_names are 'a', 'a' for 2",
+        ),
         (between(labels=Codes.of(["a", "b", "a"])), "labels is of type Codes; give Codes by the"),
         (Answers(np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
         (between(offsets=[0, 2, 4, 8]), "offsets run from 0 to 8, for 6 sides"),
