@@ -310,10 +310,6 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
         row = np.array([known.get(values.tobytes(), -1) for values in before.rows])
     assert before.events is not None and after.events is not None
     moved = before.events.onto(row)
-    moved = moved.saying(
-        judge=_renumbered(moved.judge, new.duels.group_names),
-        person=_renumbered(moved.person, new.duels.people_names),
-    )
     both = after.events.followed_by(moved)
     blocks = []
     if new.approximation.labels is not None:
@@ -337,15 +333,6 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     old_nu, old_tau = old.sites()
     nu[target], tau[target] = old_nu[source], old_tau[source]
     return nu, tau, len(target)
-
-
-def _renumbered(codes: Codes | None, names: tuple[Hashable, ...] | None) -> Codes | None:
-    """The same labels as places among other names, which hold them all."""
-    if codes is None or names is None:
-        return None
-    place = {name: i for i, name in enumerate(names)}
-    number = np.array([place[name] for name in codes.names])
-    return Codes(number[codes.numbers], names, codes.column)
 
 
 def _occurrence(numbers: IntArray) -> IntArray:
