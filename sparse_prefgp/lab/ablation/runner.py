@@ -245,8 +245,7 @@ def _records(
     keys = {run: reference_of(study, run) for run in todo}
     paths = {key: folder / REFERENCES / f"{key.name}.npz" for key in keys.values() if key}
     known: dict[Any, Reference | None] = {key: read_reference(path) for key, path in paths.items()}
-    missing = [(key,) for key in paths if known[key] is None]
-    waiting = [run for run in todo if (keys[run],) in missing]
+    missing = {key for key in paths if known[key] is None}
 
     def records(runs: Iterable[RunSettings]) -> Iterator[Record]:
         calls = [(run, known.get(keys[run])) for run in runs]
@@ -255,17 +254,18 @@ def _records(
                 result = new_record(study, run) | failure(result)
             yield result
 
-    yield from records(run for run in todo if run not in waiting)
-    models = spread(partial(_unchanged, files, make_reference), study, missing)
-    for number in range(len(missing)):
-        tell((number, len(missing)))
+    yield from records(run for run in todo if keys[run] not in missing)
+    calls = [(key,) for key in paths if key in missing]
+    models = spread(partial(_unchanged, files, make_reference), study, calls)
+    for number in range(len(calls)):
+        tell((number, len(calls)))
         (key,), result = next(models)
         if isinstance(result, BaseException):
             result = Reference(key, failure(result)["reason"])
         known[key] = result
         if not result.reason:  # one that could not be made is tried again another time
             write_file(paths[key], result.to_bytes())
-    yield from records(waiting)
+    yield from records(run for run in todo if keys[run] in missing)
 
 
 def _unchanged(
