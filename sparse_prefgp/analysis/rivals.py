@@ -166,25 +166,26 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
     Cost is that of a Hessian and O(D³) a step.
     """
 
-    def penalised(w: FloatArray) -> float:
-        return loss.value(loss.x @ w) + 0.5 * ridge * float(w @ w)
+    def penalised(activation: FloatArray, w: FloatArray) -> float:
+        return loss.value(activation) + 0.5 * ridge * float(w @ w)
 
-    w, value = start, penalised(start)
+    w, activation = start, loss.x @ start
+    value = penalised(activation, w)
     for _ in range(MAX_NEWTON_STEPS):
-        activation = loss.x @ w
         gradient = ridge * w + loss.x.T @ loss.slope(activation)
         hessian = loss.hessian(activation) + ridge * np.eye(len(w))
         step = linalg.solve(hessian, gradient, assume_a="pos")
         decrement = float(gradient @ step)
         if decrement <= 1e-12 * (1.0 + abs(value)):
             return w - step
+        move = loss.x @ step
         for size in _STEP_SIZES:
-            trial_value = penalised(w - size * step)
+            trial_value = penalised(activation - size * move, w - size * step)
             if trial_value <= value - 1e-4 * size * decrement:
                 break
         if trial_value >= value:  # nothing left but rounding
             break
-        w, value = w - size * step, trial_value
+        w, activation, value = w - size * step, activation - size * move, trial_value
     return w
 
 
@@ -439,8 +440,10 @@ def linear_probit(
     if isinstance(duels, Duels):
         covariate_names = duels.covariate_names
         sides, weights, said, spread = _won(duels)
-        key = np.column_stack([sides, said + 0.0])
-        _, first, row = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
+        if covariate_names:
+            key, axis = np.column_stack([key, said + 0.0]), 0
+        _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
         order = np.argsort(first)  # that of first appearance
         counts = np.bincount(row.reshape(-1), weights)[order]
         _ask_for_rows(len(order), duels.num_features)
