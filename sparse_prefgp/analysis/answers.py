@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
@@ -24,17 +24,12 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.roles import ROLES
-from sparse_prefgp.data.table import DuelTable
-from sparse_prefgp.io.answers import NONE, numbered
-from sparse_prefgp.io.choices import (
-    CHOICE_SET,
-    OPTION,
-    read_best_worst_table,
-    read_choice_table,
-    read_ranking_table,
-)
+from sparse_prefgp.io.answers import NONE
+from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
+from sparse_prefgp.io.forms import FORM_OPTIONS, Form, understood
+from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
     LOSER,
@@ -43,21 +38,17 @@ from sparse_prefgp.io.judgements import (
     covariates_in,
     covariates_there,
     duels_in,
-    load_duels,
     load_pairs,
     names_covariates,
 )
+from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
 from sparse_prefgp.models.outcomes import warn_without_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import one_of
 
-READERS: dict[str, Callable[..., DuelTable]] = {
-    "choices": read_choice_table,
-    "rankings": read_ranking_table,
-    "best_worst": read_best_worst_table,
-}
+SETS = {kind: reader for kind, reader in READERS.items() if kind != "duels"}
 
 
 def only_one(options: Mapping[str, Any], **sources: Any) -> tuple[str, Any]:
@@ -71,10 +62,10 @@ def only_one(options: Mapping[str, Any], **sources: Any) -> tuple[str, Any]:
     if len(given) != 1:
         raise ValueError(one_of(list(sources), [name for name, _ in given]))
     ((kind, source),) = given
-    taken = {name: signature(reader).parameters for name, reader in READERS.items()}
+    taken = {name: signature(reader).parameters for name, reader in SETS.items()}
     for option in options:
         others = [name for name, known in taken.items() if option in known and name != kind]
-        if option in taken.get(kind, ()):
+        if option in taken.get(kind, ()) or (kind in SETS and option in FORM_OPTIONS):
             continue
         if not others:
             raise TypeError(f"There is no option {option!r} of {kind}; leave it out.")
@@ -180,7 +171,7 @@ def read_answers(
     if isinstance(source, Duels):
         refuse_more(items, columns)
         return ReadAnswers(_as_read(model, source), items_of(model, source))
-    found, table = met(model, items, load_duels(source), (WINNER, LOSER))
+    found, table = met(model, items, load_duels(model, source), (WINNER, LOSER))
     header, own = table.frame.columns, model.duels
     roles = roles_in(model, header, table.name, columns, among=among, learning=learning)
     if "grade" in among and not learning and roles.grade is None and own.levels is not None:
@@ -195,6 +186,20 @@ def read_answers(
     roles = replace(roles, covariates=tuple(there))
     events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
     return ReadAnswers(events, found, table)
+
+
+def load_duels(model: Predicts, source: Any) -> Table:
+    """A table of duels, read in the way in which those of the model were.
+
+    :raises ValueError: what `understood` raises.
+    """
+    roles = model.duels.roles
+    grade = roles["grade"] if model.duels.levels is not None else None
+
+    def form(header: Sequence[str]) -> Form:
+        return Form.again(roles, header)
+
+    return understood(source, form, "duels", grade=grade).table
 
 
 def _read_pairs(
@@ -254,7 +259,7 @@ def _read_sets(
     more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": roles.labels}
     more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
     more |= {"covariates": there, **options}
-    read = READERS[kind]
+    read = SETS[kind]
     if named or not wanted:
         found = known_items(model, items)
         ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in found.ids]})
@@ -290,7 +295,7 @@ def load_sets(model: Predicts, source: Any, role: str) -> Table:
     return load(
         source,
         role,
-        lambda header: (CHOICE_SET, ITEM_ID, *numbered(header, OPTION)),
+        lambda header: (CHOICE_SET, ITEM_ID, *Header(header).numbered(*OPTIONS)),
         transform.categorical_columns,
         NONE in transform.raw_columns,
     )
@@ -309,8 +314,8 @@ def shown_sets(
     :param options: of `read_choice_table`.
     :raises ValueError: what `read_answers` raises.
     """
-    frame, name = table.frame, options.get(CHOICE_SET, CHOICE_SET)
-    wide = options.get("options", numbered(list(frame.columns), OPTION))
+    frame, name = table.frame, CHOICE_SET
+    wide = options.get("options") or Header(frame.columns).numbered(*OPTIONS)
     if not wide and name not in frame.columns:
         table = replace(table, frame=frame.assign(**{name: 1}))
     found = read_answers(model, "choices", table, items, columns, asked=True, **options)

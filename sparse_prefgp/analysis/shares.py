@@ -21,9 +21,10 @@ from sparse_prefgp.factors.choices import (
     independent_choice_log_probabilities,
 )
 from sparse_prefgp.factors.orthants import sobol_points
-from sparse_prefgp.io.answers import NONE, numbered
-from sparse_prefgp.io.choices import CHOICE_SET, OPTION
+from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import ITEM_ID
+from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -137,7 +138,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> 
     table = load_sets(model, alternatives, "alternatives")
     table.refuse_added((*ADDED, *OVER_PEOPLE))
     table.refuse_empty("alternatives")
-    wide = numbered(list(table.frame.columns), OPTION)
+    wide = Header(table.frame.columns).numbered(*OPTIONS)
     if not wide and CHOICE_SET not in table.frame.columns and len(table.frame) < 2:
         raise ValueError(
             f"There is one alternative in {table.name}, which everybody chooses; give two or more."

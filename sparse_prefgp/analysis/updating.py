@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import gpflow
 import numpy as np
 
-from sparse_prefgp.analysis.answers import ReadAnswers, notes_on, only_one, read_answers
+from sparse_prefgp.analysis.answers import ReadAnswers, load_duels, notes_on, only_one, read_answers
 from sparse_prefgp.analysis.items import (
     ROUNDING,
     SINGLE,
@@ -29,7 +29,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import id_text, items_named_in
-from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels, warn_of_spellings
+from sparse_prefgp.io.judgements import LOSER, WINNER, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
 from sparse_prefgp.models.outcomes import steps_to_learn
@@ -167,7 +167,7 @@ def update(
     if kind != "duels":
         model.allow(answers=True)
     else:
-        source = load_duels(source)
+        source = load_duels(model, source)
         named_only = items is None and old.num_features == 0 and old.item_ids is not None
         if named_only:
             items = items_named_in(source, (WINNER, LOSER)).frame

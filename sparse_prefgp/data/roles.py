@@ -13,5 +13,6 @@ LEANING = tuple(role for role, column in ROLES.items() if column.leans)
 
 
 def columns_of_roles(named: Mapping[str, str]) -> dict[str, str]:
-    """The column of each role: the one that was named, else that of its own name."""
-    return {role: named.get(role, role) for role in ROLES}
+    """The column of each role: the one that was named, else that of its own name; and whatever else
+    was named, such as how the table was read."""
+    return {**{role: role for role in ROLES}, **named}

@@ -14,6 +14,7 @@ from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -113,6 +114,9 @@ class DuelTable:
     """
     roles: Mapping[str, str] = field(default_factory=dict)
     """By which columns more was said of the duels, where these were named, as in `Duels.roles`."""
+
+    read_as: ReadAs | None = None
+    """How the table of answers was understood; None where nothing was to be."""
 
     @property
     def num_rows(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,16 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.answers import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, Answers
+from sparse_prefgp.data.answers import (
+    BEST_WORST,
+    BEST_WORST_AT_ONCE,
+    CHOICE,
+    RANKING,
+    TIE,
+    TOP,
+    Answers,
+)
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, plain_ids, refuse_control
-from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
-from sparse_prefgp.io.values import flags_of, unknown_item
+from sparse_prefgp.io.ids import is_zero
+from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
-from sparse_prefgp.support.words import CONTROL, listing, spelt_like, squeezed
+from sparse_prefgp.support.words import CONTROL
 
 # Of an alternative of which nobody said where it stands.
 NOWHERE = 2**31
@@ -118,7 +125,8 @@ class Alternatives:
         )
 
     def check(self, table: Table, columns: ItemColumns) -> None:
-        """Refuse an item that is in a set twice, and sets of fewer than two.
+        """Refuse an item that is in a set twice, unless attributes describe it, and sets of fewer
+        than two.
 
         :raises ValueError: see above.
         """
@@ -126,11 +134,9 @@ class Alternatives:
         key = code * len(columns.ids) + self.item
         order = np.argsort(key, kind="stable")
         twice = np.flatnonzero(key[order][1:] == key[order][:-1])
-        if twice.size:
+        if twice.size and columns.table.name != table.name:  # else made of the table itself
             first, second = order[twice[0]], order[twice[0] + 1]
             name = f"the item {str(columns.ids[self.item[first]])!r}"
-            if columns.table.name == table.name:  # made of the rows of the table itself
-                name = f"the attributes of {table.row(int(self.row[first]))}"
             zero = is_zero(str(columns.ids[self.item[first]]))
             nobody = ", or leave the cells empty if 0 is nobody" if zero else ""
             raise ValueError(
@@ -188,12 +194,16 @@ def events_of_choices(answers: Alternatives) -> Answers:
     return answers.events(np.full(len(answers.sets.ids), CHOICE))
 
 
-def events_of_rankings(answers: Alternatives) -> Answers:
-    """Of answers whose levels are places; those at `NOWHERE` stand below all others."""
+def events_of_rankings(answers: Alternatives, ties: BoolArray) -> Answers:
+    """Of answers whose levels are places; those at `NOWHERE` stand below all others.
+
+    :param ties: (sets,) which are of two that share a place.
+    """
     placed = np.bincount(answers.code[answers.level < NOWHERE], minlength=len(answers.sets.ids))
     size = np.bincount(answers.code, minlength=len(answers.sets.ids))
     whole = placed >= size - 1
     kind = np.where(whole, RANKING, np.where(placed == 1, CHOICE, TOP))
+    kind = np.where(ties, TIE, kind)
     return answers.events(kind, np.where(kind == TOP, placed, 0))
 
 
@@ -209,174 +219,9 @@ def events_of_best_worst(answers: Alternatives, at_once: bool) -> Answers:
     return answers.events(np.where((size > 2) & (worst == 1), both, CHOICE))
 
 
-# ---- forms of tables -----------------------------------------------------------------------------
-
-
-def numbered(header: Sequence[str], prefix: str) -> dict[str, int]:
-    """Columns such as option_1, option_2, …, by their numbers, which they are mapped to.
-
-    Capitals, and blanks or marks before the number, do not count.
-    """
-    pattern = re.compile(re.escape(prefix) + r"[ _.-]*0*([1-9]\d*)", re.IGNORECASE)
-    found = [(int(hit[1]), name) for name in header if (hit := pattern.fullmatch(name))]
-    return {name: number for number, name in sorted(found)}
-
-
 def begin(sentence: str) -> str:
     """With a capital."""
     return sentence[0].upper() + sentence[1:]
-
-
-def matrix_of(table: Table, names: Sequence[str], columns: ItemColumns, what: str) -> IntArray:
-    """Items (rows, names), -1 where a cell is empty."""
-    return np.column_stack([columns.known.rows_in(table, c, what, True) for c in names])
-
-
-def wide_answers(
-    table: Table,
-    marked: Sequence[str],
-    options: Sequence[str],
-    columns: ItemColumns,
-    sets: Sets,
-) -> tuple[Alternatives, IntArray]:
-    """Answers with a row each, and the items that each column of `marked` holds, (rows, marked).
-
-    Options have `NOWHERE` for their level.
-
-    :raises ValueError: an id that is not known; an item that is not among the options of its row;
-        numbers that may be items or positions.
-    """
-    shown = matrix_of(table, options, columns, sets.what)
-    named = np.empty((len(shown), len(marked)), dtype=np.int64)
-    for j, name in enumerate(marked):
-        named[:, j] = among(table, name, shown, options, columns, sets.what)
-    row, column = np.nonzero(shown >= 0)
-    item = shown[row, column]
-    return Alternatives(sets, item, row, np.full(len(item), NOWHERE)), named
-
-
-def among(
-    table: Table,
-    name: str,
-    shown: IntArray,
-    options: Sequence[str],
-    columns: ItemColumns,
-    what: str,
-    optional: bool = False,
-) -> IntArray:
-    """The items that a column names, (rows,), each among those of its row.
-
-    :param shown: (rows, options) items, -1 for none.
-    :param optional: an empty cell is no item, -1.
-    :raises ValueError: see `wide_answers`.
-    """
-    texts = [id_text(value) for value in table.frame[name]]
-    found = np.array([-1 if (at := columns.known.find(x)) is None else at for x in texts], np.int64)
-    empty = np.array([not x for x in texts]) & optional
-    bad = np.flatnonzero(~empty & ((found < 0) | ~(shown == found[:, None]).any(1)))
-    if bad.size:
-        i = int(bad[0])
-        if not texts[i]:
-            raise unknown_item(name, "", table.row(i), columns.known.name, what)
-        nobody = f"leave the {'cell empty' if optional else 'row out'} if 0 is nobody"
-        raise _not_among(table, i, name, texts[i], shown[i], options, columns, nobody)
-    numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else -1 for x in texts]
-    first = 0 if 0 in numbers else 1
-    for i, number in enumerate(numbers):
-        here = shown[i][shown[i] >= 0]
-        if not first <= number < first + len(here):
-            return found  # some are ids for certain
-        numbers[i] = int(here[number - first])
-    other = np.flatnonzero(np.array(numbers) != found)
-    if other.size:
-        i = int(other[0])
-        raise ValueError(
-            f"The column {name!r} has only numbers of options, such as {texts[i]} in "
-            f"{table.row(i)}, which may be the item {str(columns.ids[found[i]])!r} or the option "
-            f"at that position, {str(columns.ids[numbers[i]])!r}; give items ids that are no such "
-            "numbers, or a row for each option."
-        )
-    return found
-
-
-def _not_among(
-    table: Table,
-    i: int,
-    name: str,
-    text: str,
-    shown: IntArray,
-    options: Sequence[str],
-    columns: ItemColumns,
-    nobody: str,
-) -> ValueError:
-    """What to say of an item, or a code of one, that is not among the options of row i.
-
-    :param name: the column that names it.
-    :param shown: (options,) the items of the row, -1 for none.
-    :param nobody: the remedy of 0.
-    """
-    ids = ["" if at < 0 else str(columns.ids[at]) for at in shown]
-    here = [id for id in ids if id]
-    same = next((id for id in here if squeezed(id) == squeezed(text)), "")
-    near = None if WHOLE_NUMBER.fullmatch(text) else spelt_like(text, here)
-    meant = same or _decoded(text, ids, options) or near
-    remedy = "write the id of one of them"
-    if meant:
-        remedy = f"did you mean {meant!r}? Otherwise {remedy}"
-    elif WHOLE_NUMBER.fullmatch(text):
-        remedy += ", not its position"
-        remedy += f", or {nobody}" if is_zero(text) else ""
-    return ValueError(
-        f"The {name} item {text!r} in {table.row(i)} is not among its options "
-        f"{listing([repr(id) for id in here])}; {remedy}."
-    )
-
-
-def _decoded(text: str, ids: Sequence[str], options: Sequence[str]) -> str:
-    """The id that a letter or the name of a column stands for; empty for none."""
-    alike = [squeezed(name) for name in options]
-    place = alike.index(squeezed(text)) if squeezed(text) in alike else -1
-    if re.fullmatch("[A-Za-z]", text):
-        place = ord(text.upper()) - ord("A")
-    return ids[place] if 0 <= place < len(ids) else ""
-
-
-def refuse_nobody(table: Table, listed: Sequence[str], marked: Sequence[str]) -> None:
-    """Refuse 0 where it may be an item or nobody: at the ends of rows alone.
-
-    :param listed: columns that are filled from the first on, of which rows leave the last empty.
-    :param marked: columns of what was chosen, which is somebody.
-    :raises ValueError: naming the first one.
-    """
-    if any(is_zero(id_text(x)) for name in marked for x in table.frame[name]):
-        return
-    last: dict[int, str] = {}  # for each row the first column of the zeros at its end
-    for name in listed:
-        for i, value in enumerate(table.frame[name]):
-            text = id_text(value)
-            if is_zero(text):
-                last.setdefault(i, name)
-            elif text and i in last:
-                return
-    if last:
-        i = min(last)
-        raise ValueError(
-            f"{begin(table.row(i))} has 0 in {last[i]!r}, and 0 stands only at the ends of rows, "
-            "where it may be nobody or an item; leave the cell empty if it is nobody, else give a "
-            "table of items with the id 0 (--items)."
-        )
-
-
-def at(answers: Alternatives, items: IntArray) -> BoolArray:
-    """Which entries are the first in their row to hold the row's item, (s,).
-
-    :param items: (rows,) of the rows of the table.
-    """
-    hit = np.flatnonzero(answers.item == items[answers.row])
-    _, first = np.unique(answers.row[hit], return_index=True)
-    found = np.zeros(len(answers.item), dtype=bool)
-    found[hit[first]] = True
-    return found
 
 
 def first_of_sets(answers: Alternatives) -> BoolArray:

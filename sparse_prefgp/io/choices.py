@@ -17,8 +17,6 @@ from sparse_prefgp.io.answers import (
     NOWHERE,
     Alternatives,
     Sets,
-    among,
-    at,
     begin,
     constant_in_sets,
     events_of_best_worst,
@@ -27,10 +25,6 @@ from sparse_prefgp.io.answers import (
     first_of_sets,
     followed_by_none,
     items_of_rows,
-    matrix_of,
-    numbered,
-    refuse_nobody,
-    wide_answers,
     with_none,
 )
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
@@ -40,29 +34,33 @@ from sparse_prefgp.io.files import (
     Table,
     id_text,
     items_named_in,
-    load,
     load_items,
 )
+from sparse_prefgp.io.forms import (
+    BEST_WORST,
+    CHOICES,
+    DUELS,
+    FORM_OPTIONS,
+    RANKINGS,
+    Form,
+    Understood,
+    understood,
+)
+from sparse_prefgp.io.ids import is_zero
 from sparse_prefgp.io.judgements import (
-    CHOSEN,
     Roles,
     columns_of_codes,
     covariates_in,
     names_of_columns,
-    placed,
     said_by,
 )
-from sparse_prefgp.io.people import people_of
-from sparse_prefgp.io.reading import table_of
+from sparse_prefgp.io.reading import finished, read_table, table_of
+from sparse_prefgp.io.sets import BEST, CHOICE_SET, CHOSEN, POSITIONS, RANK, RANKING, WORST
 from sparse_prefgp.io.texts import Encoder, items_given
-from sparse_prefgp.io.values import YES_AND_NO, flags_of
+from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
-from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.words import agreeing, and_so
-
-CHOICE_SET, OPTION = "choice_set", "option"
-BEST, WORST = "best", "worst"
-RANKING, RANK = "ranking", "rank"
+from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.words import agreeing, and_so, squeezed
 
 
 @dataclass(frozen=True)
@@ -140,34 +138,21 @@ class SetColumns:
         return FeatureNames(self.features, self.ignore, self.never_features, self.item)
 
 
-def read_choice_table(
-    items: Source | None,
-    choices: Source,
-    *,
-    choice_set: str = CHOICE_SET,
-    item_id: str = ITEM_ID,
-    chosen: str = CHOSEN,
-    options: Sequence[str] | None = None,
-    **columns: Any,
-) -> DuelTable:
+def read_choice_table(items: Source | None, choices: Source, **columns: Any) -> DuelTable:
     """Read choices of one item from a set, each an event.
 
     :param items: as in `read_table`. Without it, the items that the choices name; where a long
         form has other columns that tell the options apart, these are the features: rows that are
         equal in all of them are one item.
-    :param choices: path or data frame, in one of two forms. Long, a row for each option: columns
-        `choice_set` (which choice it belongs to), `item_id` and `chosen` (1 for the chosen option,
-        else 0). Wide, a row for each choice: `chosen` holds the id of the chosen item and the
-        columns `option_1`, `option_2`, … the ids of the options, of which smaller sets leave some
-        empty.
-    :param choice_set: names of these columns.
-    :param item_id: names of these columns.
-    :param chosen: names of these columns.
-    :param options: names of the columns of the wide form that hold options.
-    :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `counts`,
-        `weights`, `groups`, `labels`, `context`, `item`, `person` and `people` as in `read_table`;
-        `covariates`, columns of the long form; `none`, the id of "none of these", where the items
-        have no such row; `embedding`, vectors of the items next to their table, see
+    :param choices: path or data frame. Long, a row for each option: columns `choice_set` (which
+        choice it belongs to), `item_id` and `chosen` (1 for the chosen option, else 0). Wide, a row
+        for each choice: `option_1`, `option_2`, … the ids of the options, of which smaller sets
+        leave some empty, and `chosen` the id, position, letter or column of one of them; or
+        attributes of the options, `alt1_price`, `alt2_price`, ….
+    :param columns: fields of `SetColumns` and of `Form`: `features`, `ignore`, `never_features`,
+        `counts`, `weights`, `groups`, `labels`, `context`, `item`, `person` and `people` as in
+        `read_table`; `covariates`, columns of the long form; `none`, the id of "none of these",
+        where the items have no such row; `embedding`, vectors of the items next to their table, see
         `with_embedding`; `text` and `text_features`, columns of texts, see `with_texts`; and
         `as_duels`, to read a choice as duels of the chosen option with each of the others, which
         understates the uncertainty, as a warning says. Of options that describe themselves, a row
@@ -177,89 +162,44 @@ def read_choice_table(
         choice then, so that splits keep it whole.
     :raises ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
         option only, or with an item twice; a value of `chosen` that is neither 0 nor 1, or, in the
-        wide form, not among the options of its row, such as a letter or a position; without
-        `items`, 0 at the ends of rows alone, where it may be nobody.
+        wide form, none of the options of its row.
     """
-    said = SetColumns(**columns)
-    items = said.with_items(items)
-    table, wide = _loaded(choices, "choices", said, (choice_set, chosen), item_id, options)
-    if wide is None:
-        form = _long_form(table, items, said, "choice", (choice_set, chosen), item_id)
-        best = first_of_sets(form.answers)
-        if not said.asked:
-            meaning = "1 for the chosen option and 0 for the others"
-            best = flags_of(table.frame[chosen], chosen, table.row, meaning)
-        answers, used = replace(form.answers, level=np.where(best, 0, 1)), [item_id, chosen]
-    else:
-        marked = [] if said.asked else [chosen]
-        form = replace(_named_form(table, items, said, marked, wide), options=wide)
-        sets = Sets.of(table, choice_set, "choice", one_each=True)
-        shown, named = wide_answers(table, marked, wide, form.columns, sets)
-        best = first_of_sets(shown) if said.asked else at(shown, named[:, 0])
-        answers, used = replace(shown, level=np.where(best, 0, 1)), [chosen, *wide]
-    answers.check(table, form.columns)
-    answers.check_marked(table, best, "chosen")
-    return form.finished(answers, events_of_choices, used)
+    form = _read(items, choices, CHOICES, columns)
+    table, shown = form.table, form.answers
+    best = first_of_sets(shown)
+    if not form.said.asked:
+        meaning = "1 for the chosen option and 0 for the others"
+        best = flags_of(table.frame[CHOSEN], CHOSEN, table.row, meaning)
+    shown.check(table, form.columns)
+    shown.check_marked(table, best, "chosen")
+    answers = replace(shown, level=np.where(best, 0, 1))
+    return form.finished(answers, events_of_choices, [ITEM_ID, CHOSEN])
 
 
 def read_best_worst_table(
-    items: Source | None,
-    answers: Source,
-    *,
-    choice_set: str = CHOICE_SET,
-    item_id: str = ITEM_ID,
-    best: str = BEST,
-    worst: str = WORST,
-    options: Sequence[str] | None = None,
-    at_once: bool = False,
-    **columns: Any,
+    items: Source | None, answers: Source, *, at_once: bool = False, **columns: Any
 ) -> DuelTable:
     """Read answers that name the best and the worst of a set, each an event.
 
     :param items: as in `read_choice_table`.
-    :param answers: path or data frame, in one of two forms, as in `read_choice_table`, with the
-        columns `best` and `worst` in place of `chosen`: long, 1 for the best (worst) option and 0
-        for the others; wide, the id of the item.
-    :param choice_set: names of these columns.
-    :param item_id: names of these columns.
-    :param best: names of these columns.
-    :param worst: names of these columns.
-    :param options: as in `read_choice_table`.
+    :param answers: as the choices of `read_choice_table`, with the columns `best` and `worst` in
+        place of `chosen`; or long with one column of 1, 0 and -1, or best and worst.
     :param at_once: both were found in one look at the set. By default the worst is chosen in a
         second look, among those that are left.
     :param columns: as in `read_choice_table`.
     :return: One row per answer, as in `read_choice_table`.
     :raises ValueError: what `read_choice_table` raises; an option that is best and worst.
     """
-    said = SetColumns(**columns)
-    items = said.with_items(items)
-    known = choice_set, best, worst
-    table, wide = _loaded(answers, "answers", said, known, item_id, options)
-    if wide is None:
-        form = _long_form(table, items, said, "answer", known, item_id)
-        shown = form.answers
-        first, last = (
-            flags_of(
-                table.frame[name], name, table.row, f"1 for the {name} option and 0 for the others"
-            )
-            for name in (best, worst)
+    form = _read(items, answers, BEST_WORST, columns)
+    table, shown = form.table, form.answers
+    first, last = (
+        flags_of(
+            table.frame[name], name, table.row, f"1 for the {name} option and 0 for the others"
         )
-        used = [item_id, best, worst]
-    else:
-        form = _named_form(table, items, said, [best, worst], wide)
-        sets = Sets.of(table, choice_set, "answer", one_each=True)
-        shown, named = wide_answers(table, [best, worst], wide, form.columns, sets)
-        first, last = at(shown, named[:, 0]), at(shown, named[:, 1])
-        used = [best, worst, *wide]
-        both = np.flatnonzero(named[:, 0] == named[:, 1])
-        if both.size:
-            raise ValueError(
-                f"{begin(table.row(int(both[0])))} has the item "
-                f"{str(form.columns.ids[named[both[0], 0]])!r} as the best and as the worst; "
-                "correct one of them."
-            )
+        for name in (BEST, WORST)
+    )
     shown.check(table, form.columns)
-    for flags, name in ((first, best), (last, worst)):
+    for flags, name in ((first, BEST), (last, WORST)):
         shown.check_marked(table, flags, name)
     both = np.flatnonzero(first & last)
     if both.size:
@@ -267,33 +207,23 @@ def read_best_worst_table(
             f"{begin(table.row(int(shown.row[both[0]])))} is the best and the worst; correct one "
             "of them."
         )
-    found = replace(shown, level=np.where(first, 0, np.where(last, 2, 1)))
-    return form.finished(found, lambda every: events_of_best_worst(every, at_once), used)
+    levels = replace(shown, level=np.where(first, 0, np.where(last, 2, 1)))
+    used = [ITEM_ID, BEST, WORST]
+    return form.finished(levels, lambda every: events_of_best_worst(every, at_once), used)
 
 
 def read_ranking_table(
-    items: Source | None,
-    rankings: Source,
-    *,
-    ranking: str = RANKING,
-    item_id: str = ITEM_ID,
-    rank: str = RANK,
-    options: Sequence[str] | None = None,
-    unranked_last: bool = False,
-    **columns: Any,
+    items: Source | None, rankings: Source, *, unranked_last: bool = False, **columns: Any
 ) -> DuelTable:
     """Read rankings of sets, each an event.
 
     :param items: as in `read_choice_table`.
-    :param rankings: path or data frame, in one of two forms. Wide, a row for each ranking: columns
-        `rank_1` (the best), `rank_2`, … hold item ids, of which shorter rankings leave the last
-        ones empty; columns `option_1`, `option_2`, …, if there are some, hold the ids of all that
-        were shown: those without a rank stand below all others, in no order. Long, a row for each
+    :param rankings: path or data frame. Wide, a row for each ranking: columns `rank_1` (the best),
+        `rank_2`, … hold item ids, of which shorter rankings leave the last ones empty; columns
+        `option_1`, `option_2`, …, if there are some, hold the ids of all that were shown: those
+        without a rank stand below all others, in no order. Or one column `ranking` of cells such as
+        `a > b > c`; or a column for each item (`options`) with its place. Long, a row for each
         place: columns `ranking`, `item_id` and `rank` (a number, the smallest is the best).
-    :param ranking: names of these columns; those of the wide form begin with `rank`.
-    :param item_id: names of these columns; those of the wide form begin with `rank`.
-    :param rank: names of these columns; those of the wide form begin with `rank`.
-    :param options: names of the columns of the wide form that hold options.
     :param unranked_last: rows of the long form without a rank were shown, and stand below all
         others, in no order; by default each has to have one.
     :param columns: as in `read_choice_table`; `as_duels` reads a ranking as duels between all pairs
@@ -302,33 +232,11 @@ def read_ranking_table(
     :raises ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
         one item only, a rank that is missing.
     """
-    said = SetColumns(**columns)
-    items = said.with_items(items)
-
-    def wide_of(header: Sequence[str]) -> tuple[list[str], list[str]]:
-        shown = numbered(header, OPTION) if options is None else options
-        return list(numbered(header, rank)), list(shown)
-
-    def id_columns(header: list[str]) -> list[str]:
-        places, shown = wide_of(header)
-        return [ranking, *([*places, *shown] if places else [item_id])]
-
-    table = load(rankings, "rankings", id_columns)
-    places, shown = wide_of(list(table.frame.columns))
-    if places:
-        _require_places(table, rank)
-    else:
-        _require_long(table, "ranking", (ranking, rank), item_id, f"{rank}_1")
-    table.refuse_empty("rankings")
-    if places:
-        form = _named_form(table, items, said, [], shown or places)
-        sets = Sets.of(table, ranking, "ranking", one_each=True)
-        answers, used = _wide_rankings(table, places, shown, form.columns, sets), [*places, *shown]
-    else:
-        form = _long_form(table, items, said, "ranking", (ranking, rank), item_id)
-        answers, used = _long_rankings(table, rank, form.answers, unranked_last), [item_id, rank]
-    answers.check(table, form.columns)
-    return form.finished(answers, events_of_rankings, used)
+    form = _read(items, rankings, RANKINGS, columns)
+    last = unranked_last or form.read.unranked
+    answers, tied = _placed(form.table, form.answers, last, form.read.shared)
+    answers.check(form.table, form.columns)
+    return form.finished(answers, lambda every: events_of_rankings(every, tied), [ITEM_ID, RANK])
 
 
 def read_choices(items: Source | None, choices: Source, **columns: Any) -> Duels:
@@ -364,6 +272,15 @@ def read_best_worst(items: Source | None, answers: Source, **columns: Any) -> Du
     return read_best_worst_table(items, answers, **columns).to_duels()
 
 
+# By the kind of answers that a table holds.
+READERS: dict[str, Callable[..., DuelTable]] = {
+    DUELS: read_table,
+    CHOICES: read_choice_table,
+    RANKINGS: read_ranking_table,
+    BEST_WORST: read_best_worst_table,
+}
+
+
 # ---- forms ---------------------------------------------------------------------------------------
 
 
@@ -374,11 +291,10 @@ class _Form:
     table: Table
     columns: ItemColumns
     said: SetColumns
+    read: Understood
     shown: Alternatives | None = None
     attributes: Sequence[str] = ()
     """Columns of the table that describe the items."""
-    options: Sequence[str] = ()
-    """Columns of the wide form that hold options."""
 
     @property
     def answers(self) -> Alternatives:
@@ -431,20 +347,24 @@ class _Form:
         )
         common = tuple(name for name in kept if name in self.attributes)
         features = {*found.numeric, *found.categorical}
-        found = replace(
+        found = replace(found, shared=tuple(name for name in common if name in features))
+        return finished(
             found,
-            shared=tuple(name for name in common if name in features),
-            people=people_of(said.people, events.person),
-            roles=roles.by_role,
+            self.read,
+            events.person,
+            said.people,
+            roles,
+            self.columns.table,
+            said.context,
+            said.item,
         )
-        return placed(found, self.columns.table, said.context, said.item)
 
     def _expanded(self, answers: Alternatives) -> Answers:
         """The duels of which answers say who is better, and the warning."""
         better, worse = _pairs(answers)
         what = {"choice": "choices", "ranking": "rankings", "answer": "answers"}[answers.sets.what]
-        if self.options:
-            what += f" among the options in {', '.join(map(repr, self.options))}"
+        if options := self.read.read_as.columns.get("options"):
+            what += f" among the options in {options}"
         warnings.warn(
             f"{len(answers.sets.ids):,} {what} were expanded to {len(worse):,} duels; those of one "
             "set are not independent, so that the uncertainty is understated, and the evidence "
@@ -477,129 +397,86 @@ def _pairs(answers: Alternatives) -> tuple[IntArray, IntArray]:
     return first[order], second[order]
 
 
-def _loaded(
-    source: Source,
-    role: str,
-    said: SetColumns,
-    known: tuple[str, ...],
-    item_id: str,
-    options: Sequence[str] | None,
-) -> tuple[Table, list[str] | None]:
-    """A table of choices, and the columns of the wide form that hold options; None of the long one.
+def _read(items: Source | None, source: Source, kind: str, columns: dict[str, Any]) -> _Form:
+    """A table of answers in the long form, with its items.
 
-    :param known: the columns of the set and of what was chosen.
-    :raises ValueError: what `load` raises; a column that is missing; no rows.
+    :param columns: fields of `SetColumns` and of `Form`.
+    :raises ValueError: what `understood` raises, and what its columns cannot mean.
     """
+    options = dict(columns)
+    stated = {name: options.pop(name) for name in FORM_OPTIONS if name in options}
+    said = SetColumns(**options, none=stated.get("none"))
+    items = said.with_items(items)
+    items = None if items is None else load_items(items)
+    ids = () if items is None else items.frame[items.id_column]
+    form = Form(
+        **stated,
+        person=said.person,
+        ignore=tuple(said.ignore),
+        has_zero=any(is_zero(id_text(value)) for value in ids),
+    )
     words = () if said.like is None else said.like.categorical_columns
-    table = load(source, role, lambda header: (*known, item_id, *numbered(header, OPTION)), words)
-    header = list(table.frame.columns)
-    wide = list(numbered(header, OPTION) if options is None else map(str, options))
-    known = known[:1] if said.asked else known
-    if wide:
-        table.require(*known[1:], *wide)
-    else:
-        _require_long(table, role.rstrip("s"), known, item_id, f"{OPTION}_1")
-    table.refuse_empty(role)
-    if not wide:
-        return table, None
-    return load(source, role, lambda header: (*known, *wide)), wide
+    made = understood(source, form, kind, asked=said.asked, words=words)
+    known = {CHOICES: (CHOICE_SET, CHOSEN), RANKINGS: (RANKING, RANK)}.get(
+        kind, (CHOICE_SET, BEST, WORST)
+    )
+    what = {CHOICES: "choice", RANKINGS: "ranking"}.get(kind, "answer")
+    _require_long(made.table, what, known[:1] if said.asked else known)
+    return _long_form(made, items, said, what, known)
 
 
-def _require_long(
-    table: Table, what: str, known: tuple[str, ...], item_id: str, first: str
-) -> None:
-    """Refuse a table that is neither long nor wide, of all columns that it lacks at once.
+def _require_long(table: Table, what: str, known: tuple[str, ...]) -> None:
+    """Refuse a table that is in no form, of all columns that it lacks at once.
 
     :param what: an answer is.
     :param known: the columns of the set and of the answer.
-    :param first: the first column of the wide form.
     """
-    header = list(table.frame.columns)
-    marks = [name for name in known[1:] if name in header]
-    missing = [name for name in known if name not in header]
-    named = first != f"{OPTION}_1" or all(_only_flags(table, name) for name in marks)
-    if item_id not in header and (missing or not named):
-        missing.append(item_id)
+    missing = [name for name in known if name not in table.frame.columns]
+    if missing and ITEM_ID not in table.frame.columns:
+        missing.append(ITEM_ID)
+    first = "rank_1" if what == "ranking" else "option_1"
     table.require(
         *missing,
-        remedy=f" for a row for each item, every {what} with an id of its own in {known[0]!r}, "
-        f"also across persons, or add {first!r}, {first[:-1] + '2'!r}, … for a row for each {what}",
+        remedy=f" (--columns {missing[0] if missing else ''}=…) for a row for each item, every "
+        f"{what} with an id of its own in {known[0]!r}, or add {first!r}, {first[:-1] + '2'!r}, … "
+        f"for a row for each {what}",
     )
 
 
-def _require_places(table: Table, rank: str) -> None:
-    """Refuse places of rankings of which one is missing, or there twice."""
-    places = numbered(list(table.frame.columns), rank)
-    by_number: dict[int, str] = {}
-    for name, number in places.items():
-        if number in by_number:
-            raise ValueError(
-                f"{begin(table.name)} has the columns {by_number[number]!r} and {name!r}, which "
-                "are one place; remove or rename one."
-            )
-        by_number[number] = name
-    for number in range(1, len(places) + 1):
-        if number not in by_number:
-            table.require(f"{rank}_{number}")
-
-
-def _named_form(
-    table: Table,
-    items: Source | None,
-    said: SetColumns,
-    marked: Sequence[str],
-    listed: Sequence[str] = (),
-) -> _Form:
-    """A table whose columns hold ids of items.
-
-    :param marked: columns that are full.
-    :param listed: columns of options or places, of which rows leave the last ones empty.
-    """
-    if said.covariates:
-        raise ValueError(
-            f"The covariate {said.covariates[0]!r} belongs to an option, which has no row of its "
-            f"own in {table.name}; give the long form, a row for each option."
-        )
-    if items is None:
-        refuse_nobody(table, listed, marked)
-        known = items_named_in(table, listed or marked)
-    else:
-        known = load_items(items)
-    if said.none is not None and items is not None:
-        known = followed_by_none(known, said.none)
-    return _Form(table, item_columns(known, table, said.names), said)
-
-
 def _long_form(
-    table: Table,
-    items: Source | None,
-    said: SetColumns,
-    what: str,
-    known: tuple[str, ...],
-    item_id: str,
+    made: Understood, items: Table | None, said: SetColumns, what: str, known: tuple[str, ...]
 ) -> _Form:
     """A table with a row for each alternative.
 
     :param known: the columns of the set and of the answer.
     """
-    table.require(*known[:1] if said.asked else known)
+    table = made.table
     sets = Sets.of(table, known[0], what)
     if items is None:
-        table, _ = with_vectors(table, _unless_reserved(table, said, known, item_id))
-    attributes = [] if items is not None else _attributes(table, said, known, item_id, sets)
-    if items is not None or (item_id in table.frame.columns and not attributes):
-        table.require(item_id)
-        form = _named_form(table, items, replace(said, covariates=()), [item_id])
-        item = form.columns.known.rows_in(table, item_id, what)
+        table, _ = with_vectors(table, _unless_reserved(table, said, known))
+    attributes = [] if items is not None else _attributes(table, said, known, sets)
+    named_items = items is not None or (ITEM_ID in table.frame.columns and not attributes)
+    if named_items and made.by_name and said.covariates:
+        raise ValueError(
+            f"The covariate {said.covariates[0]!r} belongs to an option, which has no row of its "
+            f"own in {table.name}; give the long form, a row for each option."
+        )
+    if named_items:
+        table.require(ITEM_ID)
+        known_items = items_named_in(table, [ITEM_ID]) if items is None else items
+        if said.none is not None and items is not None:
+            known_items = followed_by_none(known_items, said.none)
+        columns = item_columns(known_items, table, said.names)
+        item = columns.known.rows_in(table, ITEM_ID, what)
     elif not attributes:
         raise ValueError(
-            f"{begin(table.name)} has no column {item_id!r}, and no other column that tells the "
+            f"{begin(table.name)} has no column {ITEM_ID!r}, and no other column that tells the "
             f"rows of a {what} apart; add either."
         )
     else:
         named = said
-        if item_id in table.frame.columns and said.item is None:
-            attributes, named = [item_id, *attributes], replace(said, item=item_id)
+        if ITEM_ID in table.frame.columns and said.item is None:
+            attributes, named = [ITEM_ID, *attributes], replace(said, item=ITEM_ID)
         elif said.item is not None and said.item not in attributes:
             attributes = [said.item, *attributes]
         table, attributes = with_none(table, attributes, said.like)
@@ -616,27 +493,23 @@ def _long_form(
                 vectors=said.like.vectors,
                 texts=said.like.text_columns,
             )
-        form = _Form(table, columns, named)
+        said = named
     rows = np.arange(len(item))
     shown = Alternatives(sets, item, rows, np.full(len(item), NOWHERE))
-    return replace(
-        form,
-        said=replace(form.said, covariates=said.covariates),
-        shown=shown,
-        attributes=tuple(attributes),
-    )
+    return _Form(table, columns, said, made, shown, tuple(attributes))
 
 
-def _attributes(
-    table: Table, said: SetColumns, known: tuple[str, ...], item_id: str, sets: Sets
-) -> list[str]:
+def _attributes(table: Table, said: SetColumns, known: tuple[str, ...], sets: Sets) -> list[str]:
     """Columns that describe the alternatives; none where no column tells those of a set apart.
 
     One that is the same throughout each set says something of the answer, such as who gave it, and
     describes alternatives only where it was named.
     """
-    found = _unless_reserved(table, said, known, item_id)
+    found = _unless_reserved(table, said, known)
     differ = [name for name in found if not constant_in_sets(table.frame[name], sets.code)]
+    if said.features is None and said.like is None:
+        positions = [name for name in differ if _counts_in_sets(table, name, sets)]
+        differ = [name for name in differ if name not in positions] or differ
     if not differ or said.features is not None or said.like is not None:
         return found if differ else []
     same = [repr(name) for name in found if name not in (*differ, said.item)]
@@ -644,17 +517,27 @@ def _attributes(
         one = len(same) == 1
         warnings.warn(
             f"The {'column' if one else 'columns'} {and_so(same)} of {table.name} "
-            f"{agreeing(len(same))} the same throughout each {sets.what} and not used: what "
-            f"alternatives of one {sets.what} share tells none apart; to let it act together with "
-            f"their attributes, name all features (--features, features=).",
+            f"{agreeing(len(same))} the same throughout each {sets.what}, or count its rows, and "
+            f"not used: what alternatives of one {sets.what} share tells none apart; to let it act "
+            "together with their attributes, name all features (--features, features=).",
             stacklevel=4,
         )
     return differ
 
 
-def _unless_reserved(
-    table: Table, said: SetColumns, known: tuple[str, ...], item_id: str
-) -> list[str]:
+def _counts_in_sets(table: Table, name: str, sets: Sets) -> bool:
+    """Whether a column is 1, 2, … throughout each set, so that it says where a row stood."""
+    if squeezed(name) not in POSITIONS:
+        return False
+    texts = [id_text(value) for value in table.frame[name]]
+    start = np.unique(sets.code, return_index=True)[1]
+    place = np.arange(len(texts)) - start[sets.code]
+    return all(
+        text in (str(i + 1), chr(ord("A") + i)) for text, i in zip(texts, place, strict=True)
+    )
+
+
+def _unless_reserved(table: Table, said: SetColumns, known: tuple[str, ...]) -> list[str]:
     """Columns that may describe the alternatives."""
     wanted = None if said.features is None else {str(name) for name in said.features}
     if said.like is not None:
@@ -662,45 +545,19 @@ def _unless_reserved(
     return [
         name
         for name in table.frame.columns
-        if name not in (*known, item_id)
+        if name not in (*known, ITEM_ID)
         and (name in wanted if wanted is not None else name not in said.reserved)
     ]
 
 
-def _only_flags(table: Table, column: str) -> bool:
-    return {id_text(value).lower() for value in table.frame[column]} <= set(YES_AND_NO)
+def _placed(
+    table: Table, answers: Alternatives, unranked_last: bool, shared: str | None
+) -> tuple[Alternatives, BoolArray]:
+    """With the places that a column says, and which rankings are ties of two, (sets,).
 
-
-def _wide_rankings(
-    table: Table, places: list[str], options: list[str], columns: ItemColumns, sets: Sets
-) -> Alternatives:
-    what = sets.what
-    shown = matrix_of(table, options or places, columns, what)
-    ranked = shown
-    if options:
-        each = (among(table, name, shown, options, columns, what, True) for name in places)
-        ranked = np.column_stack(list(each))
-    gap = (ranked[:, :-1] < 0) & (ranked[:, 1:] >= 0)
-    if gap.any():
-        i, k = (int(x) for x in np.argwhere(gap)[0])
-        raise ValueError(
-            f"{begin(table.row(i))} has an item at {places[k + 1]!r} but none at {places[k]!r}; "
-            "fill the places from the first, and leave only the last ones empty."
-        )
-    row, place = np.nonzero(ranked >= 0)
-    if not options:
-        return Alternatives(sets, ranked[row, place], row, place)
-    row, column = np.nonzero(shown >= 0)
-    item, level = shown[row, column], np.full(len(row), NOWHERE)
-    hit, rank = np.nonzero(item[:, None] == ranked[row])
-    level[hit] = rank
-    return Alternatives(sets, item, row, level)
-
-
-def _long_rankings(
-    table: Table, rank: str, answers: Alternatives, unranked_last: bool
-) -> Alternatives:
-    """With the places that a column says."""
+    :param shared: `tie` if two that share a place may be that.
+    """
+    rank, sets = RANK, len(answers.sets.ids)
     empty = np.array([not id_text(value) for value in table.frame[rank]])
     if empty.any() and not unranked_last:
         i = int(np.flatnonzero(empty)[0])
@@ -714,15 +571,22 @@ def _long_rankings(
     place[there] = numeric_column(table.frame.iloc[there], rank, table.row.select(there))
     order = np.lexsort((place, code))
     same = (code[order][1:] == code[order][:-1]) & (place[order][1:] == place[order][:-1])
-    tied = np.flatnonzero(same & np.isfinite(place[order][1:]))
+    same &= np.isfinite(place[order][1:])
+    of_two = np.bincount(code, minlength=sets) == 2
+    ties = np.zeros(sets, bool)
+    if shared is not None:
+        ties[code[order][1:][same]] = True
+        ties &= of_two
+    tied = np.flatnonzero(same & ~ties[code[order][1:]])
     if tied.size:
         first, second = sorted(int(order[tied[0] + k]) for k in (0, 1))
         raise ValueError(
             f"{begin(table.row(second))} has the same {rank} as {table.row(first)}, "
-            f"{place[second]:g}, in the ranking {str(answers.sets.ids[code[second]])!r}; give each "
-            "item a place of its own, or leave one out."
+            f"{place[second]:g}, in the ranking {str(answers.sets.ids[code[second]])!r}; it may be "
+            "a tie (of two items alone --shared tie reads it so) or an order that is not known; "
+            "give each item a place of its own, or leave one out."
         )
-    unplaced = np.bincount(code[there], minlength=len(answers.sets.ids)) == 0
+    unplaced = np.bincount(code[there], minlength=sets) == 0
     if unplaced.any():
         label = answers.sets.ids[int(np.flatnonzero(unplaced)[0])]
         raise ValueError(
@@ -732,4 +596,4 @@ def _long_rankings(
     starts = np.append(0, np.cumsum(np.bincount(code)))[code[order]]
     level[order] = np.arange(len(code)) - starts
     level[empty] = NOWHERE
-    return replace(answers, level=level)
+    return replace(answers, level=level), ties

@@ -45,11 +45,6 @@ from sparse_prefgp.support.checks import check_choice, check_shape
 from sparse_prefgp.support.words import agreeing, and_so, counted, listing, spelling
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
-# Tables of two sides and an answer are common, and no renaming makes duels of them.
-_SIDES = (
-    "; where a column says which of two sides won, compute winner, loser and tie from it, as "
-    "'Tables' in the documentation shows"
-)
 FIRST, SECOND = "first", "second"
 ITEM_A, ITEM_B = "item_a", "item_b"
 TIE = str(FLAGGED[TIED].column)
@@ -121,17 +116,6 @@ def names_of_columns(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str
     if isinstance(labels, Mapping):
         return dict(labels)
     return {name: name for name in column_names(labels, "labels")}
-
-
-def load_duels(source: Source) -> Table:
-    """A table of duels.
-
-    :raises ValueError: what `load` raises; no column of winners or of losers; no rows.
-    """
-    table = load(source, "duels", lambda header: (WINNER, LOSER))
-    table.require(WINNER, LOSER, remedy=_SIDES)
-    table.refuse_empty("duels")
-    return table
 
 
 def load_pairs(source: Source) -> tuple[Table, tuple[str, str]]:

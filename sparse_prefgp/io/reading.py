@@ -7,16 +7,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import FLAGGED, Answers
+from sparse_prefgp.data.answers import FLAGGED, KINDS, Answers, Codes
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
-from sparse_prefgp.io.files import Source, column_names, items_named_in, load, load_items
+from sparse_prefgp.io.files import (
+    Source,
+    Table,
+    column_names,
+    items_named_in,
+    load,
+    load_items,
+)
+from sparse_prefgp.io.forms import DUELS, Form, Understood, understood
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -25,11 +34,11 @@ from sparse_prefgp.io.judgements import (
     columns_of_sides,
     duels_in,
     followed_by_ties,
-    load_duels,
     names_of_columns,
     placed,
 )
 from sparse_prefgp.io.people import people_of
+from sparse_prefgp.io.sides import BOTH_BAD, SIDE
 from sparse_prefgp.io.texts import Encoder, features_like, items_given
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support import together
@@ -63,6 +72,7 @@ def read_table(
     people: Source | None = None,
     time: str | None = None,
     labels: Sequence[str] = (),
+    **form: Any,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -73,7 +83,8 @@ def read_table(
         without features.
     :param duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
         optional column `count` says how often, and an optional column `tie` (1 or 0) which duels
-        were tied between the two, in either order; the others are context.
+        were tied between the two, in either order; the others are context. Or two sides and who
+        won, their scores, how often each won, or a square matrix of wins (docs/tables.md).
     :param features: use only these columns as features.
     :param ignore: columns, of either table, that are not features.
     :param counts: name of the count column, or (t,) counts; default the column `count` if there.
@@ -109,6 +120,7 @@ def read_table(
         feature of items.
     :param labels: names of columns of the duels with more labels, such as of what kind each is, by
         which `PreferenceGP(lean_by=)` may let them lean.
+    :param form: fields of `Form`, which say how the table is read.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
@@ -121,15 +133,18 @@ def read_table(
     """
     names = column_names(covariates, "covariates")
     own = names_of_columns(labels)
-    said = *_grades(grade, grades), tuple(names), time
-    codes = columns_of_codes(judge=groups, person=person)
-    roles = Roles(counts, weights, *said, codes, own)
+    stated = Form(**form, person=person, ignore=tuple(ignore))
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
-    table = load_duels(duels)
+    levels = _grades(grade, grades)[1]
     together.check(grade=grade is not None, said_by_grades=ties is not None and "a table of ties")
-    if ties is not None:
-        table = followed_by_ties(table, ties)
+    made = understood(duels, stated, DUELS, grade=grade)
+    table = made.table if ties is None else followed_by_ties(made.table, ties)
+    if made.side and SIDE not in names:
+        names = [*names, SIDE]
+    said = grade or made.grade, levels, tuple(names), time
+    codes = columns_of_codes(judge=groups, person=person)
+    roles = Roles(counts, weights, *said, codes, own)
     if item_table is None:
         item_table = items_named_in(table, (WINNER, LOSER))
     never = (*never_features, *([] if time is None else [time]))
@@ -143,12 +158,40 @@ def read_table(
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
     found = replace(found, unused=tuple(found.context.columns))
+    hidden = (SIDE, BOTH_BAD, *([made.grade] if made.grade else []))
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
-    if ties is None and grade is None and not {*flags} & {*table.frame.columns}:
+    if made.remembered:
+        found = found.using(hidden)
+    elif ties is None and grade is None and not {*flags} & {*table.frame.columns}:
         _warn_of_draws(found)
-    _warn_of_answers(found)
-    found = replace(found, people=people_of(people, events.person), roles=roles.by_role)
-    return placed(found, columns.table, context, item)
+        _warn_of_answers(found)
+    return finished(found, made, events.person, people, roles, columns.table, context, item)
+
+
+def finished(
+    table: DuelTable,
+    made: Understood,
+    person: Codes | None,
+    people: Source | None,
+    roles: Roles,
+    items: Table,
+    context: Sequence[str],
+    item: str | None,
+) -> DuelTable:
+    """A table with what is known of people, its roles, and how it was read.
+
+    :param items: the table of items.
+    """
+    events = table.events
+    often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
+    answers = {kind.name: number for kind, number in zip(KINDS, often, strict=True) if number}
+    table = replace(
+        table,
+        people=people_of(people, person),
+        roles={**roles.by_role, **made.remembered},
+        read_as=replace(made.read_as, answers=answers, unused=tuple(map(str, table.unused))),
+    )
+    return placed(table, items, context, item)
 
 
 def _warn_of_draws(table: DuelTable) -> None:
@@ -181,8 +224,8 @@ def _warn_of_answers(table: DuelTable) -> None:
         if sides is not None:
             warnings.warn(
                 f"Column {name!r} holds {sides[0]!r} and {sides[1]!r} and is not used: if it says "
-                "which of two sides won, compute winner and loser from it, as 'Tables' in the "
-                f"documentation shows; else leave it out (--ignore {name}, ignore=).",
+                f"which of two sides won, say so (--sides {WINNER},{LOSER} --outcome {name}); else "
+                f"leave it out (--ignore {name}, ignore=).",
                 stacklevel=3,
             )
 

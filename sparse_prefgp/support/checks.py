@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -164,3 +165,33 @@ def check_inducing_count(count: int, distinct: int) -> None:
             f"{count} inducing inputs are more than the {distinct} distinct items; "
             f"use at most {distinct}, or Exact()."
         )
+
+
+class Mistakes:
+    """What is wrong with a table, told all at once."""
+
+    most = 5
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def add(self, sentence: str) -> None:
+        """One more, unless it is there already."""
+        if sentence not in self.sentences:
+            self.sentences.append(sentence)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """A mistake in here is kept, and what comes after it goes on."""
+        try:
+            yield
+        except ValueError as error:
+            for sentence in str(error).split("\n"):
+                self.add(sentence)
+
+    def stop(self) -> None:
+        """:raises ValueError: there are some; a line each, at most five."""
+        if not self.sentences:
+            return
+        shown, more = self.sentences[: self.most], len(self.sentences) - self.most
+        raise ValueError("\n".join([*shown, *([f"And {more} more mistakes."] if more > 0 else [])]))

@@ -28,6 +28,7 @@ class Panel:
     """Headings under which the help of a command shows its options."""
 
     DATA = "What was compared"
+    FORM = "How the table is read"
     COLUMNS = "Columns of the duels, choices or rankings"
     HELD_OUT = "What is held out"
     MODEL = "Model"

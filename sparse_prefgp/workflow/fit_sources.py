@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +15,32 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.data.table import DuelTable, table_of
-from sparse_prefgp.io import (
-    StreamedDuels,
-    read_best_worst_table,
-    read_choice_table,
-    read_ranking_table,
-    read_table,
-    stream_duels,
-)
+from sparse_prefgp.io import StreamedDuels, stream_duels
+from sparse_prefgp.io.choices import READERS
+from sparse_prefgp.io.forms import FORM_OPTIONS, Form, kind_of, load_answers
 from sparse_prefgp.io.streams import PARQUET, is_stream
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_shape
-from sparse_prefgp.support.options import Panel, check_fields, names, option
+from sparse_prefgp.support.checks import check_choice, check_shape
+from sparse_prefgp.support.options import (
+    Panel,
+    is_default,
+    names,
+    option,
+    option_of,
+    several,
+)
 from sparse_prefgp.support.words import one_of
 from sparse_prefgp.workflow.settings import FitSettings
 
 # Of which one is given.
-_ANSWERS = ("duels", "choices", "rankings", "best_worst")
+_ANSWERS = ("answers", "duels", "choices", "rankings", "best_worst")
 
 
 @dataclass(frozen=True, eq=False)
-class Sources:
-    """Items, and duels, choices, rankings or best and worst of them: one of the four. Items may be
+class Sources(Form):
+    """Items, and duels, choices, rankings or best and worst of them: one of these. Items may be
     left out.
 
     :raises ValueError: an empty name, or what goes with another kind of answer.
@@ -77,21 +79,22 @@ class Sources:
 
     As `read_best_worst_table` takes them.
     """
+    answers: Any = option(default=None, kind=Path, argument=True, metavar="[ANSWERS]")
+    """A table of answers, in any form that says by itself what they are: duels, choices, rankings,
+    or best and worst.
+
+    As `read` takes it.
+    """
     as_duels: bool = option(
-        default=False, needs=("choices", "rankings", "best_worst"), panel=Panel.DATA
+        default=False, needs=("choices", "rankings", "best_worst", "answers"), panel=Panel.DATA
     )
     """Read choices or rankings as independent duels, as other tools do. This understates the
     uncertainty."""
-    at_once: bool = option(default=False, needs="best_worst", panel=Panel.DATA)
+    at_once: bool = option(default=False, needs=("best_worst", "answers"), panel=Panel.DATA)
     """The best and the worst were found in one look at the set, not one after the other."""
-    unranked_last: bool = option(default=False, needs="rankings", panel=Panel.DATA)
+    unranked_last: bool = option(default=False, needs=("rankings", "answers"), panel=Panel.DATA)
     """Items without a rank were shown, and stand below all that have one."""
-    none: str | None = option(
-        default=None, needs=("choices", "rankings", "best_worst"), panel=Panel.DATA
-    )
-    """Id that means "none of these" in choices or rankings and is not in the table of items. It
-    becomes an item of average features, with a feature of its own."""
-    ties: Any = option(default=None, kind=Path, needs="duels", panel=Panel.DATA)
+    ties: Any = option(default=None, kind=Path, needs=("duels", "answers"), panel=Panel.DATA)
     """Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels says
     the same."""
     embedding: Any = option(default=None, kind=list[str], metavar="FILE", panel=Panel.DATA)
@@ -111,11 +114,13 @@ class Sources:
     """Use only these columns: a,b,c."""
     ignore: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.DATA)
     """Columns that are not features: x,y."""
+    count: str | None = option(default=None, panel=Panel.COLUMNS)
+    """Column that says how often each was given; count where there is one."""
     weight: str | None = option(default=None, panel=Panel.COLUMNS)
     """Column of the duels with their weights: a duel of weight 2 counts as two in the fit."""
     noise_by: str | None = option(default=None, panel=Panel.COLUMNS)
     """Column of the duels that says who judged: a noise level is learned for each judge."""
-    grade: str | None = option(default=None, needs="duels", panel=Panel.COLUMNS)
+    grade: str | None = option(default=None, needs=("duels", "answers"), panel=Panel.COLUMNS)
     """Column of the duels with grades, which say how much better the item in the column winner is.
     Grades take the place of ties."""
     grades: str | Sequence[Any] | None = option(
@@ -152,13 +157,10 @@ class Sources:
 
     As `read_table` takes them.
     """
-    time: str | None = option(default=None, needs="duels", panel=Panel.COLUMNS)
+    time: str | None = option(default=None, needs=("duels", "answers"), panel=Panel.COLUMNS)
     """Column of the duels with their dates, such as 2024-01-31: the utility of each item moves in
     time, and the last dates are held out.
     """
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def leaning(self) -> Leaning:
@@ -172,7 +174,7 @@ class Sources:
     def files(self) -> tuple[Any, ...]:
         """What was given, in a fixed order."""
         answers = self.duels, self.choices, self.rankings, self.best_worst, self.ties
-        tables = self.items, *answers, self.people
+        tables = self.items, self.answers, *answers, self.people
         return *tables, *paths_of(self.embedding)
 
     @property
@@ -207,29 +209,28 @@ class Sources:
     def table(self, split: str, name: str | None = None) -> DuelTable:
         """All of them in memory, as `read`."""
         name = name or self._given()
-        if isinstance(self.duels, DuelTable | Duels):
-            self._refuse_columns()
-            return self.duels if isinstance(self.duels, DuelTable) else table_of(self.duels)
-        readers: dict[str, Callable[..., DuelTable]] = {
-            "duels": read_table,
-            "choices": read_choice_table,
-            "rankings": read_ranking_table,
-            "best_worst": read_best_worst_table,
-        }
+        source = getattr(self, name)
+        if isinstance(source, DuelTable | Duels):
+            self._refuse_columns(source)
+            return source if isinstance(source, DuelTable) else table_of(source)
+        source = _pairs_frame(source)
+        if name == "answers":
+            source, name = self._of_some_kind(source)
         told = {
             "ties": self.ties,
             "grade": self.grade,
             "grades": self.grades,
             "covariates": self.covariate or None,
-            "none": self.none,
             "time": self.time,
+            "counts": self.count,
         }
         flags = ("as_duels", "at_once", "unranked_last")
         told |= {flag: True for flag in flags if getattr(self, flag)}
         options = {key: value for key, value in told.items() if value is not None}
-        return readers[name](
+        form = {one: getattr(self, one) for one in FORM_OPTIONS}
+        return READERS[name](
             self._items_given(),
-            _pairs_frame(getattr(self, name)),
+            source,
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
             never_features=split_columns(split),
@@ -241,7 +242,28 @@ class Sources:
             person=self.person,
             people=self.people,
             **options,
+            **form,
         )
+
+    def _of_some_kind(self, source: Any) -> tuple[Any, str]:
+        """A table whose kind is found out, as it was read, and the kind.
+
+        :raises ValueError: what `kind_of` raises; options of another kind.
+        """
+        table = load_answers(source, self)
+        kind = kind_of(table, self)
+        for one in fields(self):
+            needs = several(option_of(one).needs)
+            if (
+                {*needs} & {*READERS}
+                and kind not in needs
+                and not is_default(one, getattr(self, one.name))
+            ):
+                raise ValueError(
+                    f"{table.name} holds {kind.replace('_', ' and ')}, for which "
+                    f"--{one.name.replace('_', '-')} means nothing; leave it out."
+                )
+        return table, kind
 
     def _given(self) -> str:
         given = [name for name in _ANSWERS if getattr(self, name) is not None]
@@ -253,7 +275,7 @@ class Sources:
     def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
         together.check(chunks=True, ties_table=self.ties is not None, time=self.time is not None)
         if isinstance(self.duels, StreamedDuels):
-            self._refuse_columns()
+            self._refuse_columns(self.duels)
             return self.duels
         return stream_duels(
             self.duels,
@@ -280,7 +302,7 @@ class Sources:
             text_features=self.text_features,
         )
 
-    def _refuse_columns(self) -> None:
+    def _refuse_columns(self, duels: Any) -> None:
         names = (
             "items",
             "embedding",
@@ -302,8 +324,26 @@ class Sources:
         for name in names:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple | list) and not value):
-                kind = f"a {type(self.duels).__name__}, which has its own"
+                kind = f"a {type(duels).__name__}, which has its own"
                 raise together.refused(duels_object=kind, column=name)
+
+
+def read(table: Any, items: Any = None, *, kind: str | None = None, **options: Any) -> DuelTable:
+    """Answers of any form that the documentation shows: duels, choices, rankings, best and worst.
+
+    :param table: path or data frame of answers.
+    :param items: of their items, as for `read_table`; None for those that the answers name.
+    :param kind: `duels`, `choices`, `rankings` or `best_worst`; by default what the columns say.
+    :param options: the fields of `Sources` and `Form`, as `fit` takes them, such as `sides`,
+        `outcome`, `verdicts`, `person`, `covariate` and `time`.
+    :return: A row per answer; `read_as` says how the table was understood.
+    :raises ValueError: a table that may be read in two ways, or in none; what the reader of its
+        kind raises.
+    :raises TypeError: an option that there is not.
+    """
+    if kind is not None:
+        check_choice("kind", kind, READERS)
+    return Sources(items=items, **{kind or "answers": table}, **options).table("duels")
 
 
 def _items_frame(items: Any) -> Any:

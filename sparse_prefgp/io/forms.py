@@ -1,0 +1,397 @@
+"""The forms in which people have their answers: each becomes winner and loser, or a row for each
+alternative, before anything else is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.read_as import ReadAs
+from sparse_prefgp.io import sets, sides
+from sparse_prefgp.io.files import Source, Table, load
+from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.sides import COUNT, LOSER, WINNER, ids_of, often
+from sparse_prefgp.support.checks import Mistakes, check_choice
+from sparse_prefgp.support.options import (
+    Panel,
+    check_fields,
+    is_default,
+    names,
+    option,
+    option_of,
+)
+from sparse_prefgp.support.words import listing, spelling
+
+DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
+KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
+_MATRIX = ("rows-win", "columns-win")
+
+
+def pairs_of_words(text: str) -> dict[str, str]:
+    """`a=first,b=second` as a mapping.
+
+    :raises ValueError: a part without `=`.
+    """
+    parts = [part.rpartition("=") for part in text.split(",")]
+    bad = next((part for part, mark, _ in parts if not mark), None)
+    if bad is not None or any(not mark for _, mark, _ in parts):
+        raise ValueError(f"{text!r} is no list of NAME=VALUE; write such as a=first,b=second.")
+    return {name.strip(): value.strip() for name, _, value in parts}
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{text!r} are no differences of scores; write numbers that rise, such as 1,3."
+        ) from None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Form:
+    """What somebody says of the form of a table of answers, where it cannot be told from it.
+
+    :raises ValueError: what makes no sense.
+    """
+
+    columns: Mapping[str, str] | None = option(
+        default=None, kind=str, parse=pairs_of_words, metavar="NAME=COLUMN", panel=Panel.FORM
+    )
+    """What columns are called that have other names: winner=champion,loser=runner_up, or
+    choice_set, item_id, chosen, best, worst, ranking, rank, count, tie."""
+    sides: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.FORM)
+    """Two columns that hold the items of both sides: cup_a,cup_b."""
+    outcome: str | None = option(default=None, panel=Panel.FORM)
+    """Column that says which side won."""
+    verdicts: Mapping[str, str] | None = option(
+        default=None, kind=str, parse=pairs_of_words, metavar="VALUE=MEANING", panel=Panel.FORM
+    )
+    """What values of it mean, each first, second, tie, both_bad or skip: m1=first,m2=second."""
+    scores: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.FORM)
+    """Two columns with the scores of both sides: the higher one wins."""
+    lower_wins: bool = option(default=False, panel=Panel.FORM)
+    """The lower score wins."""
+    grades_of_margin: Sequence[float] = option(
+        default=(), kind=str, parse=_numbers, metavar="NUMBERS", panel=Panel.FORM
+    )
+    """From which differences of the scores on a win is of the next grade: 1,3."""
+    both_bad: str = option(default="tie", panel=Panel.FORM)
+    """What a verdict that both are bad is: tie, or drop."""
+    drop_self: bool = option(default=False, panel=Panel.FORM)
+    """Leave out rows of an item against itself."""
+    side: bool | None = option(default=None, flag="--side/--no-side", panel=Panel.FORM)
+    """Whether being the first side has a coefficient; by default where the table has sides that
+    may matter."""
+    matrix: str | None = option(default=None, panel=Panel.FORM)
+    """In a square matrix of wins, rows-win or columns-win; by default rows beat columns."""
+    options: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.FORM)
+    """Columns that hold what was shown, or are the items: "item*", or a,b,c."""
+    none: str | None = option(default=None, panel=Panel.FORM)
+    """What means "none of these" in choices or rankings and is not in the table of items. It
+    becomes an item of average features, with a feature of its own."""
+    empty: str | None = option(default=None, panel=Panel.FORM)
+    """A value that means nobody in a cell of an item or of a place."""
+    shared: str | None = option(default=None, panel=Panel.FORM)
+    """tie: two items that share a place, and are alone in their ranking, were tied."""
+    join_spellings: bool = option(default=False, panel=Panel.FORM)
+    """Ids that differ only in case, blanks or Unicode form are one item."""
+    person: str | None = option(default=None, of_command=False)
+    """The column of persons, with which numbers of answers begin again."""
+    ignore: Sequence[str] = option(default=(), of_command=False)
+    """Columns of which nothing is to be made."""
+    has_zero: bool = option(default=False, of_command=False)
+    """Whether an item is called 0."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.matrix is not None:
+            check_choice("matrix", self.matrix, _MATRIX)
+        check_choice("both_bad", self.both_bad, ("tie", "drop"))
+        check_choice("shared", self.shared or "tie", ("tie",))
+        margins = [*self.grades_of_margin]
+        if margins != sorted({*margins}) or any(margin <= 0 for margin in margins):
+            raise ValueError(
+                f"The margins of grades are {listing(margins)}; give numbers above 0 that rise, "
+                "such as 1,3."
+            )
+
+    def remembered(self) -> dict[str, str]:
+        """What was said, as texts by the names of the fields."""
+        said = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not option_of(one).of_command or is_default(one, value) or not value:
+                continue
+            if isinstance(value, Mapping):
+                value = ",".join(f"{name}={meaning}" for name, meaning in value.items())
+            elif isinstance(value, Sequence) and not isinstance(value, str):
+                value = ",".join(map(str, value))
+            said[one.name] = str(value)
+        return said
+
+    @classmethod
+    def again(cls, roles: Mapping[str, str], header: Sequence[str], **more: Any) -> Form:
+        """What `remembered` kept of a table, for another one that may lack its columns."""
+        said: dict[str, Any] = {}
+        for one in fields(cls):
+            parse, text = option_of(one).parse, roles.get(one.name)
+            if text is None or not option_of(one).of_command:
+                continue
+            value = text if parse is None else parse(text)
+            if one.name in ("sides", "scores", "outcome"):
+                wanted = [value] if isinstance(value, str) else value
+                if not {*wanted} <= {*header}:
+                    continue
+            if isinstance(value, Mapping) and one.name == "columns":
+                value = {known: name for known, name in value.items() if name in header}
+            said[one.name] = value == "True" if value in ("True", "False") else value
+        return cls(**said, **more)
+
+
+# All of them, as names.
+FORM_OPTIONS = tuple(one.name for one in fields(Form) if option_of(one).of_command)
+
+
+class Understood(NamedTuple):
+    """A table in the words of this package."""
+
+    kind: str
+    table: Table
+    """With columns winner and loser, or a row for each alternative."""
+    read_as: ReadAs
+    side: bool = False
+    """Whether the column `side` is a covariate."""
+    grade: str | None = None
+    """The column of grades that was made."""
+    remembered: Mapping[str, str] = MappingProxyType({})
+    """What a model is to remember of the form."""
+    by_name: bool = False
+    """Of sets: whether columns of a row for each answer named the items."""
+    unranked: bool = False
+    """Of rankings: whether those without a place were shown, below all others."""
+    shared: str | None = None
+    """Of rankings: how places that are shared are read."""
+
+
+def understood(
+    source: Source,
+    form: Form | Callable[[Sequence[str]], Form],
+    kind: str | None = None,
+    *,
+    grade: str | None = None,
+    asked: bool = False,
+    words: Sequence[str] = (),
+) -> Understood:
+    """A table of answers in the words of this package.
+
+    :param source: path, data frame, or a `Table` that was read already.
+    :param form: what somebody said of the table, or what says so by its columns.
+    :param kind: what the answers are; None to find out.
+    :param grade: the column of grades, where one was named.
+    :param asked: nobody has chosen yet.
+    :param words: columns of texts, as of `load`.
+    :raises ValueError: a table that is none of the forms, or that may be read in two ways; all that
+        is wrong with it, at most five sentences.
+    """
+    table = load_answers(source, form, kind or "answers", words)
+    form = form([*table.frame.columns]) if callable(form) else form
+    kind = kind or kind_of(table, form)
+    table = _renamed(table, form)
+    if kind == DUELS:
+        made = _duels(table, form, grade)
+    else:
+        long = sets.Long(table, form, kind, asked)
+        made = Understood(
+            kind,
+            *long.made(),
+            remembered=form.remembered(),
+            by_name=long.by_name,
+            unranked=long.by_name,
+            shared=form.shared,
+        )
+    if form.join_spellings:
+        made = made._replace(table=_joined(made.table))
+    return made
+
+
+def load_answers(
+    source: Source,
+    form: Form | Callable[[Sequence[str]], Form],
+    role: str = "answers",
+    words: Sequence[str] = (),
+) -> Table:
+    """A table of answers as it is, ids and verdicts being texts.
+
+    :param role: what messages call them.
+    :param words: columns of texts, as of `load`.
+    :raises ValueError: what `load` raises; no rows.
+    """
+
+    def as_written(header: list[str]) -> list[str]:
+        return _as_written(header, form(header) if callable(form) else form)
+
+    table = load(source, role.replace("_", "-"), as_written, words)
+    table.refuse_empty(role.replace("_", " "))
+    return table
+
+
+def _as_written(header: Sequence[str], form: Form) -> list[str]:
+    """Columns whose cells are read as they are written: all that may hold ids or verdicts."""
+    columns = Header(header)
+    named = {*form.sides, *(form.columns or {}).values(), *columns.numbered(*sets.OPTIONS)}
+    named |= {*columns.numbered(*sets.RANKS), *header[:1]} if form.matrix else set()
+    named |= {name for pair in columns.sides() for name in pair}
+    known = columns.every(WINNER, LOSER, "item_id", *sets.KNOWN, *sides.OUTCOMES)
+    return [*named, *known, *([form.outcome] if form.outcome else [])]
+
+
+def _renamed(table: Table, form: Form) -> Table:
+    """A table whose columns have the names that they have here."""
+    columns = dict(form.columns or {})
+    for known, name in columns.items():
+        hint = f" ({table.name}; columns=, --columns)"
+        check_choice(f"The column of {known}", name, table.frame.columns, hint)
+    frame = table.frame
+    free = [known for known, name in columns.items() if known in frame.columns and known != name]
+    frame = frame.drop(columns=[known for known in free if known not in columns.values()])
+    return replace(table, frame=frame.rename(columns={old: new for new, old in columns.items()}))
+
+
+def kind_of(table: Table, form: Form) -> str:
+    """What the answers of a table are, by its columns.
+
+    :raises ValueError: columns that say none of it.
+    """
+    table = _renamed(table, form)
+    header = Header(table.frame.columns)
+    if all(name in header for name in (WINNER, LOSER)) or form.sides or form.scores:
+        return DUELS
+    if all(name in header for name in (sets.BEST, sets.WORST)):
+        return BEST_WORST
+    place = header.column("rank", "place", "position")
+    if header.numbered(*sets.RANKS) or (place and header.column(sets.RANKING, *sets.SETS)):
+        return RANKINGS
+    if header.sides() or is_matrix(table):
+        return DUELS
+    chosen = header.column(sets.CHOSEN, *sets.CHOICE_WORDS)
+    if chosen is not None:
+        scored = {text.casefold() for text in ids_of(table.frame[chosen])}
+        return BEST_WORST if scored & {"-1", "worst"} else CHOICES
+    if header.column("ranking", "order", "ranked", "ranks", "preference_order", "ordering"):
+        return RANKINGS
+    raise ValueError(
+        f"What {table.name} holds cannot be told from its columns ({table.columns_found}): neither "
+        "winner and loser, nor two sides and who won, nor options and what was chosen, best and "
+        "worst, or places; 'Tables' in the documentation shows each form. Name columns by what "
+        "they are (--columns winner=…,loser=…, or --sides A,B --outcome C), or say the kind "
+        "(--duels, --choices, --rankings, --best-worst)."
+    )
+
+
+def is_matrix(table: Table) -> bool:
+    """Whether the first column names what all other columns are called."""
+    first, *others = table.frame.columns
+    texts = [*ids_of(table.frame[first])]
+    names = [str(name) for name in others]
+    return len(names) > 1 and {*texts} == {*names} and len(texts) == len(names)
+
+
+def _duels(table: Table, form: Form, grade: str | None) -> Understood:
+    header = Header(table.frame.columns)
+    if not (form.sides or form.outcome or form.scores):
+        winner, loser = header.column(WINNER), header.column(LOSER)
+        if winner is not None and loser is not None:
+            frame = table.frame.rename(columns={winner: WINNER, loser: LOSER})
+            return _plain(replace(table, frame=frame), form, winner, loser)
+    if is_matrix(table):
+        return _of_matrix(table, form)
+    two = sides.settle(header, table.frame, form, table.row, grade, table.name)
+    if two is None:
+        table.require(
+            WINNER,
+            LOSER,
+            remedy="; of other names say so (--columns winner=…,loser=…), and of two sides and an "
+            "outcome --sides A,B --outcome C",
+        )
+    assert two is not None
+    made = two.meetings(table.frame, table.row)
+    if not len(made.frame):
+        raise ValueError(f"All rows of {table.name} are left out; nothing is there to be read.")
+    read_as, side = sides.as_read(two, made, form)
+    found = replace(table, frame=made.frame, row=table.row.select(made.rows))
+    graded = sides.MARGIN if sides.MARGIN in made.frame.columns else None
+    remembered = {**form.remembered(), "sides": ",".join(two.sides)}
+    if two.verdicts is not None:
+        remembered["outcome"] = two.verdicts.column
+    return Understood(DUELS, found, read_as, side, graded, remembered)
+
+
+def _plain(table: Table, form: Form, winner: str, loser: str) -> Understood:
+    read_as = ReadAs("winner and loser", {"winner": winner, "loser": loser})
+    if form.drop_self:
+        same = ids_of(table.frame[WINNER]) == ids_of(table.frame[LOSER])
+        kept = np.flatnonzero(~same)
+        frame = table.frame.iloc[kept].reset_index(drop=True)
+        table = replace(table, frame=frame, row=table.row.select(kept))
+        if same.any():
+            left = {"of an item against itself": int(same.sum())}
+            read_as = replace(read_as, left_out=left)
+    return Understood(DUELS, table, read_as)
+
+
+def _of_matrix(table: Table, form: Form) -> Understood:
+    """Wins of a square matrix, a duel for each cell that is not 0."""
+    first, *others = table.frame.columns
+    ids, mistakes = ids_of(table.frame[first]), Mistakes()
+    numbers = np.zeros((len(ids), len(others)), np.int64)
+    for j, name in enumerate(others):
+        with mistakes.noted():
+            cells = table.frame[name].where(table.frame[first] != name, 0)
+            numbers[:, j] = often(cells.fillna(0), name, table.row)
+    mistakes.stop()
+    row, column = np.nonzero(numbers)
+    names = np.array([str(name) for name in others], dtype=object)
+    one, other = ids[row], names[column]
+    columns_win = form.matrix == "columns-win"
+    if columns_win:
+        one, other = other, one
+    frame = require_pandas().DataFrame({WINNER: one, LOSER: other, COUNT: numbers[row, column]})
+    beat = "columns beat rows" if columns_win else "rows beat columns"
+    notes = [f"In the matrix {beat}: {one[0]} beat {other[0]} {numbers[row[0], column[0]]:,} times"]
+    if not form.matrix:
+        notes[0] += " (--matrix columns-win turns it around)"
+    diagonal = table.frame.set_index(first)
+    own = sum(_number(diagonal.loc[name, name]) for name in others if name in diagonal.index)
+    if own:
+        notes.append(f"The diagonal, {own:g} in all, is left out")
+    read_as = ReadAs("a square matrix of wins", {"items": str(first)}, notes=tuple(notes))
+    return Understood(DUELS, replace(table, frame=frame, row=table.row.select(row)), read_as)
+
+
+def _number(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return 0.0
+    return number if number == number else 0.0
+
+
+def _joined(table: Table) -> Table:
+    """Ids that look alike as one: the spelling that is there most often."""
+    columns = [name for name in (WINNER, LOSER, "item_id") if name in table.frame.columns]
+    texts = {name: ids_of(table.frame[name]) for name in columns}
+    alike: dict[str, dict[str, int]] = {}
+    for column in texts.values():
+        for text in column:
+            spelt = alike.setdefault(spelling(text), {})
+            spelt[text] = spelt.get(text, 0) + 1
+    most = {key: max(spelt, key=lambda text: spelt[text]) for key, spelt in alike.items()}
+    joined = {name: [most[spelling(text)] for text in column] for name, column in texts.items()}
+    return replace(table, frame=table.frame.assign(**joined))

@@ -1,0 +1,191 @@
+"""Names of columns by what they are called in many packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from sparse_prefgp.io.verdicts import CONTENTS, MARKS, STEMS
+from sparse_prefgp.support.words import squeezed
+
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+# Football-data's goals at full time, which no rule finds.
+_GOALS = ("fthg", "ftag")
+_SCORES = ("score", "scores", "goals", "points", "pts", "runs")
+_WINS = ("wins", "win", "won", "winner", "w", "n", "votes")
+_EQUAL = ("ties", "tie", "draws", "draw", "equal", "tij", "nequal", "nties", "ntie", "winnertie")
+
+
+class Header:
+    """The columns of a table, by their names without capitals, blanks and marks.
+
+    :param names: as they are written.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = [str(name) for name in names]
+        self._by_key: dict[str, list[str]] = {}
+        for name in self.names:
+            self._by_key.setdefault(squeezed(name), []).append(name)
+
+    def __contains__(self, name: str) -> bool:
+        return squeezed(name) in self._by_key
+
+    def column(self, *names: str) -> str | None:
+        """The first of these that is there, as it is written; None without any.
+
+        :raises ValueError: two columns that differ in capitals, blanks and marks alone.
+        """
+        for name in names:
+            written = self._by_key.get(squeezed(name), [])
+            if name in written:
+                return name
+            if len(written) > 1:
+                raise ValueError(
+                    f"The columns {written[0]!r} and {written[1]!r} may both be {name!r}; rename "
+                    "one of them."
+                )
+            if written:
+                return written[0]
+        return None
+
+    def every(self, *names: str) -> list[str]:
+        """All of these that are there, each once."""
+        there = (self.column(name) for name in names)
+        return [*dict.fromkeys(name for name in there if name is not None)]
+
+    def pairs(
+        self, stems: Sequence[str], marks: Sequence[tuple[str, str]]
+    ) -> list[tuple[str, str]]:
+        """The two columns of both sides that are called by one of these stems, before or behind a
+        mark of the side."""
+        pairs: list[tuple[str, str]] = []
+        for stem in stems:
+            for first, second in marks:
+                for keys in ((stem + first, stem + second), (first + stem, second + stem)):
+                    one, other = self.column(keys[0]), self.column(keys[1])
+                    if one and other and (one, other) not in pairs:
+                        pairs.append((one, other))
+        return pairs
+
+    def sides(self) -> list[tuple[str, str]]:
+        """What may be both sides of duels: of items if there are any, else of what they said."""
+        bare = [marks for marks in MARKS if marks != ("1", "2")]
+        return self.pairs(STEMS, MARKS) or self.pairs([""], bare) or self.pairs(CONTENTS, MARKS)
+
+    def marks_of(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
+        """By what columns of both sides may be told apart, besides these."""
+        own = [
+            marks
+            for marks in MARKS
+            if all(_split(name, mark) is not None for name, mark in zip(sides, marks, strict=True))
+        ]
+        others = [marks for marks in (("a", "b"), ("1", "2")) if marks not in own]
+        names = squeezed(sides[0]), squeezed(sides[1])
+        doubled = [("ij", "ji")] if ("i", "j") in own else []
+        return [names, *own, *doubled, *others]
+
+    def scores(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
+        """What may be the scores of both sides."""
+        goals = [_GOALS] if all(name in self for name in _GOALS) else []
+        there = [(str(self.column(a)), str(self.column(b))) for a, b in goals]
+        return there or self._besides(sides, _SCORES)
+
+    def wins(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
+        """What may say how often each side won."""
+        return self._besides(sides, _WINS)
+
+    def equal(self) -> str | None:
+        """What may say how often neither won."""
+        return self.column(*_EQUAL)
+
+    def _besides(self, sides: tuple[str, str], stems: Sequence[str]) -> list[tuple[str, str]]:
+        pairs = self.pairs(stems, self.marks_of(sides))
+        return [pair for pair in pairs if not {*pair} & {*sides}]
+
+    def of_sides(self, sides: tuple[str, str]) -> dict[str, tuple[str, str]]:
+        """The columns that belong to a side, by what they are of both: `length` of `length_a` and
+        `length_b`."""
+        stems: dict[str, tuple[str, str]] = {}
+        for first, second in self.marks_of(sides):
+            ends = {
+                stem: name
+                for name in self.names
+                if name not in sides and (stem := _split(name, second)) is not None
+            }
+            for name in self.names:
+                stem = None if name in sides else _split(name, first)
+                if stem and stem in ends and name != ends[stem]:
+                    stems.setdefault(stem, (name, ends[stem]))
+        return stems
+
+    def numbered(self, *stems: str) -> list[str]:
+        """The columns of the first of these stems with numbers behind it, in their order, or, of an
+        empty stem, with ordinals such as `1st`; other than the first stem needs numbers or letters
+        that run from the beginning.
+
+        :raises ValueError: two columns of one number.
+        """
+        for stem in stems:
+            places: dict[int, str] = {}
+            for name in self.names:
+                key = squeezed(name)
+                end = key.removeprefix(stem) if key.startswith(stem) else ""
+                if re.fullmatch(r"\d+" if stem else r"\d+(st|nd|rd|th)", end):
+                    place = int(re.sub(r"\D", "", end))
+                elif stem and stem != stems[0] and re.fullmatch("[a-h]", end):
+                    place = ord(end) - ord("a") + 1
+                else:
+                    continue
+                if place in places:
+                    raise ValueError(
+                        f"The columns {places[place]!r} and {name!r} are one place; remove or "
+                        "rename one."
+                    )
+                places[place] = name
+            running = sorted(places)
+            whole = len(running) > 1 and running in (
+                [*range(1, len(running) + 1)],
+                [*range(len(running))],
+            )
+            if running and (whole or stem == stems[0]):
+                return [places[i] for i in running]
+        return []
+
+    def attributes(self, options: Sequence[str] = ()) -> dict[str, dict[str, str]]:
+        """Columns that describe alternatives, by alternative and attribute: `alt1_price`,
+        `price.1`, `price_car`.
+
+        :param options: what the alternatives are called; by default running numbers.
+        """
+        wanted = [squeezed(name) for name in options]
+        alternatives: dict[str, dict[str, str]] = {}
+        for name in self.names:
+            parts = [part.casefold() for part in _PARTS.findall(name)]
+            for at in (0, 1, -1) if len(parts) > 1 else ():
+                stem = "".join(parts[:at]) if at == 1 else ""
+                if wanted:
+                    label = parts[at] if parts[at] in wanted and at in (0, -1) else None
+                else:
+                    number = re.fullmatch(r"\d+", parts[at])
+                    behind = at == 1 and stem not in ("alt", "alternative", "option", "concept")
+                    label = None if not number or (behind and len(parts) > 2) else parts[at]
+                if label is None or (at == 1 and len(parts) < 3):
+                    continue
+                rest = parts[2:] if at == 1 else parts[1:] if at == 0 else parts[:-1]
+                alternatives.setdefault(label, {})["_".join(rest)] = name
+                break
+        return alternatives
+
+
+def _split(name: str, mark: str) -> str | None:
+    """What is left of a name without the mark of a side before or behind it; None where it has
+    none."""
+    parts = [part.casefold() for part in _PARTS.findall(name)]
+    for at, rest in ((0, parts[1:]), (-1, parts[:-1])):
+        if parts and parts[at] == mark:
+            return "_".join(rest)
+    key = squeezed(name)
+    if len(mark) > 3 and key != mark and key.startswith(mark):
+        return key.removeprefix(mark)
+    return "" if key == mark else None

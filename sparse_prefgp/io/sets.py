@@ -1,0 +1,624 @@
+"""Tables of choices, rankings, and best and worst as long ones: a row for each alternative."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.read_as import ReadAs
+from sparse_prefgp.io.files import ITEM_ID, Table
+from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
+from sparse_prefgp.io.sides import ids_of
+from sparse_prefgp.io.verdicts import Texts
+from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.checks import Mistakes
+from sparse_prefgp.support.words import and_so, counted, listing, shortened, spelt_like, squeezed
+
+if TYPE_CHECKING:
+    from sparse_prefgp.io.forms import Form
+
+CHOICE_SET, CHOSEN, BEST, WORST = "choice_set", "chosen", "best", "worst"
+RANKING, RANK = "ranking", "rank"
+OPTIONS = ("option", "item", "alt", "alternative", "variety", "product", "candidate", "profile")
+RANKS = ("rank", "ranked", "place", "pos", "position", "preference", "")
+SETS = (
+    *("set", "setid", "task", "taskid", "trial", "question", "choiceid", "chid", "obsid", "obs"),
+    *("scenario", "ballot", "race", "event", "qid", "ques"),
+)
+_ITEMS = ("item", "alternative", "option", "product", "object", "variety", "alt")
+CHOICE_WORDS = ("choice", "selected", "picked", "decision", "response", "answer")
+_PLACES = ("place", "position", "pos")
+_PEOPLE = (
+    *("person", "person_id", "pid", "respondent", "respondent_id", "resp_id", "resp", "user"),
+    *("user_id", "subject", "subject_id", "participant", "participant_id", "voter", "id"),
+)
+POSITIONS = ("alt", "alternative", "position", "profile")
+# What says best, worst and neither in one column.
+_SCORED = {"1": BEST, "best": BEST, "-1": WORST, "worst": WORST}
+_SCORED |= dict.fromkeys(("0", "neither", "none", ""), "")
+
+
+KNOWN = (CHOSEN, BEST, WORST, RANKING, RANK, *SETS, *_ITEMS, *CHOICE_WORDS, *_PEOPLE)
+
+
+class Long:
+    """A table of answers about sets on its way to the long form.
+
+    :param table: as it was read.
+    :param form: what somebody said of it.
+    :param kind: choices, rankings or best_worst.
+    """
+
+    def __init__(self, table: Table, form: Form, kind: str, asked: bool = False) -> None:
+        self.table, self.form, self.kind, self.asked = table, form, kind, asked
+        self.frame = table.frame
+        self.header = Header(table.frame.columns)
+        self.columns: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.by_name = False
+
+    # ---- which columns ---------------------------------------------------------------------------
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The columns of what was chosen, in the words of this package."""
+        return {"choices": (CHOSEN,), "best_worst": (BEST, WORST)}.get(self.kind, ())
+
+    @property
+    def set_column(self) -> str:
+        """What says which set a row belongs to, in the words of this package."""
+        return RANKING if self.kind == "rankings" else CHOICE_SET
+
+    def options(self) -> list[str]:
+        """The columns that hold all that was shown."""
+        if not self.form.options:
+            return self.header.numbered(*OPTIONS)
+        wanted = [
+            [name for name in self.header.names if fnmatchcase(name, pattern)]
+            for pattern in self.form.options
+        ]
+        for pattern, names in zip(self.form.options, wanted, strict=True):
+            if not names and not self.header.attributes(self.form.options):
+                raise ValueError(
+                    f"No column of {self.table.name} is called {pattern!r} (--options, options=; "
+                    f"columns found: {self.table.columns_found})."
+                )
+        return [*dict.fromkeys(name for names in wanted for name in names)]
+
+    def made(self) -> tuple[Table, ReadAs]:
+        """The long table, and what was understood.
+
+        :raises ValueError: a form that is none, or that may be read in two ways.
+        """
+        if self.kind == "rankings":
+            table, form = self._rankings()
+        else:
+            table, form = self._marked()
+        if self.form.drop_self or self.form.both_bad != "tie":
+            raise ValueError(
+                "Items against themselves and both-bad verdicts are of tables of two sides; leave "
+                "--drop-self and --both-bad out."
+            )
+        return table, ReadAs(form, self.columns, notes=tuple(self.notes))
+
+    def _marked(self) -> tuple[Table, str]:
+        options = self.options()
+        marked = [self.header.column(mark) for mark in self.marks]
+        if len(self.marks) == 1 and marked == [None]:
+            marked = [self.header.column(*CHOICE_WORDS)]
+        there = [name for name in marked if name is not None]
+        whole = len(there) == len(marked) or self.asked
+        if options and (whole or self.form.options):
+            return self._wide(options, [*marked] if not self.asked else []), "a row for each answer"
+        attributes = {} if self.kind != "choices" else self._attributes()
+        if attributes and there and not self._flags(there[0]):
+            return self._conjoint(attributes, there[0]), "a row for each answer, with attributes"
+        return self._long(marked), "a row for each alternative"
+
+    def _flags(self, column: str) -> bool:
+        return {*ids_of(self.frame[column])} <= {"0", "1", "", "True", "False", "true", "false"}
+
+    # ---- one row for each answer -----------------------------------------------------------------
+
+    def _melted(
+        self, there: BoolArray, items: Sequence[Texts], drop: Sequence[str], **columns: Any
+    ) -> Table:
+        """A row for each cell that is there, (rows, k), answer by answer."""
+        row, at = np.nonzero(there)
+        frame = self.frame.drop(columns=[*dict.fromkeys(drop)]).iloc[row].reset_index(drop=True)
+        said = {name: values[row, at] for name, values in columns.items()}
+        if items:
+            said[ITEM_ID] = np.stack(items, 1)[row, at]
+        own = self.header.column(self.set_column)
+        if own is None or own in drop:
+            said[self.set_column] = row
+        else:
+            self._refuse_twice(own)
+            frame = frame.rename(columns={own: self.set_column})
+        table = self.table
+        return replace(table, frame=frame.assign(**said), row=table.row.select(row))
+
+    def _refuse_twice(self, column: str) -> None:
+        texts = ids_of(self.frame[column])
+        first: dict[str, int] = {}
+        what = {"choices": "choice", "rankings": "ranking"}.get(self.kind, "answer")
+        for i, text in enumerate(texts):
+            if not text:
+                raise ValueError(
+                    f"The {what} (column {column!r}) is missing in {self.table.row(i)}; say which "
+                    f"{what} the row belongs to."
+                )
+            if text in first:
+                raise ValueError(
+                    f"The {what} {text!r} in {self.table.row(i)} was used before, in "
+                    f"{self.table.row(first[text])}; give every {what} an id of its own, also "
+                    "across persons."
+                )
+            first[text] = i
+
+    def _wide(self, options: Sequence[str], marked: Sequence[str | None]) -> Table:
+        self.table.require(
+            *(mark for mark, name in zip(self.marks, marked, strict=False) if name is None)
+        )
+        shown = [ids_of(self.frame[name]) for name in options]
+        self._refuse_zeros(options, shown, [str(name) for name in marked])
+        self.columns = {"options": ", ".join(options)}
+        mistakes, said = Mistakes(), {}
+        places = []
+        for mark, name in zip(self.marks, marked, strict=False):
+            assert name is not None
+            self.columns[mark] = name
+            with mistakes.noted():
+                places.append(self._among(name, shown, options))
+                said[mark] = (places[-1][:, None] == np.arange(len(options))).astype(np.int64)
+        mistakes.stop()
+        if len(places) == 2 and (both := np.flatnonzero(places[0] == places[1])).size:
+            i = int(both[0])
+            raise ValueError(
+                f"{_begin(self.table.row(i))} has the item {shown[places[0][i]][i]!r} as the best "
+                "and as the worst; correct one of them."
+            )
+        self.by_name = True
+        there = np.stack([texts != "" for texts in shown], 1)
+        drop = [*options, *(name for name in marked if name is not None)]
+        return self._melted(there, shown, drop, **said)
+
+    def _refuse_zeros(
+        self, listed: Sequence[str], shown: Sequence[Texts], marked: Sequence[str]
+    ) -> None:
+        """Empty cells of 0 that is nobody: at the ends of rows alone, if no item is called so."""
+        empty = self.form.empty
+        for texts in shown:
+            texts[[text == empty and text != "" for text in texts]] = ""
+        zero = np.stack([[is_zero(text) for text in texts] for texts in shown], 1)
+        if empty is not None or not zero.any() or self.form.has_zero:
+            return
+        there = np.stack([texts != "" for texts in shown], 1)
+        at_end = ~np.flip(np.maximum.accumulate(np.flip(there & ~zero, 1), 1), 1)
+        chosen = any(is_zero(text) for name in marked for text in ids_of(self.frame[name]))
+        row, place = (int(x) for x in np.argwhere(zero)[0])
+        if chosen or (zero & ~at_end).any():
+            if chosen or zero[:, 0].any():
+                return  # an item like the others
+            raise ValueError(
+                f"{_begin(self.table.row(row))} has 0 in {listed[place]!r}, which may be an item "
+                "or nobody; give --empty 0 (empty=) if it is nobody, else a table of items with "
+                "the id 0 (--items)."
+            )
+        for texts in shown:
+            texts[[is_zero(text) for text in texts]] = ""
+        rows = counted(int(zero.any(1).sum()), "row")
+        self.notes.append(
+            f"0 stands at the ends of rows alone ({rows}) and is nobody (a table of items with the "
+            "id 0 would make it an item)"
+        )
+
+    def _among(
+        self,
+        name: str,
+        shown: Sequence[Texts],
+        options: Sequence[str],
+        optional: bool = False,
+    ) -> IntArray:
+        """Which option of its row each value of a column is, (rows,): by name, or else by position,
+        letter or column; -1 for none where that is possible.
+
+        :raises ValueError: a value that is none of them, with its row; values that may be names
+            and positions.
+        """
+        texts = ids_of(self.frame[name])
+        by_name, by_code, how = self._codes(texts, shown, options)
+        empty = texts == ""
+        wanted = ~empty if optional else np.ones(len(texts), bool)
+        for places, word in ((by_name, ""), (by_code, how)):
+            if ((places >= 0) | ~wanted).all():
+                other = np.flatnonzero((by_code != places) & (by_code >= 0) & wanted)
+                if not word and other.size and ((by_code >= 0) | ~wanted).all():
+                    i = int(other[0])
+                    raise ValueError(
+                        f"The column {name!r} has only values such as {texts[i]} in "
+                        f"{self.table.row(i)}, which may be the item {texts[i]!r} or the option "
+                        f"at that {how}, {shown[by_code[i]][i]!r}; give items ids that are no "
+                        "such codes, or a row for each option."
+                    )
+                if word:
+                    self.notes.append(f"{name!r} holds the {word} of an option, not its name")
+                return np.where(wanted, places, -1)
+        best = by_name if (by_name >= 0).sum() >= (by_code >= 0).sum() else by_code
+        i = int(np.flatnonzero((best < 0) & wanted)[0])
+        raise self._not_among(name, texts[i], i, [column[i] for column in shown], options, optional)
+
+    def _codes(
+        self, texts: Texts, shown: Sequence[Texts], options: Sequence[str]
+    ) -> tuple[IntArray, IntArray, str]:
+        """The option of each row that a text names, (rows,), -1 for none; the one that it is a code
+        of; and of which kind."""
+        by_name = np.full(len(texts), -1)
+        for place in reversed(range(len(shown))):
+            column = shown[place]
+            same = (column == texts) & (texts != "")
+            by_name[same] = place
+        for i in np.flatnonzero((by_name < 0) & (texts != "")):
+            if WHOLE_NUMBER.fullmatch(texts[i]):
+                number = int(float(texts[i]))
+                here = [
+                    j
+                    for j, column in enumerate(shown)
+                    if WHOLE_NUMBER.fullmatch(column[i]) and int(float(column[i])) == number
+                ]
+                by_name[i] = here[0] if len(here) == 1 else -1
+        keys = [squeezed(text) for text in texts]
+        names = [squeezed(name) for name in options]
+        numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else None for x in texts]
+        start = 0 if 0 in numbers else 1
+        readings = {
+            "column": [names.index(key) if key in names else -1 for key in keys],
+            "position": [
+                -1 if n is None or not start <= n < start + len(shown) else n - start
+                for n in numbers
+            ],
+            "letter": [ord(key) - ord("a") if re.fullmatch("[a-z]", key) else -1 for key in keys],
+        }
+        best, how = np.full(len(texts), -1), "position"
+        for word, places in readings.items():
+            found = np.array(places, dtype=np.int64)
+            found[found >= len(shown)] = -1
+            there = np.array([f >= 0 and shown[f][i] != "" for i, f in enumerate(found)])
+            found = np.where(there, found, -1)
+            if (found >= 0).sum() > (best >= 0).sum():
+                best, how = found, word
+        return by_name, best, how
+
+    def _not_among(
+        self,
+        name: str,
+        text: str,
+        i: int,
+        ids: Sequence[str],
+        options: Sequence[str],
+        optional: bool,
+    ) -> ValueError:
+        here = [id for id in ids if id]
+        same = next((id for id in here if squeezed(id) == squeezed(text)), "")
+        near = None if not text or WHOLE_NUMBER.fullmatch(text) else spelt_like(text, here)
+        remedy = "write the id of one of them, or its position, letter or column throughout"
+        if same or near:
+            remedy = f"did you mean {same or near!r}? Otherwise {remedy}"
+        elif is_zero(text) or not text:
+            remedy += f", or leave the {'cell empty' if optional else 'row out'} if it is nobody"
+        shown = f"The {name} item {shortened(text)}" if text else f"A missing {name} item"
+        return ValueError(
+            f"{shown} in {self.table.row(i)} is not among its options "
+            f"{listing([repr(id) for id in here])}; {remedy}."
+        )
+
+    # ---- attributes in columns -------------------------------------------------------------------
+
+    def _attributes(self) -> dict[str, dict[str, str]]:
+        found = self.header.attributes(self.form.options)
+        found = {label: columns for label, columns in found.items() if label.isdigit()} or found
+        common = set.intersection(*map(set, found.values())) if len(found) > 1 else set()
+        if not common or (
+            not self.form.options
+            and sorted(map(int, found)) not in ([*range(1, len(found) + 1)], [*range(len(found))])
+        ):
+            return {}
+        return found
+
+    def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str) -> Table:
+        labels = sorted(attributes, key=int) if not self.form.options else [*attributes]
+        texts = ids_of(self.frame[chosen])
+        none = self.form.none
+        names = [*dict.fromkeys(name for label in labels for name in attributes[label])]
+        used = [column for label in labels for column in attributes[label].values()]
+        shown = [np.full(len(texts), label, dtype=object) for label in labels]
+        empty = [
+            np.all([ids_of(self.frame[c]) == "" for c in attributes[label].values()], axis=0)
+            for label in labels
+        ]
+        there = np.stack([~each for each in empty], 1)
+        is_none = np.zeros(len(texts), bool) if none is None else texts == none
+        # A blank alternative is "none of these" where it was chosen, or where all rows have one.
+        for k in range(len(labels)):
+            there[:, k] |= empty[k].all() | (texts == labels[k])
+        columns: dict[str, Any] = {}
+        where = np.full(len(texts), -1)
+        if (~is_none).any():
+            rest = Long(
+                replace(
+                    self.table,
+                    frame=self.frame[~is_none].reset_index(drop=True),
+                    row=self.table.row.select(np.flatnonzero(~is_none)),
+                ),
+                self.form,
+                self.kind,
+            )
+            kept = [column[~is_none] for column in shown]
+            try:
+                where[~is_none] = rest._among(chosen, kept, labels)
+            except ValueError as error:
+                hint = (
+                    ""
+                    if none is not None
+                    else ("; if that is none of these, say so with --none (none=)")
+                )
+                raise ValueError(f"{str(error).rstrip('.')}{hint}.") from None
+            self.notes += [note for note in rest.notes if "position" not in note]
+        k = len(labels) + (none is not None)
+        where[is_none] = len(labels)
+        pd = require_pandas()
+        if none is not None:
+            there = np.column_stack([there, np.ones(len(texts), bool)])
+        for name in names:
+            cells = [
+                self.frame[attributes[label][name]].astype(object)
+                if name in attributes[label]
+                else pd.Series([None] * len(texts), dtype=object)
+                for label in labels
+            ]
+            cells += [pd.Series([None] * len(texts), dtype=object)] * (none is not None)
+            columns[name] = np.stack([cell.to_numpy(dtype=object) for cell in cells], 1)
+        if self.form.options:
+            columns["alternative"] = np.tile(
+                np.array([*labels, *([""] * (k - len(labels)))], dtype=object), (len(texts), 1)
+            )
+        columns[CHOSEN] = (where[:, None] == np.arange(k)).astype(np.int64)
+        clash = [name for name in names if name in self.frame.columns and name not in used]
+        table = self._melted(there, [], [*used, chosen, *clash], **columns)
+        frame = table.frame
+        for name in names:
+            frame[name] = frame[name].infer_objects()
+        self.columns = {
+            "alternatives": ", ".join(labels),
+            "attributes": ", ".join(names),
+            "chosen": chosen,
+        }
+        if none is not None:
+            self.columns["none of these"] = f"{none} of {chosen}"
+        return table
+
+    # ---- a row for each alternative --------------------------------------------------------------
+
+    def _long(self, marked: Sequence[str | None]) -> Table:
+        frame, header = self.frame, self.header
+        renamed: dict[str, str] = {}
+        own = header.column(self.set_column, *(() if self.asked else SETS))
+        if own is not None:
+            renamed[own] = self.set_column
+        item = header.column(ITEM_ID)
+        if item is None and self._names_items(own):
+            item = header.column(*_ITEMS)
+        if item is not None:
+            renamed[item] = ITEM_ID
+        said: dict[str, Any] = {}
+        scored = None
+        if self.kind == "best_worst" and not any(marked):
+            scored = header.column("best_worst", "score", "value", *CHOICE_WORDS)
+            texts = None if scored is None else [x.casefold() for x in ids_of(frame[scored])]
+            if texts is not None and {*texts} <= {*_SCORED} and {*texts} & {"-1", "worst"}:
+                said = {
+                    mark: np.array([_SCORED[x] == mark for x in texts]).astype(np.int64)
+                    for mark in self.marks
+                }
+                self.columns["best and worst"] = str(scored)
+            else:
+                scored = None
+        for mark, name in zip(self.marks, marked, strict=True):
+            if name is not None:
+                renamed[name] = mark
+        table = self.table
+        frame = frame.drop(columns=[] if scored is None else [scored]).assign(**said)
+        self.columns = {
+            **{known: name for name, known in renamed.items()},
+            **self.columns,
+        }
+        table = replace(table, frame=frame.rename(columns=renamed))
+        return self._by_person(table, own)
+
+    def _names_items(self, own: str | None) -> bool:
+        """Whether a column of items by another name than `item_id` holds their names: numbers that
+        run in every set are positions."""
+        name = self.header.column(*_ITEMS)
+        if name is None:
+            return False
+        texts = ids_of(self.frame[name])
+        if not all(WHOLE_NUMBER.fullmatch(text) for text in texts) or own is None:
+            return not all(re.fullmatch("[A-Za-z]", text) for text in texts)
+        others = [c for c in self.frame.columns if c not in (name, own)]
+        return squeezed(name) not in POSITIONS or len(others) < 2
+
+    def _by_person(self, table: Table, own: str | None) -> Table:
+        """Sets whose numbers begin again for each person."""
+        frame, column = table.frame, self.set_column
+        if own is None:
+            return table
+        person = self.form.person or self.header.column(*_PEOPLE)
+        if person is None or person not in frame.columns or person == column:
+            return table
+        sets, people = ids_of(frame[column]), ids_of(frame[person])
+        blocks = (sets[1:] != sets[:-1]) | (people[1:] != people[:-1])
+        both = [f"{a}|{b}" for a, b in zip(people, sets, strict=True)]
+        if len({*both}) == len({*sets}) or len({*both}) != blocks.sum() + 1:
+            return table
+        self.notes.append(
+            f"{own!r} begins again for each {person!r}, so that an answer is one of both"
+        )
+        self.columns[column] = f"{person} and {own}"
+        return replace(table, frame=frame.assign(**{column: both}))
+
+    # ---- rankings --------------------------------------------------------------------------------
+
+    def _rankings(self) -> tuple[Table, str]:
+        header, frame = self.header, self.frame
+        places = header.numbered(*RANKS)
+        options = self.options() if self.form.options else header.numbered(OPTIONS[0])
+        if places and not (self.form.options and not self._holds_places(options)):
+            missing = [i for i in range(1, len(places) + 1) if not _has_number(places, i)]
+            if missing:
+                self.table.require(f"{RANK}_{missing[0]}")
+            return self._wide_ranking(places, options), "a row for each ranking"
+        if options and self._holds_places(options):
+            return self._matrix_of_places(options), "a column for each item, with its place"
+        cell = header.column(RANKING, "order", "ranked", "ranks", "preference_order", "ordering")
+        if cell is not None and any(re.search(r"[>,|;]|^\[", text) for text in ids_of(frame[cell])):
+            return self._in_one_cell(cell), "a row for each ranking, in one cell"
+        place = header.column(RANK, *_PLACES)
+        renamed = {}
+        own = header.column(RANKING, *SETS, CHOICE_SET)
+        item = header.column(ITEM_ID, *_ITEMS, "name", "driver", "runner", "horse", "player")
+        for name, known in ((own, RANKING), (item, ITEM_ID), (place, RANK)):
+            if name is not None:
+                renamed[name] = known
+        would_do = self._columns_of_places() if place is None or item is None else []
+        if would_do:
+            raise ValueError(
+                f"The columns {and_so(map(repr, would_do))} of {self.table.name} hold places in "
+                "each row; if they are items with their places, say so (--rankings FILE --options "
+                f"{','.join(would_do)}, options=)."
+            )
+        self.columns = {known: name for name, known in renamed.items()}
+        table = replace(self.table, frame=frame.rename(columns=renamed))
+        return self._by_person(table, own), "a row for each place"
+
+    def _holds_places(self, options: Sequence[str]) -> bool:
+        texts = [text for name in options for text in ids_of(self.frame[name]) if text]
+        return bool(texts) and all(WHOLE_NUMBER.fullmatch(text) for text in texts)
+
+    def _columns_of_places(self) -> list[str]:
+        """Columns of whole numbers that are 1, 2, … in each row together."""
+        numbers = [n for n in self.frame.columns if self._holds_places([n])]
+        cells = [ids_of(self.frame[name]) for name in numbers]
+        for first in range(len(numbers) - 1):
+            rows = list(zip(*cells[first:], strict=True))
+            if all(
+                sorted(int(float(x)) for x in row if x) == [*range(1, sum(map(bool, row)) + 1)]
+                for row in rows
+            ):
+                return numbers[first:]
+        return []
+
+    def _wide_ranking(self, places: Sequence[str], options: Sequence[str]) -> Table:
+        ranked = [ids_of(self.frame[name]) for name in places]
+        self._refuse_zeros(places, ranked, [])
+        there = np.stack([texts != "" for texts in ranked], 1)
+        gap = ~there[:, :-1] & there[:, 1:]
+        if gap.any():
+            i, k = (int(x) for x in np.argwhere(gap)[0])
+            raise ValueError(
+                f"{_begin(self.table.row(i))} has an item at {places[k + 1]!r} but none at "
+                f"{places[k]!r}; fill the places from the first, and leave only the last ones "
+                "empty."
+            )
+        self.columns, self.by_name = {"places": ", ".join(places)}, True
+        if (~there).any():
+            self._note_unranked(there)
+        if not options:
+            number = np.tile(np.arange(1, len(places) + 1), (len(there), 1))
+            return self._melted(there, ranked, places, **{RANK: number})
+        shown = [ids_of(self.frame[name]) for name in options]
+        self.columns["options"] = ", ".join(options)
+        rank = np.full((len(there), len(options)), np.nan)
+        for place, name in enumerate(places):
+            at = self._among(name, shown, options, optional=True)
+            rows = np.flatnonzero(at >= 0)
+            rank[rows, at[rows]] = place + 1
+        cells = np.stack([texts != "" for texts in shown], 1)
+        return self._melted(cells, shown, [*places, *options], **{RANK: rank})
+
+    def _note_unranked(self, there: BoolArray) -> None:
+        short = counted(int((~there).any(1).sum()), "row")
+        self.notes.append(f"Empty places ({short}) are not ranked")
+
+    def _matrix_of_places(self, options: Sequence[str]) -> Table:
+        """A column for each item, which holds its place."""
+        texts = [ids_of(self.frame[name]) for name in options]
+        empty = self.form.empty
+        if empty is None and any(is_zero(text) for column in texts for text in column):
+            first = min(
+                int(float(text))
+                for column in texts
+                for text in column
+                if text and not is_zero(text)
+            )
+            if first > 1:
+                raise ValueError(
+                    f"Places of {self.table.name} may begin with 0, or 0 may be nobody; say "
+                    "--empty 0 if it is nobody (empty=)."
+                )
+        places = np.stack(
+            [[np.nan if x in ("", empty) else float(x) for x in column] for column in texts], 1
+        )
+        names = [np.full(len(places), name, dtype=object) for name in options]
+        self.columns = {"items, with their places": ", ".join(options)}
+        there = ~np.isnan(places)
+        if not there.all():
+            self._note_unranked(there)
+        return self._melted(there, names, options, **{RANK: places})
+
+    def _in_one_cell(self, column: str) -> Table:
+        cells = ids_of(self.frame[column])
+        orders = [_ordered(cell) for cell in cells]
+        size = max(map(len, orders), default=0)
+        items = np.full((len(orders), size), "", dtype=object)
+        rank = np.zeros((len(orders), size))
+        for i, order in enumerate(orders):
+            for k, (item, place) in enumerate(order):
+                items[i, k], rank[i, k] = item, place
+        self.columns = {"ranking": column}
+        return self._melted(items != "", [*items.T], [column], **{RANK: rank})
+
+
+def _ordered(cell: str) -> list[tuple[str, int]]:
+    """Items with their places, of `a > b > c`, `a, b, c` or `["a", "b"]`; `b = c` share one."""
+    text = cell.strip()
+    if text.startswith("["):
+        try:
+            listed = json.loads(text.replace("'", '"'))
+        except json.JSONDecodeError:
+            listed = text.strip("[]").split(",")
+        return [(str(item).strip(), i) for i, item in enumerate(listed, 1)]
+    separator = next((mark for mark in (">", "|", ";", ",") if mark in text), ",")
+    tiers = [re.split(r"\s*[=~]\s*", part) for part in text.split(separator)]
+    return [
+        (item.strip(), place)
+        for place, tier in enumerate(tiers, 1)
+        for item in tier
+        if item.strip()
+    ]
+
+
+def _has_number(names: Sequence[str], number: int) -> bool:
+    return any(int(re.sub(r"\D", "", name) or 0) == number for name in names)
+
+
+def _begin(sentence: str) -> str:
+    """With a capital."""
+    return sentence[0].upper() + sentence[1:]

@@ -1,0 +1,427 @@
+"""Tables of two sides, a row for each meeting, as duels: winner, loser and what belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sparse_prefgp.data.flags import Where, refuse_cells
+from sparse_prefgp.data.read_as import ReadAs
+from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.values import finite_of
+from sparse_prefgp.io.verdicts import Texts, Verdicts
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.checks import Mistakes, check_choice
+from sparse_prefgp.support.words import and_so, counted, listing
+
+if TYPE_CHECKING:
+    from sparse_prefgp.io.forms import Form
+
+WINNER, LOSER, TIE, COUNT = "winner", "loser", "tie", "count"
+SIDE, BOTH_BAD, MARGIN = "side", "both_bad", "grade_of_margin"
+OUTCOMES = (
+    *("winner", "result", "outcome", "verdict", "label", "choice", "preference", "ftr"),
+    *("preferred", "chosen", "decision", "vote"),
+)
+# From so many decided duels on, a side that wins more than this share was put there as it won.
+_DECIDED, _SHARE = 20, 0.95
+
+
+class Meetings(NamedTuple):
+    """Some rows of two sides as duels."""
+
+    frame: Any
+    """Data frame with a row for each duel."""
+    rows: IntArray
+    """The row that each is made of."""
+    verdicts: Mapping[str, tuple[str, int]]
+    left_out: Mapping[str, int]
+    side: str
+    """Why it makes no difference which side is the first; empty where it may."""
+
+
+@dataclass(frozen=True)
+class TwoSides:
+    """What the columns of a table of two sides say, settled on its first rows."""
+
+    sides: tuple[str, str]
+    verdicts: Verdicts | None = None
+    """Of the column that says who won."""
+    scores: tuple[str, str] | None = None
+    """The score of each side."""
+    wins: tuple[str, str] | None = None
+    """How often each side won."""
+    equal: str | None = None
+    """How often neither did, next to `wins`."""
+    of_sides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """What belongs to a side, by what it is of both."""
+    lower_wins: bool = False
+    margins: tuple[float, ...] = ()
+    """From which differences of the scores on a win is of the next grade."""
+    drop_self: bool = False
+    drop_both_bad: bool = False
+
+    @property
+    def form(self) -> str:
+        """What the documentation calls it."""
+        if self.wins is not None:
+            return "two sides and how often each won"
+        if self.verdicts is not None:
+            return "two sides and a verdict"
+        return "two sides and their scores" if self.scores else "two sides and a grade"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Which column is what."""
+        columns = {"first side": self.sides[0], "second side": self.sides[1]}
+        if self.verdicts is not None:
+            columns["verdict"] = self.verdicts.column
+        if self.scores is not None:
+            columns["scores"] = " and ".join(self.scores)
+        if self.wins is not None:
+            columns["wins"] = " and ".join(self.wins)
+        if self.equal is not None:
+            columns["neither"] = self.equal
+        return columns | {name: " and ".join(both) for name, both in self.of_sides.items()}
+
+    @property
+    def used(self) -> set[str]:
+        """Columns of which nothing else is made."""
+        named = (*self.sides, *(self.scores or ()), *(self.wins or ()), self.equal)
+        verdict = None if self.verdicts is None else self.verdicts.column
+        return {name for name in (*named, verdict) if name is not None}
+
+    @property
+    def one_each(self) -> bool:
+        """Whether each row is one duel, as it has to be in batches."""
+        skips = self.verdicts is not None and any(v.left_out for v in self.verdicts.words.values())
+        return self.wins is None and not (skips or self.drop_self or self.drop_both_bad)
+
+    def meetings(self, frame: Any, where: Where) -> Meetings:
+        """Rows as duels, in their order.
+
+        :param where: names row i.
+        :raises ValueError: what the columns cannot mean, at most five sentences.
+        """
+        mistakes = Mistakes()
+        first, second = (ids_of(frame[name]) for name in self.sides)
+        for texts, name in zip((first, second), self.sides, strict=True):
+            with mistakes.noted():
+                refuse_cells(texts == "", frame[name], name, where, "give every row both sides")
+        left_out: dict[str, int] = {}
+        same = (first == second) & (first != "")
+        if same.any() and not self.drop_self:
+            i = int(np.flatnonzero(same)[0])
+            mistakes.add(
+                f"In {where(i)} both sides are {first[i]!r}; correct it, or leave such rows out "
+                "(--drop-self, drop_self=True)."
+            )
+        if self.wins is not None:
+            return self._counted(frame, first, second, same, where, mistakes)
+        verdicts: Mapping[str, tuple[str, int]] = {}
+        way, bad, skipped = np.ones(len(first), np.int64), *np.zeros((2, len(first)), bool)
+        if self.verdicts is not None:
+            texts = ids_of(frame[self.verdicts.column])
+            with mistakes.noted():
+                way, bad, skipped, verdicts = self.verdicts.of(texts, (first, second), where)
+        if self.scores is not None:
+            with mistakes.noted():
+                ahead = self._ahead(frame, where)
+                if self.verdicts is None:
+                    way = self._graded(ahead)
+                else:
+                    self._refuse_other(way, ahead, skipped, frame, where)
+        mistakes.stop()
+        for reason, rows in (
+            ("whose verdict says nothing", skipped),
+            ("in which both were bad", bad & self.drop_both_bad),
+            ("of an item against itself", same & self.drop_self),
+        ):
+            if rows.any():
+                left_out[reason] = int(rows.sum())
+        kept = np.flatnonzero(~(skipped | (bad & self.drop_both_bad) | (same & self.drop_self)))
+        grades = np.abs(way).max(initial=0) > 1
+        won = np.where(grades | (way[kept] >= 0), 1, -1)
+        said: dict[str, Any] = {}
+        if self.verdicts is not None or self.scores is not None:
+            if grades:
+                said[MARGIN] = way[kept]
+            elif (way == 0).any():
+                said[TIE] = (way[kept] == 0).astype(np.int64)
+        if bad[kept].any():
+            said[BOTH_BAD] = bad[kept].astype(np.int64)
+        made = self._duels(frame, kept, won, first, second, said)
+        reason = no_side(first[kept], second[kept], way[kept])
+        return Meetings(made, kept, verdicts, left_out, reason)
+
+    def _duels(
+        self,
+        frame: Any,
+        rows: IntArray,
+        won: IntArray,
+        first: Texts,
+        second: Texts,
+        said: Mapping[str, Any],
+    ) -> Any:
+        """The frame of duels: `won` is 1 where the first side is called the winner."""
+        ahead = won > 0
+        of_both = {name for pair in self.of_sides.values() for name in pair}
+        made = frame.drop(columns=[*self.used, *of_both]).iloc[rows].reset_index(drop=True)
+        sides: dict[str, Any] = {
+            WINNER: np.where(ahead, first[rows], second[rows]),
+            LOSER: np.where(ahead, second[rows], first[rows]),
+            SIDE: won,
+        }
+        for name, (one, other) in self.of_sides.items():
+            left, right = (
+                frame[column].iloc[rows].reset_index(drop=True) for column in (one, other)
+            )
+            sides[f"{WINNER}_{name}"] = left.where(ahead, right)
+            sides[f"{LOSER}_{name}"] = right.where(ahead, left)
+        sides |= said
+        if SIDE in made.columns:
+            del sides[SIDE]
+        return made.assign(**sides)
+
+    def _counted(
+        self,
+        frame: Any,
+        first: Texts,
+        second: Texts,
+        same: BoolArray,
+        where: Where,
+        mistakes: Mistakes,
+    ) -> Meetings:
+        """Rows that say how often each side won; a 0 makes no duel."""
+        assert self.wins is not None
+        numbers = []
+        for name in (*self.wins, self.equal):
+            number = np.zeros(len(frame), np.int64)
+            if name is not None:
+                with mistakes.noted():
+                    number = often(frame[name], name, where)
+            numbers.append(number * ~(same & self.drop_self))
+        mistakes.stop()
+        often_each = np.stack(numbers, 1)
+        rows, what = np.nonzero(often_each)
+        won = np.where(what == 1, -1, 1)
+        said = {COUNT: often_each[rows, what], TIE: (what == 2).astype(np.int64)}
+        if self.equal is None:
+            del said[TIE]
+        left = {"of an item against itself": int(same.sum())} if same.any() else {}
+        made = self._duels(frame, rows, won, first, second, said)
+        way = np.where(what == 2, 0, won)
+        return Meetings(made, rows, {}, left, no_side(first, second, way, often_each[rows, what]))
+
+    def _ahead(self, frame: Any, where: Where) -> FloatArray:
+        """By how much the first side is ahead, (t,)."""
+        assert self.scores is not None
+        mistakes = Mistakes()
+        values = []
+        for name in self.scores:
+            with mistakes.noted():
+                values.append(finite_of(frame[name], name, where))
+        mistakes.stop()
+        ahead = values[0] - values[1]
+        return -ahead if self.lower_wins else ahead
+
+    def _graded(self, ahead: FloatArray) -> IntArray:
+        if not self.margins:
+            return np.sign(ahead).astype(np.int64)
+        level = np.searchsorted(self.margins, np.abs(ahead), side="right")
+        return (np.sign(ahead) * level).astype(np.int64)
+
+    def _refuse_other(
+        self, way: IntArray, ahead: FloatArray, skipped: BoolArray, frame: Any, where: Where
+    ) -> None:
+        """Refuse scores that contradict the verdict."""
+        assert self.verdicts is not None and self.scores is not None
+        bad = np.flatnonzero((np.sign(way) != np.sign(ahead)) & ~skipped)
+        if bad.size:
+            i, (one, other) = int(bad[0]), self.scores
+            raise ValueError(
+                f"In {where(i)} {self.verdicts.column!r} is "
+                f"{id_text(frame[self.verdicts.column].iloc[i])!r}, but {one!r} and {other!r} are "
+                f"{id_text(frame[one].iloc[i])} and {id_text(frame[other].iloc[i])}, as in "
+                f"{counted(len(bad), 'row')}; correct them, or read either alone (--outcome, "
+                "--scores, and --ignore the other)."
+            )
+
+
+def ids_of(column: Any) -> Texts:
+    """A column of ids as texts, (t,)."""
+    texts = np.empty(len(column), dtype=object)
+    texts[:] = [id_text(value) for value in column]
+    return texts
+
+
+def often(column: Any, name: str, where: Where) -> IntArray:
+    """How often each was seen, which may be never."""
+    values = finite_of(column, name, where)
+    good = (values >= 0) & (values == np.floor(values))
+    refuse_cells(~good, column, name, where, "give a whole number, 0 for never")
+    return values.astype(np.int64)
+
+
+def no_side(first: Texts, second: Texts, way: IntArray, counts: IntArray | None = None) -> str:
+    """Why columns are taken for no sides; empty where it may matter which is the first.
+
+    :param way: (t,) 1 where the first side won, -1 where the second did.
+    """
+    counts = np.ones(len(way), np.int64) if counts is None else counts
+    decided = int(counts[way != 0].sum())
+    share = int(counts[way > 0].sum()) / max(decided, 1)
+    if decided >= _DECIDED and not 1 - _SHARE <= share <= _SHARE:
+        often = max(share, 1 - share)
+        return f"the {'first' if share > 0.5 else 'second'} one wins {100 * often:.1f} %"
+    one, other = _numbers(first), _numbers(second)
+    if one is None or other is None:
+        one, other = first, second
+    below = np.asarray(one < other, bool)
+    if len(below) > 2 and (below.all() or not below.any()):
+        return "the names of all pairs stand in one order"
+    return ""
+
+
+def _numbers(texts: Texts) -> Any:
+    try:
+        return texts.astype(float)
+    except ValueError:
+        return None
+
+
+def settle(
+    header: Header, frame: Any, form: Form, where: Where, graded: str | None, name: str
+) -> TwoSides | None:
+    """How a table of two sides is read; None where it has no sides.
+
+    :param frame: its first rows, or all.
+    :param graded: the column of grades, where one was named.
+    :param name: of the table, in messages.
+    :raises ValueError: what may be read in two ways, or not at all.
+    """
+    sides = _one_pair("sides", form.sides, header.sides(), header, name)
+    if sides is None:
+        return None
+    stated = {*form.ignore}
+    of_sides = {k: v for k, v in header.of_sides(sides).items() if not stated & {*v}}
+    two = TwoSides(
+        sides,
+        lower_wins=form.lower_wins,
+        margins=tuple(form.grades_of_margin),
+        drop_self=form.drop_self,
+        drop_both_bad=form.both_bad == "drop",
+    )
+    mistakes = Mistakes()
+    with mistakes.noted():
+        scores = [pair for pair in header.scores(sides) if not stated & {*pair}]
+        two = replace(two, scores=_one_pair("scores", form.scores, scores, header, name))
+    texts = None
+    if form.outcome is not None:
+        check_choice("The column of outcomes", form.outcome, header.names, f" ({name}; --outcome)")
+    names = [form.outcome] if form.outcome else header.every(*OUTCOMES)
+    names = [x for x in names if x not in (*sides, *stated) and x is not None]
+    if graded is not None or (form.scores and not form.outcome):
+        names = []
+    ids = tuple(ids_of(frame[side]) for side in sides)
+    settled: list[Verdicts] = []
+    for column in names:
+        try:
+            texts = ids_of(frame[column])
+            settled.append(Verdicts.settled(column, texts, ids, sides, form.verdicts or {}, where))  # type: ignore[arg-type]
+        except ValueError as error:
+            if len(names) == 1 and not (two.scores or header.wins(sides)):
+                mistakes.add(str(error))
+            elif form.outcome or (len(names) == 1 and two.scores):
+                mistakes.add(str(error))
+    if len(settled) > 1:
+        mistakes.add(
+            f"Both {settled[0].column!r} and {settled[1].column!r} of {name} may say who won; say "
+            f"which does (--outcome {settled[0].column}, outcome=)."
+        )
+    elif settled:
+        two = replace(two, verdicts=settled[0])
+    if not settled and graded is None and two.scores is None and not mistakes.sentences:
+        wins = [pair for pair in header.wins(sides) if not stated & {*pair}]
+        pair = _one_pair("wins", (), wins, header, name)
+        equal = None if pair is None else header.equal()
+        two = replace(two, wins=pair, equal=None if pair and equal in pair else equal)
+        if pair is None:
+            mistakes.add(_no_verdict(header, frame, ids, sides, form, where, name))
+    mistakes.stop()
+    of_sides = {k: v for k, v in of_sides.items() if not {*v} & two.used}
+    return replace(two, of_sides=of_sides)
+
+
+def _one_pair(
+    what: str,
+    given: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    header: Header,
+    name: str,
+) -> tuple[str, str] | None:
+    if given:
+        if len(given) != 2:
+            raise ValueError(f"The {what} are {listing(given)}; name two columns (--{what} A,B).")
+        for column in given:
+            check_choice(f"The column of {what}", column, header.names, f" ({name}; --{what})")
+        return given[0], given[1]
+    if len(pairs) > 1:
+        (one, other), (third, fourth) = pairs[:2]
+        remedy = "leave one pair out with --ignore"
+        if what != "wins":
+            remedy = f"say which (--{what} {one},{other}, {what}=)"
+        raise ValueError(
+            f"Both {and_so(map(repr, (one, other)))} and {and_so(map(repr, (third, fourth)))} of "
+            f"{name} may be the {what}; {remedy}."
+        )
+    return pairs[0] if pairs else None
+
+
+def _no_verdict(
+    header: Header,
+    frame: Any,
+    ids: Any,
+    sides: tuple[str, str],
+    form: Form,
+    where: Where,
+    name: str,
+) -> str:
+    """That a table has two sides and nothing that says who won, and which columns would do."""
+    would_do = []
+    for column in header.names:
+        if column in sides:
+            continue
+        try:
+            Verdicts.settled(column, ids_of(frame[column]), ids, sides, form.verdicts or {}, where)
+            would_do.append(column)
+        except ValueError:
+            pass
+    remedy = (
+        f"such as --outcome {would_do[0]}"
+        if would_do
+        else "none of the others does as it is; say what values mean with --verdicts"
+    )
+    return (
+        f"{name} has two sides, {sides[0]!r} and {sides[1]!r}, but no column by whose name one "
+        f"knows who won; name it with --outcome, or two with --scores A,B, {remedy} (columns "
+        f"found: {listing(header.names)})."
+    )
+
+
+def as_read(two: TwoSides, meetings: Meetings, form: Form) -> tuple[ReadAs, bool]:
+    """What was understood, and whether the side is a covariate."""
+    reason, first = meetings.side, two.sides[0]
+    if not reason and len({*meetings.frame.get(SIDE, [])}) < 2:
+        reason = "it is the same in all duels"
+    if SIDE not in meetings.frame.columns or form.side is False:
+        return ReadAs(two.form, two.columns, meetings.verdicts, meetings.left_out), False
+    takes = not reason or form.side is True
+    note = f"Side: being the first ({first}) has a coefficient of its own (--no-side leaves it out)"
+    if not takes:
+        note = f"Side: which is the first is taken to mean nothing, as {reason} (--side insists)"
+    return ReadAs(two.form, two.columns, meetings.verdicts, meetings.left_out, (note,)), takes

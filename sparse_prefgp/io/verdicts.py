@@ -1,0 +1,334 @@
+"""What the words mean that say which of two sides was better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.checks import Mistakes
+from sparse_prefgp.support.words import shortened, some_of, spelling, squeezed
+
+Texts = npt.NDArray[np.object_]
+# What two sides are told apart by, in the names of columns and in verdicts.
+MARKS = (
+    ("home", "away"),
+    ("a", "b"),
+    ("1", "2"),
+    ("left", "right"),
+    ("first", "second"),
+    ("white", "black"),
+    ("i", "j"),
+)
+STEMS = (
+    *("model", "player", "team", "item", "option", "candidate", "competitor", "contestant"),
+    *("opponent", "system", "product", "image", "picture", "photo", "stimulus", "side", "id"),
+)
+CONTENTS = ("response", "answer", "output", "completion", "text", "summary", "caption")
+
+
+class Verdict(NamedTuple):
+    """What one value says."""
+
+    way: int
+    """1 where the first side is better, -1 where the second is, 0 for a tie."""
+    strength: int = 1
+    """By how many levels; of grades alone it may be more than one."""
+    both_bad: bool = False
+    """Of a tie: neither was any good."""
+    left_out: bool = False
+    """The row says nothing."""
+
+    @property
+    def means(self) -> str:
+        """In a word."""
+        if self.left_out:
+            return "left out"
+        if self.way == 0:
+            return "tie, both bad" if self.both_bad else "tie"
+        side = "first" if self.way > 0 else "second"
+        return side if self.strength == 1 else f"{side}, grade {self.strength}"
+
+
+FIRST, SECOND, TIE = Verdict(1), Verdict(-1), Verdict(0)
+BOTH_BAD, LEFT_OUT = Verdict(0, both_bad=True), Verdict(0, left_out=True)
+# By which `--verdicts` says what a value means.
+MEANINGS = {
+    "first": FIRST,
+    "second": SECOND,
+    "tie": TIE,
+    "both_bad": BOTH_BAD,
+    "skip": LEFT_OUT,
+}
+_TIES = dict.fromkeys(
+    ("tie", "tied", "draw", "drawn", "d", "x", "equal", "both", "neither", "same", "="), TIE
+)
+_TIES |= dict.fromkeys(("tie(bothbad)", "bothbad", "both bad", "tie(both bad)"), BOTH_BAD)
+# Each a way to tell the sides apart; a column is read by one alone.
+_SYSTEMS: tuple[dict[str, Verdict], ...] = (
+    *({first: FIRST, second: SECOND} for first, second in MARKS),
+    {"l": FIRST, "r": SECOND},
+    {"h": FIRST, "a": SECOND},
+    {"w": FIRST, "b": SECOND},
+    {"w": FIRST, "l": SECOND},
+    {"win": FIRST, "loss": SECOND},
+    {"won": FIRST, "lost": SECOND},
+    {"w1": FIRST, "w2": SECOND},
+    {"1-0": FIRST, "1/2-1/2": TIE, "½-½": TIE, "0.5-0.5": TIE, "0-1": SECOND},
+)
+# Of numbers: points, signs, and, where there is a 0, what nobody can tell from these.
+_POINTS, _SIGNS = {1.0: FIRST, 0.5: TIE, 0.0: SECOND}, {1.0: FIRST, 0.0: TIE, -1.0: SECOND}
+_WITH_ZERO = (
+    {0.0: FIRST, 1.0: SECOND, 2.0: TIE},
+    {0.0: TIE, 1.0: FIRST, 2.0: SECOND},
+    {0.0: SECOND, 1.0: TIE, 2.0: FIRST},
+)
+_STRENGTHS = {
+    **dict.fromkeys(("slightly", "somewhat", "abit", "alittle", "marginally"), 1),
+    **dict.fromkeys(("much", "significantly", "far", "strongly", "clearly", "alot"), 3),
+}
+_BETTER = re.compile(
+    r"^(?P<side>.*?)\s*(is|was|wins|won)?\s*"
+    r"(?P<how>slightly|somewhat|a bit|a little|marginally|much|significantly|far|strongly|clearly)?"
+    r"\s*(better|preferred|wins|win)$"
+)
+_ARROWS = re.compile(r"^\[*\s*(\w+)\s*(>{1,3}|<{1,3})\s*(\w+)\s*\]*$")
+
+
+def verdict_key(text: str) -> str:
+    """The same for spellings of one value."""
+    key = "".join(text.casefold().replace("_", "").split())
+    number = _number(key)
+    return key if number is None or not number.is_integer() else str(int(number))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def meanings_of(given: Mapping[str, str]) -> dict[str, Verdict]:
+    """What somebody said that values mean.
+
+    :raises ValueError: another meaning than those of `MEANINGS`.
+    """
+    for value, meaning in given.items():
+        if meaning not in MEANINGS:
+            raise ValueError(
+                f"The value {value!r} is said to mean {meaning!r}; give one of "
+                f"{', '.join(MEANINGS)} (--verdicts, verdicts=)."
+            )
+    return {verdict_key(value): MEANINGS[meaning] for value, meaning in given.items()}
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """How the values of a column are read."""
+
+    column: str
+    words: Mapping[str, Verdict]
+    """By `verdict_key` of a value."""
+    by_name: bool = False
+    """Whether a value is, or may be, the name of the item that won."""
+
+    @classmethod
+    def settled(
+        cls,
+        column: str,
+        texts: Texts,
+        sides: tuple[Texts, Texts],
+        names: tuple[str, str],
+        given: Mapping[str, str],
+        where: Callable[[int], str],
+    ) -> Verdicts:
+        """The one way in which all values make sense.
+
+        :param texts: (t,) the values.
+        :param sides: (t,) items of the first and of the second side.
+        :param names: the columns of both.
+        :param given: what somebody said that values mean.
+        :raises ValueError: a value that means nothing, or several ways.
+        """
+        stated = meanings_of(given)
+        values = [text for text in dict.fromkeys(texts) if verdict_key(text) not in stated]
+        named = cls(column, {**_TIES, **stated}, by_name=True)
+        readings = [cls(column, {**_TIES, **words, **stated}) for words in _readings(values, names)]
+        known, way = named._ways(texts, sides)
+        if known.all() and any(verdict_key(text) not in named.words for text in values):
+            for other in readings:
+                at = np.flatnonzero(other._ways(texts, sides)[1] != way)
+                if at.size:
+                    i = int(at[0])
+                    raise ValueError(
+                        f"The value {texts[i]!r} of {column!r} in {where(i)} may be the item of "
+                        f"that name or stand for the {other.words[verdict_key(texts[i])].means} "
+                        f"side; say what it means (--verdicts {texts[i]}=first, verdicts=)."
+                    )
+            return named
+        if len(readings) == 1:
+            return readings[0]
+        if readings:
+            first_way, second_way = (
+                ", ".join(f"{x} = {reading.words[verdict_key(x)].means}" for x in values)
+                for reading in readings[:2]
+            )
+            ask = ",".join(
+                f"{x}={readings[0].words[verdict_key(x)].means.split(',')[0]}" for x in values
+            )
+            raise ValueError(
+                f"The column {column!r} holds {some_of([*map(repr, values)])}, which may mean "
+                f"{first_way}, or {second_way}; say which (--verdicts {ask}, verdicts=)."
+            )
+        # By whichever way makes sense of most, the first value that it makes none of.
+        single = [
+            (cls(column, {**_TIES, **words, **stated}))
+            for words in _readings([v for v in values if verdict_key(v) not in _TIES][:1], names)
+        ]
+        best = max([named, *single], key=lambda reading: int(reading._ways(texts, sides)[0].sum()))
+        best.of(texts, sides, where)
+        raise AssertionError("a value that means nothing was not refused")
+
+    def _ways(self, texts: Texts, sides: tuple[Texts, Texts]) -> tuple[BoolArray, IntArray]:
+        """Which values make sense, (t,), and which side each calls better."""
+        codes, values = _coded(texts)
+        known = np.array([verdict_key(value) in self.words for value in values])[codes]
+        way = np.array([self._word(value).way for value in values])[codes]
+        if self.by_name:
+            first, second = texts == sides[0], texts == sides[1]
+            known, way = known | first | second, np.where(first, 1, np.where(second, -1, way))
+        return known & (texts != "") | known & ("" in self.words), way
+
+    def _word(self, value: str) -> Verdict:
+        return self.words.get(verdict_key(value), LEFT_OUT)
+
+    def of(
+        self, texts: Texts, sides: tuple[Texts, Texts], where: Callable[[int], str]
+    ) -> tuple[IntArray, BoolArray, BoolArray, dict[str, tuple[str, int]]]:
+        """By how many levels the first side of each row is better, (t,); which rows say that both
+        are bad, and which say nothing; and what each value means, with how often.
+
+        :raises ValueError: values that mean nothing, with the row and its sides.
+        """
+        known, way = self._ways(texts, sides)
+        codes, values = _coded(texts)
+        words = [self._word(value) for value in values]
+        strength = np.array([word.strength for word in words])[codes]
+        bad = np.array([word.both_bad for word in words])[codes] & (way == 0)
+        skipped = np.array([word.left_out for word in words])[codes] & (way == 0)
+        mistakes = Mistakes()
+        for code in np.unique(codes[~known])[:6]:
+            i = int(np.flatnonzero((codes == code) & ~known)[0])
+            mistakes.add(self._unknown(texts[i], (sides[0][i], sides[1][i]), where(i)))
+        mistakes.stop()
+        told: dict[str, tuple[str, int]] = {}
+        named = 0
+        for code, number in enumerate(np.bincount(codes, minlength=len(values))):
+            if verdict_key(values[code]) in self.words:
+                told[values[code]] = words[code].means, int(number)
+            else:
+                named += int(number)
+        if named:
+            told = {"the name of a side": ("that side", named), **told}
+        return way * np.where(way == 0, 1, strength), bad, skipped, told
+
+    def _unknown(self, text: str, sides: tuple[str, str], where: str) -> str:
+        if not text:
+            return (
+                f"The column {self.column!r} is empty in {where}; say which side won, or leave "
+                'such rows out (--verdicts "=skip", verdicts={"": "skip"}).'
+            )
+        near = next((side for side in sides if spelling(side) == spelling(text)), None)
+        meant = "" if near is None else f"did you mean {near!r}? Otherwise "
+        return (
+            f"The column {self.column!r} has {shortened(text)} in {where}, which is neither of its "
+            f"sides, {shortened(sides[0])} and {shortened(sides[1])}, nor a known word for one; "
+            f'{meant}say what it means (--verdicts "{text}=tie", verdicts=).'
+        )
+
+
+def _coded(texts: Texts) -> tuple[IntArray, list[str]]:
+    import pandas as pd
+
+    codes, values = pd.factorize(texts)
+    return np.asarray(codes, np.int64), [str(value) for value in values]
+
+
+def _readings(values: Sequence[str], names: tuple[str, str]) -> list[dict[str, Verdict]]:
+    """All that these values may mean, each once: by key."""
+    keys = [verdict_key(value) for value in values]
+    open_keys = [key for key in keys if key not in _TIES]
+    found: list[dict[str, Verdict]] = []
+    for words in _systems(values, names):
+        if all(key in words for key in open_keys):
+            meaning = {key: words.get(key, _TIES.get(key, TIE)) for key in keys}
+            if meaning not in found:
+                found.append(meaning)
+    own = _own(names)
+    if len(found) > 1 and all(key in own for key in open_keys):  # the words of the columns
+        return [{key: own.get(key, _TIES.get(key, TIE)) for key in keys}]
+    return found
+
+
+def _own(names: tuple[str, str]) -> dict[str, Verdict]:
+    """What the names of the columns call the sides."""
+    own = {verdict_key(name): verdict for name, verdict in zip(names, (FIRST, SECOND), strict=True)}
+    for marks in MARKS:
+        for stem in ("", *STEMS, *CONTENTS):
+            if all(
+                squeezed(name) in (stem + mark, mark + stem)
+                for name, mark in zip(names, marks, strict=True)
+            ):
+                for mark, verdict in zip(marks, (FIRST, SECOND), strict=True):
+                    own |= {mark: verdict, mark[0]: verdict}
+    return own
+
+
+def _systems(values: Sequence[str], names: tuple[str, str]) -> Iterator[dict[str, Verdict]]:
+    own = _own(names)
+    yield own
+    for stem in (*STEMS, *CONTENTS):
+        for first, second in MARKS:
+            yield {f"{stem}{first}": FIRST, f"{stem}{second}": SECOND}
+    yield from _SYSTEMS
+    numbers = {value: _number(value) for value in values if verdict_key(value) not in _TIES}
+    if numbers and None not in numbers.values():
+        here = {*numbers.values()}
+        systems: list[Mapping[Any, Verdict]] = [_POINTS, _SIGNS]
+        systems += _WITH_ZERO if 0.0 in here and not here & {0.5, -1.0} else []
+        for meanings in systems:
+            if here <= {*meanings}:
+                yield {verdict_key(x): meanings[number] for x, number in numbers.items()}
+    yield _graded(values, own)
+
+
+def _graded(values: Sequence[str], own: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Of values that say by how much a side is better; empty where they do not."""
+    sides = {
+        f"{stem}{mark}": verdict
+        for stem in ("", *STEMS, *CONTENTS)
+        for marks in MARKS
+        for mark, verdict in zip(marks, (FIRST, SECOND), strict=True)
+    } | dict(own)
+    levels: dict[str, tuple[int, int]] = {}
+    for value in values:
+        text = " ".join(value.casefold().split())
+        arrow, words = _ARROWS.match(text), _BETTER.match(text)
+        if arrow:
+            side, marks = sides.get(verdict_key(arrow[1])), arrow[2]
+            way = 1 if marks[0] == ">" else -1
+            if side is not None:
+                levels[verdict_key(value)] = side.way * way, len(marks)
+        elif words:
+            side = sides.get(verdict_key(words["side"]))
+            if side is not None:
+                how = _STRENGTHS.get(verdict_key(words["how"] or ""), 2)
+                levels[verdict_key(value)] = side.way, how
+    ranks = {how: i for i, how in enumerate(sorted({how for _, how in levels.values()}), 1)}
+    return {key: Verdict(way, ranks[how]) for key, (way, how) in levels.items()}
