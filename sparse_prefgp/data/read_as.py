@@ -56,7 +56,7 @@ class ReadAs:
 
     def lines(self) -> Iterator[str]:
         """The same for people, a line each."""
-        columns = (f"{role} {column!r}" for role, column in self.columns.items())
+        columns = (f"{role} {column}" for role, column in self.columns.items())
         yield f"Read as {self.form}: {', '.join(columns)}".rstrip(": ")
         if self.verdicts:
             meanings = (

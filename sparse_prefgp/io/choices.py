@@ -57,7 +57,7 @@ from sparse_prefgp.io.judgements import (
 from sparse_prefgp.io.reading import finished, read_table, table_of
 from sparse_prefgp.io.sets import BEST, CHOICE_SET, CHOSEN, POSITIONS, RANK, RANKING, WORST
 from sparse_prefgp.io.texts import Encoder, items_given
-from sparse_prefgp.io.values import flags_of
+from sparse_prefgp.io.values import YES_AND_NO, flags_of
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import agreeing, and_so, squeezed
@@ -363,7 +363,8 @@ class _Form:
         """The duels of which answers say who is better, and the warning."""
         better, worse = _pairs(answers)
         what = {"choice": "choices", "ranking": "rankings", "answer": "answers"}[answers.sets.what]
-        if options := self.read.read_as.columns.get("options"):
+        options = self.read.read_as.columns.get("options")
+        if options and self.read.kind == CHOICES:
             what += f" among the options in {options}"
         warnings.warn(
             f"{len(answers.sets.ids):,} {what} were expanded to {len(worse):,} duels; those of one "
@@ -432,7 +433,9 @@ def _require_long(table: Table, what: str, known: tuple[str, ...]) -> None:
     :param known: the columns of the set and of the answer.
     """
     missing = [name for name in known if name not in table.frame.columns]
-    if missing and ITEM_ID not in table.frame.columns:
+    marks = [name for name in known[1:] if name in table.frame.columns]
+    flags = all({*map(id_text, table.frame[name])} <= {*YES_AND_NO} for name in marks)
+    if ITEM_ID not in table.frame.columns and (missing or (what != "ranking" and not flags)):
         missing.append(ITEM_ID)
     first = "rank_1" if what == "ranking" else "option_1"
     table.require(

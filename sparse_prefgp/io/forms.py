@@ -235,21 +235,24 @@ def load_answers(
     """
 
     def as_written(header: list[str]) -> list[str]:
-        return _as_written(header, form(header) if callable(form) else form)
+        return _as_written(header, form(header) if callable(form) else form, role)
 
     table = load(source, role.replace("_", "-"), as_written, words)
     table.refuse_empty(role.replace("_", " "))
     return table
 
 
-def _as_written(header: Sequence[str], form: Form) -> list[str]:
+def _as_written(header: Sequence[str], form: Form, role: str) -> list[str]:
     """Columns whose cells are read as they are written: all that may hold ids or verdicts."""
     columns = Header(header)
-    named = {*form.sides, *(form.columns or {}).values(), *columns.numbered(*sets.OPTIONS)}
-    named |= {*columns.numbered(*sets.RANKS), *header[:1]} if form.matrix else set()
-    named |= {name for pair in columns.sides() for name in pair}
-    known = columns.every(WINNER, LOSER, "item_id", *sets.KNOWN, *sides.OUTCOMES)
-    return [*named, *known, *([form.outcome] if form.outcome else [])]
+    named: list[str | None] = [*form.sides, *(form.columns or {}).values(), form.outcome]
+    pairs = [(columns.column(WINNER), columns.column(LOSER)), *columns.sides()]
+    named += [name for pair in pairs if None not in pair for name in pair]
+    if named or role == DUELS:
+        named += columns.every(*sides.OUTCOMES) or header[:1]
+    if role != DUELS:
+        named += sets.as_written(columns)
+    return [name for name in named if name is not None]
 
 
 def _renamed(table: Table, form: Form) -> Table:

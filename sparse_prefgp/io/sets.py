@@ -13,14 +13,21 @@ import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.io.files import ITEM_ID, Table
+from sparse_prefgp.io.files import ITEM_ID, Table, refuse_control
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
 from sparse_prefgp.io.sides import ids_of
 from sparse_prefgp.io.verdicts import Texts
 from sparse_prefgp.support.arrays import BoolArray, IntArray
-from sparse_prefgp.support.checks import Mistakes
-from sparse_prefgp.support.words import and_so, counted, listing, shortened, spelt_like, squeezed
+from sparse_prefgp.support.words import (
+    agreeing,
+    and_so,
+    counted,
+    listing,
+    shortened,
+    spelt_like,
+    squeezed,
+)
 
 if TYPE_CHECKING:
     from sparse_prefgp.io.forms import Form
@@ -46,7 +53,16 @@ _SCORED = {"1": BEST, "best": BEST, "-1": WORST, "worst": WORST}
 _SCORED |= dict.fromkeys(("0", "neither", "none", ""), "")
 
 
-KNOWN = (CHOSEN, BEST, WORST, RANKING, RANK, *SETS, *_ITEMS, *CHOICE_WORDS, *_PEOPLE)
+def as_written(header: Header) -> list[str | None]:
+    """Columns that may hold ids of sets or of items, or what was chosen."""
+    return [
+        *header.numbered(*OPTIONS),
+        *header.numbered(*RANKS),
+        header.column(CHOICE_SET, RANKING, *SETS),
+        header.column(ITEM_ID, *_ITEMS),
+        header.column(CHOSEN, *CHOICE_WORDS),
+        *header.every(BEST, WORST, RANKING),
+    ]
 
 
 class Long:
@@ -146,6 +162,11 @@ class Long:
         table = self.table
         return replace(table, frame=frame.assign(**said), row=table.row.select(row))
 
+    def _ids(self, name: str) -> Texts:
+        texts = ids_of(self.frame[name])
+        refuse_control(texts.tolist(), name, self.table.row)
+        return texts
+
     def _refuse_twice(self, column: str) -> None:
         texts = ids_of(self.frame[column])
         first: dict[str, int] = {}
@@ -168,18 +189,15 @@ class Long:
         self.table.require(
             *(mark for mark, name in zip(self.marks, marked, strict=False) if name is None)
         )
-        shown = [ids_of(self.frame[name]) for name in options]
+        shown = [self._ids(name) for name in options]
         self._refuse_zeros(options, shown, [str(name) for name in marked])
         self.columns = {"options": ", ".join(options)}
-        mistakes, said = Mistakes(), {}
-        places = []
-        for mark, name in zip(self.marks, marked, strict=False):
-            assert name is not None
+        named = [name for name in marked if name is not None]
+        places = self._among(named, shown, options) if named else []
+        said = {}
+        for mark, name, at in zip(self.marks, named, places, strict=False):
             self.columns[mark] = name
-            with mistakes.noted():
-                places.append(self._among(name, shown, options))
-                said[mark] = (places[-1][:, None] == np.arange(len(options))).astype(np.int64)
-        mistakes.stop()
+            said[mark] = (at[:, None] == np.arange(len(options))).astype(np.int64)
         if len(places) == 2 and (both := np.flatnonzero(places[0] == places[1])).size:
             i = int(both[0])
             raise ValueError(
@@ -188,8 +206,7 @@ class Long:
             )
         self.by_name = True
         there = np.stack([texts != "" for texts in shown], 1)
-        drop = [*options, *(name for name in marked if name is not None)]
-        return self._melted(there, shown, drop, **said)
+        return self._melted(there, shown, [*options, *named], **said)
 
     def _refuse_zeros(
         self, listed: Sequence[str], shown: Sequence[Texts], marked: Sequence[str]
@@ -223,50 +240,56 @@ class Long:
 
     def _among(
         self,
-        name: str,
+        names: Sequence[str],
         shown: Sequence[Texts],
         options: Sequence[str],
         optional: bool = False,
-    ) -> IntArray:
-        """Which option of its row each value of a column is, (rows,): by name, or else by position,
-        letter or column; -1 for none where that is possible.
+    ) -> list[IntArray]:
+        """Which option of its row each value of some columns is, (rows,) each: by name, or else all
+        by position, letter or column; -1 for none where that is possible.
 
         :raises ValueError: a value that is none of them, with its row; values that may be names
             and positions.
         """
-        texts = ids_of(self.frame[name])
-        by_name, by_code, how = self._codes(texts, shown, options)
-        empty = texts == ""
-        wanted = ~empty if optional else np.ones(len(texts), bool)
-        for places, word in ((by_name, ""), (by_code, how)):
-            if ((places >= 0) | ~wanted).all():
-                other = np.flatnonzero((by_code != places) & (by_code >= 0) & wanted)
-                if not word and other.size and ((by_code >= 0) | ~wanted).all():
-                    i = int(other[0])
+        columns = [ids_of(self.frame[name]) for name in names]
+        readings = [self._codes(texts, shown, options) for texts in columns]
+        bad: dict[str, list[tuple[str, int]]] = {}
+        for how in readings[0]:
+            bad[how] = [
+                (name, int(i))
+                for name, texts, places in zip(names, columns, readings, strict=True)
+                for i in np.flatnonzero((places[how] < 0) & ~(optional & (texts == "")))
+            ]
+        how = min(bad, key=lambda word: len(bad[word]))
+        if bad[how]:
+            name, i = bad[how][0]
+            text, here = columns[names.index(name)][i], [column[i] for column in shown]
+            raise self._not_among(name, text, i, here, options, optional)
+        if how == "name" and not bad["position"]:
+            for name, texts, places in zip(names, columns, readings, strict=True):
+                for i in np.flatnonzero(places["position"] != places["name"])[:1]:
+                    other = shown[places["position"][i]][i]
                     raise ValueError(
-                        f"The column {name!r} has only values such as {texts[i]} in "
-                        f"{self.table.row(i)}, which may be the item {texts[i]!r} or the option "
-                        f"at that {how}, {shown[by_code[i]][i]!r}; give items ids that are no "
-                        "such codes, or a row for each option."
+                        f"The column {name!r} has only numbers of options, such as {texts[i]} in "
+                        f"{self.table.row(int(i))}, which may be the item {texts[i]!r} or the "
+                        f"option at that position, {other!r}; give items ids that are no such "
+                        "numbers, or a row for each option."
                     )
-                if word:
-                    self.notes.append(f"{name!r} holds the {word} of an option, not its name")
-                return np.where(wanted, places, -1)
-        best = by_name if (by_name >= 0).sum() >= (by_code >= 0).sum() else by_code
-        i = int(np.flatnonzero((best < 0) & wanted)[0])
-        raise self._not_among(name, texts[i], i, [column[i] for column in shown], options, optional)
+        if how != "name":
+            self.notes.append(
+                f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} the {how} of "
+                "an option, not its name"
+            )
+        return [places[how] for places in readings]
 
     def _codes(
         self, texts: Texts, shown: Sequence[Texts], options: Sequence[str]
-    ) -> tuple[IntArray, IntArray, str]:
-        """The option of each row that a text names, (rows,), -1 for none; the one that it is a code
-        of; and of which kind."""
-        by_name = np.full(len(texts), -1)
+    ) -> dict[str, IntArray]:
+        """The option of each row that a text may be, (rows,), -1 for none, by what it is of it."""
+        name = np.full(len(texts), -1)
         for place in reversed(range(len(shown))):
-            column = shown[place]
-            same = (column == texts) & (texts != "")
-            by_name[same] = place
-        for i in np.flatnonzero((by_name < 0) & (texts != "")):
+            name[(shown[place] == texts) & (texts != "")] = place
+        for i in np.flatnonzero((name < 0) & (texts != "")):
             if WHOLE_NUMBER.fullmatch(texts[i]):
                 number = int(float(texts[i]))
                 here = [
@@ -274,28 +297,21 @@ class Long:
                     for j, column in enumerate(shown)
                     if WHOLE_NUMBER.fullmatch(column[i]) and int(float(column[i])) == number
                 ]
-                by_name[i] = here[0] if len(here) == 1 else -1
+                name[i] = here[0] if len(here) == 1 else -1
         keys = [squeezed(text) for text in texts]
-        names = [squeezed(name) for name in options]
-        numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else None for x in texts]
+        columns = [squeezed(name) for name in options]
+        numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else -1 for x in texts]
         start = 0 if 0 in numbers else 1
-        readings = {
-            "column": [names.index(key) if key in names else -1 for key in keys],
-            "position": [
-                -1 if n is None or not start <= n < start + len(shown) else n - start
-                for n in numbers
-            ],
-            "letter": [ord(key) - ord("a") if re.fullmatch("[a-z]", key) else -1 for key in keys],
+        codes = {
+            "position": [n - start if n >= start else -1 for n in numbers],
+            "letter": [ord(key) - 97 if re.fullmatch("[a-z]", key) else -1 for key in keys],
+            "column": [columns.index(key) if key in columns else -1 for key in keys],
         }
-        best, how = np.full(len(texts), -1), "position"
-        for word, places in readings.items():
-            found = np.array(places, dtype=np.int64)
-            found[found >= len(shown)] = -1
-            there = np.array([f >= 0 and shown[f][i] != "" for i, f in enumerate(found)])
-            found = np.where(there, found, -1)
-            if (found >= 0).sum() > (best >= 0).sum():
-                best, how = found, word
-        return by_name, best, how
+        readings = {"name": name}
+        for how, places in codes.items():
+            there = [0 <= k < len(shown) and shown[k][i] != "" for i, k in enumerate(places)]
+            readings[how] = np.where(there, places, -1)
+        return readings
 
     def _not_among(
         self,
@@ -363,7 +379,7 @@ class Long:
             )
             kept = [column[~is_none] for column in shown]
             try:
-                where[~is_none] = rest._among(chosen, kept, labels)
+                where[~is_none] = rest._among([chosen], kept, labels)[0]
             except ValueError as error:
                 hint = (
                     ""
@@ -444,16 +460,19 @@ class Long:
         return self._by_person(table, own)
 
     def _names_items(self, own: str | None) -> bool:
-        """Whether a column of items by another name than `item_id` holds their names: numbers that
-        run in every set are positions."""
+        """Whether a column of items by another name than `item_id` holds their names, and not where
+        each stood next to others that describe it."""
         name = self.header.column(*_ITEMS)
-        if name is None:
-            return False
-        texts = ids_of(self.frame[name])
-        if not all(WHOLE_NUMBER.fullmatch(text) for text in texts) or own is None:
-            return not all(re.fullmatch("[A-Za-z]", text) for text in texts)
-        others = [c for c in self.frame.columns if c not in (name, own)]
-        return squeezed(name) not in POSITIONS or len(others) < 2
+        if name is None or squeezed(name) not in POSITIONS or own is None:
+            return name is not None
+        texts, sets = ids_of(self.frame[name]), ids_of(self.frame[own])
+        new = np.append(True, sets[1:] != sets[:-1])
+        place = np.arange(len(sets)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+        running = all(
+            text in (str(i + 1), chr(ord("A") + i)) for text, i in zip(texts, place, strict=True)
+        )
+        others = {*self.frame.columns} - {name, own, *self.header.every(*_PEOPLE, *self.marks)}
+        return not (running and others)
 
     def _by_person(self, table: Table, own: str | None) -> Table:
         """Sets whose numbers begin again for each person."""
@@ -526,7 +545,7 @@ class Long:
         return []
 
     def _wide_ranking(self, places: Sequence[str], options: Sequence[str]) -> Table:
-        ranked = [ids_of(self.frame[name]) for name in places]
+        ranked = [self._ids(name) for name in places]
         self._refuse_zeros(places, ranked, [])
         there = np.stack([texts != "" for texts in ranked], 1)
         gap = ~there[:, :-1] & there[:, 1:]
@@ -546,8 +565,7 @@ class Long:
         shown = [ids_of(self.frame[name]) for name in options]
         self.columns["options"] = ", ".join(options)
         rank = np.full((len(there), len(options)), np.nan)
-        for place, name in enumerate(places):
-            at = self._among(name, shown, options, optional=True)
+        for place, at in enumerate(self._among(places, shown, options, optional=True)):
             rows = np.flatnonzero(at >= 0)
             rank[rows, at[rows]] = place + 1
         cells = np.stack([texts != "" for texts in shown], 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparse_prefgp.data.flags import Where, refuse_cells
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.files import id_text, refuse_control
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.values import finite_of
 from sparse_prefgp.io.verdicts import Texts, Verdicts
@@ -27,6 +27,8 @@ OUTCOMES = (
     *("winner", "result", "outcome", "verdict", "label", "choice", "preference", "ftr"),
     *("preferred", "chosen", "decision", "vote"),
 )
+# Names of which only one that says who won makes sides.
+BARE = (("a", "b"), ("i", "j"))
 # From so many decided duels on, a side that wins more than this share was put there as it won.
 _DECIDED, _SHARE = 20, 0.95
 
@@ -111,6 +113,7 @@ class TwoSides:
         first, second = (ids_of(frame[name]) for name in self.sides)
         for texts, name in zip((first, second), self.sides, strict=True):
             with mistakes.noted():
+                refuse_control(texts.tolist(), name, where)
                 refuse_cells(texts == "", frame[name], name, where, "give every row both sides")
         left_out: dict[str, int] = {}
         same = (first == second) & (first != "")
@@ -350,6 +353,8 @@ def settle(
         pair = _one_pair("wins", (), wins, header, name)
         equal = None if pair is None else header.equal()
         two = replace(two, wins=pair, equal=None if pair and equal in pair else equal)
+        if pair is None and not form.sides and (sides[0], sides[1]) in BARE:
+            return None
         if pair is None:
             mistakes.add(_no_verdict(header, frame, ids, sides, form, where, name))
     mistakes.stop()

@@ -125,7 +125,7 @@ def test_says_that_duels_of_one_set_are_not_independent():
         read_choices(ITEMS, LONG, as_duels=True)
     with pytest.warns(UserWarning, match="2 rankings were expanded to 4 duels; .*understated"):
         read_rankings(ITEMS, PLACES, as_duels=True)
-    with pytest.warns(UserWarning, match="among the options in 'option_1', 'option_2', 'option_3'"):
+    with pytest.warns(UserWarning, match="among the options in option_1, option_2, option_3"):
         read_choices(ITEMS, WIDE, as_duels=True)
 
 
@@ -143,8 +143,9 @@ def test_other_forms_of_wide_choices():
 
 
 def test_a_code_is_never_an_item():
-    """Letters, positions, names of columns and other capitals are refused by row and value, whether
-    or not there is a table of items, for all that is read from a row for each answer."""
+    """Letters, positions and names of columns are read where all are, never next to names; whatever
+    else is none of the options is refused by row and value, whether or not there is a table of
+    items."""
     rng = np.random.default_rng(0)
     rows = [rng.permutation(list("abcde"))[:3] for _ in range(6)]
     options = pd.DataFrame(rows, columns=["option_1", "option_2", "option_3"])
@@ -168,8 +169,11 @@ def test_a_code_is_never_an_item():
                         read(items, bad)
                     assert all(word in str(error.value) for word in words), error.value
     fruit = pd.DataFrame({"option_1": ["plum"], "option_2": ["pear"], "option_3": ["fig"]})
-    for code in ("C", "c", "option 3", "Fig", "figg"):
+    for code in ("Fig", "figg"):
         refused_alone(fruit.assign(chosen=code), repr(code), "row 0", "did you mean 'fig'?")
+    for code, how in ((3, "position"), ("C", "letter"), ("c", "letter"), ("option 3", "column")):
+        table = read_choice_table(None, fruit.assign(chosen=code))
+        assert table.item_ids[table.winners[0]] == "fig" and how in str(table.read_as)
 
 
 def test_numbers_that_may_be_items_or_positions():
@@ -195,45 +199,49 @@ def test_the_name_of_a_column_is_no_item():
 def test_nobody_is_not_the_item_0():
     rows = pd.DataFrame({"rank1": [12, 7, 31], "rank 2": [7, 12, 0], "rank_3": [31, 0, 0]})
     read = read_ranking_table
-    refused_rankings = lambda frame, *words: refused(  # noqa: E731
-        lambda _, x: read(None, x), frame, *words
-    )
-    refused_rankings(rows, "Row 1", "0 in 'rank_3'", "nobody or an item", "leave the cell empty")
-    refused_rankings(rows[:2], "Row 1", "0 in 'rank_3'")
+    table = read(None, rows[:2])
+    assert said(table) == [("ranking", "12731"), ("ranking", "712")]
+    assert "0 stands at the ends of rows alone (1 row)" in str(table.read_as)
+    between = pd.DataFrame({"rank_1": [12, 7], "rank_2": [0, 12], "rank_3": [7, 0]})
+    refused(lambda _, x: read(None, x), between, "Row 0", "0 in 'rank_2'", "--empty 0")
+    gap = "fill the places from the first"
+    refused(lambda _, x: read(None, x, empty="0"), between, "Row 0", gap)
     items = pd.DataFrame({"item_id": [7, 12, 31], "x": [1.0, 2.0, 4.0]})
-    refused(lambda _, x: read(items, x), rows, "Row 2", "rank 2 '0'", "cell empty if 0 is nobody")
+    assert said(read(items, rows[:2])) == said(table)
     with_0 = pd.concat([items, pd.DataFrame({"item_id": [0], "x": [0.0]})])
     assert said(read(with_0, rows[:2])) == [("ranking", "12731"), ("ranking", "7120")]
     # In front of others it is somebody.
     first = pd.DataFrame({"rank_1": [0, 1], "rank_2": [1, 0]})
     assert read(None, first).item_ids == (0, 1)
     chosen = pd.DataFrame({"option_1": [5, 5], "option_2": [6, 6], "option_3": [7, 0]})
-    refused_alone(chosen.assign(chosen=5), "Row 1", "0 in 'option_3'")
+    assert said(read_choice_table(None, chosen.assign(chosen=5))) == [
+        ("choice", "567"),
+        ("choice", "56"),
+    ]
     assert len(read_choice_table(None, chosen.assign(chosen=[7, 0])).events) == 2
 
 
 def test_all_columns_that_are_missing_are_named_at_once():
-    scores = pd.DataFrame({"pid": [1, 1], "trial": 1, "item": ["a", "b"], "decision": [1, -1]})
+    scores = pd.DataFrame({"pid": [1, 1], "part": 1, "name": ["a", "b"], "mark": [1, -1]})
     names = "'choice_set', 'best', 'worst' and 'item_id'"
     refused(read_best_worst_table, scores, names, "of its own", "across persons", "'option_1'")
-    refused(read_ranking_table, scores, "'ranking', 'rank' and 'item_id'", "'rank_1', 'rank_2'")
+    unnamed = scores.drop(columns="name")
+    refused(read_ranking_table, unnamed, "'ranking', 'rank' and 'item_id'", "'rank_1', 'rank_2'")
 
 
 @expanded
 def test_other_names_and_counts():
-    names = {"choice_set": "task", "item_id": "car", "chosen": "picked"}
-    options = {"choice_set": "task", "item_id": "car", "chosen": "picked"}
-    renamed = LONG.rename(columns=names).assign(picked=LONG["chosen"] == 1)
-    table = read_choice_table(ITEMS, renamed, **options, as_duels=True)
-    assert pairs(table) == CHOICES and table.set_column == "task"
-    assert read_choices(ITEMS, renamed, **options, as_duels=True).num_duels == 3
-    names = {"ranking": "list", "item_id": "car", "rank": "place"}
-    renamed = PLACES.rename(columns=names)
-    assert pairs(
-        read_ranking_table(
-            ITEMS, renamed, ranking="list", item_id="car", rank="place", as_duels=True
-        )
-    )
+    columns = {"choice_set": "group", "item_id": "car", "chosen": "mark"}
+    renamed = LONG.rename(columns=columns).assign(mark=LONG["chosen"] == 1)
+    table = read_choice_table(ITEMS, renamed, columns=columns, as_duels=True)
+    assert pairs(table) == CHOICES and table.set_column == "choice_set"
+    # Names that are usual are found.
+    usual = {"choice_set": "Task", "item_id": "Alternative", "chosen": "Choice"}
+    table = read_choice_table(ITEMS, LONG.rename(columns=usual), as_duels=True)
+    assert pairs(table) == CHOICES
+    columns = {"ranking": "list", "item_id": "car", "rank": "mark"}
+    renamed = PLACES.rename(columns=columns)
+    assert pairs(read_ranking_table(ITEMS, renamed, columns=columns, as_duels=True)) == RANKS
     assert read_choices(ITEMS, WIDE.assign(count=[5, 2]), as_duels=True).num_duels == 12
     assert read_choices(ITEMS, LONG.assign(count=[5, 5, 5, 2, 2]), as_duels=True).num_duels == 12
     refused(read_choices, LONG.assign(count=[5, 5, 1, 2, 2]), "'count'", "same count")
@@ -271,9 +279,9 @@ def test_bad_choices():
     refused(read, LONG[:0], "no choices")
     refused(read, LONG.drop(columns="choice_set"), "no column 'choice_set'")
     refused(read, LONG.drop(columns="chosen"), "no column 'chosen'")
-    refused(read, LONG.rename(columns={"item_id": "item"}), "no column 'item_id'")
-    refused(read, WIDE.assign(chosen=["b", None]), "Row 1", "missing chosen")
-    refused(read, WIDE.assign(option_3=["z", None]), "Row 0", "option_3 'z'")
+    refused(read, LONG.rename(columns={"item_id": "car"}), "no column 'item_id'")
+    refused(read, WIDE.assign(chosen=["b", None]), "row 1", "missing chosen")
+    refused(read, WIDE.assign(option_3=["z", None]), "Row 0", "item_id 'z'")
     refused(read, WIDE.assign(option_3=["b", None]), "Row 0", "'b' a second time")
     refused(read, WIDE.assign(option_2=["b", None]), "'9' in row 1", "one item only")
     refused(read, WIDE.assign(choice_set=[7, 7]), "'7' in row 1 ", "row 0", "across persons")
@@ -377,7 +385,10 @@ def test_rows_that_describe_their_alternatives():
     some = read_choice_table(None, rows, features=["price", "mode"])
     assert some.context["income"].tolist() == [20, 20]
     assert read_choice_table(None, rows, ignore=["income"]).numeric == ("price",)
-    refused_alone(rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]), "the attributes of row 2", "Row 4")
+    # Two that are equal are two alternatives.
+    equal = read_choice_table(None, rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]))
+    assert np.diff(equal.events.offsets).tolist() == [3, 2]
+    assert len({*equal.events.sides[3:].tolist()}) == 1
     refused_alone(rows[["choice_set", "chosen", "person"]], "no column 'item_id'", "tells the rows")
     refused_alone(rows, "A feature is 'cost'", features=["price", "cost"])
     # Named alternatives with attributes are one item in several states.
