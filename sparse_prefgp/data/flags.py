@@ -14,7 +14,10 @@ from sparse_prefgp.support.arrays import BoolArray
 from sparse_prefgp.support.words import id_text, shortened
 
 Where = Callable[[int], str]
-YES_AND_NO = {"1": True, "true": True, "0": False, "false": False}
+YES_AND_NO = {
+    **dict.fromkeys(("1", "true", "yes", "y"), True),
+    **dict.fromkeys(("0", "false", "no", "n"), False),
+}
 
 
 def flags_of(column: Any, name: str, where: Where, meaning: str) -> BoolArray:

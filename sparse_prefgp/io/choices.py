@@ -422,25 +422,28 @@ def _read(items: Source | None, source: Source, kind: str, columns: dict[str, An
         kind, (CHOICE_SET, BEST, WORST)
     )
     what = {CHOICES: "choice", RANKINGS: "ranking"}.get(kind, "answer")
-    _require_long(made.table, what, known[:1] if said.asked else known)
+    _require_long(made, what, known[:1] if said.asked else known)
     return _long_form(made, items, said, what, known)
 
 
-def _require_long(table: Table, what: str, known: tuple[str, ...]) -> None:
+def _require_long(made: Understood, what: str, known: tuple[str, ...]) -> None:
     """Refuse a table that is in no form, of all columns that it lacks at once.
 
     :param what: an answer is.
     :param known: the columns of the set and of the answer.
     """
+    table = made.table
     missing = [name for name in known if name not in table.frame.columns]
     marks = [name for name in known[1:] if name in table.frame.columns]
     flags = all({*map(id_text, table.frame[name])} <= {*YES_AND_NO} for name in marks)
     if ITEM_ID not in table.frame.columns and (missing or (what != "ranking" and not flags)):
         missing.append(ITEM_ID)
     first = "rank_1" if what == "ranking" else "option_1"
+    if not missing:
+        return
     table.require(
         *missing,
-        remedy=f" (--columns {missing[0] if missing else ''}=…) for a row for each item, every "
+        remedy=f" ({made.would_do or f'--columns {missing[0]}=…'}) for a row for each item, every "
         f"{what} with an id of its own in {known[0]!r}, or add {first!r}, {first[:-1] + '2'!r}, … "
         f"for a row for each {what}",
     )

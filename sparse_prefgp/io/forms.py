@@ -16,7 +16,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io import sets, sides
 from sparse_prefgp.io.files import Source, Table, load
 from sparse_prefgp.io.header import Header
-from sparse_prefgp.io.sides import COUNT, LOSER, WINNER, ids_of, often
+from sparse_prefgp.io.sides import COUNT, LOSER, TIE, WINNER, ids_of, often
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.options import (
     Panel,
@@ -31,6 +31,14 @@ from sparse_prefgp.support.words import listing, spelling
 DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
 KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
 _MATRIX = ("rows-win", "columns-win")
+_WINNER_AND_LOSER = (
+    (WINNER, LOSER),
+    ("winner_id", "loser_id"),
+    ("winner_name", "loser_name"),
+    ("chosen", "rejected"),
+    ("preferred", "rejected"),
+    ("better", "worse"),
+)
 
 
 def pairs_of_words(text: str) -> dict[str, str]:
@@ -96,8 +104,8 @@ class Form:
     none: str | None = option(default=None, panel=Panel.FORM)
     """What means "none of these" in choices or rankings and is not in the table of items. It
     becomes an item of average features, with a feature of its own."""
-    empty: str | None = option(default=None, panel=Panel.FORM)
-    """A value that means nobody in a cell of an item or of a place."""
+    empty: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.FORM)
+    """Values that mean nobody in a cell of an item or of a place: 0, or NC,DQ."""
     shared: str | None = option(default=None, panel=Panel.FORM)
     """tie: two items that share a place, and are alone in their ranking, were tied."""
     join_spellings: bool = option(default=False, panel=Panel.FORM)
@@ -178,6 +186,8 @@ class Understood(NamedTuple):
     """Of rankings: whether those without a place were shown, below all others."""
     shared: str | None = None
     """Of rankings: how places that are shared are read."""
+    would_do: str = ""
+    """Of sets whose columns are not all found: which may be what."""
 
 
 def understood(
@@ -215,6 +225,7 @@ def understood(
             by_name=long.by_name,
             unranked=long.by_name,
             shared=form.shared,
+            would_do="" if asked or long.whole else long.would_do(),
         )
     if form.join_spellings:
         made = made._replace(table=_joined(made.table))
@@ -258,6 +269,9 @@ def _as_written(header: Sequence[str], form: Form, role: str) -> list[str]:
 def _renamed(table: Table, form: Form) -> Table:
     """A table whose columns have the names that they have here."""
     columns = dict(form.columns or {})
+    count = Header(table.frame.columns).column(COUNT)
+    if count is not None and COUNT not in columns:
+        columns[COUNT] = count
     for known, name in columns.items():
         hint = f" ({table.name}; columns=, --columns)"
         check_choice(f"The column of {known}", name, table.frame.columns, hint)
@@ -270,49 +284,66 @@ def _renamed(table: Table, form: Form) -> Table:
 def kind_of(table: Table, form: Form) -> str:
     """What the answers of a table are, by its columns.
 
-    :raises ValueError: columns that say none of it.
+    :raises ValueError: columns that say none of it, with what would.
     """
     table = _renamed(table, form)
     header = Header(table.frame.columns)
-    if all(name in header for name in (WINNER, LOSER)) or form.sides or form.scores:
+    if _plain_sides(header) or form.sides or form.scores or is_matrix(table):
         return DUELS
     if all(name in header for name in (sets.BEST, sets.WORST)):
         return BEST_WORST
-    place = header.column("rank", "place", "position")
+    place = header.column(*sets.PLACES)
     if header.numbered(*sets.RANKS) or (place and header.column(sets.RANKING, *sets.SETS)):
         return RANKINGS
-    if header.sides() or is_matrix(table):
-        return DUELS
     chosen = header.column(sets.CHOSEN, *sets.CHOICE_WORDS)
+    if header.sides() or (
+        header.other_sides()
+        and (header.column(*sides.OUTCOMES) or not header.numbered(*sets.OPTIONS))
+    ):
+        try:
+            if sides.settle(header, table.frame, form, table.row, None, table.name):
+                return DUELS
+        except ValueError:
+            if header.sides() and chosen is None:
+                raise
     if chosen is not None:
         scored = {text.casefold() for text in ids_of(table.frame[chosen])}
         return BEST_WORST if scored & {"-1", "worst"} else CHOICES
-    if header.column("ranking", "order", "ranked", "ranks", "preference_order", "ordering"):
+    long = sets.Long(table, form, RANKINGS)
+    if header.column(*sets.CELLS) or (form.options and long.holds_places(long.options())):
         return RANKINGS
+    would_do = long.would_do() or (
+        "name them by what they are (--columns winner=…,loser=…, --sides A,B --outcome C), or say "
+        "the kind (--choices, --rankings, --best-worst)"
+    )
     raise ValueError(
-        f"What {table.name} holds cannot be told from its columns ({table.columns_found}): neither "
-        "winner and loser, nor two sides and who won, nor options and what was chosen, best and "
-        "worst, or places; 'Tables' in the documentation shows each form. Name columns by what "
-        "they are (--columns winner=…,loser=…, or --sides A,B --outcome C), or say the kind "
-        "(--duels, --choices, --rankings, --best-worst)."
+        f"What {table.name} holds cannot be told from its columns ({table.columns_found}); "
+        f"{would_do}, as 'Tables' in the documentation shows for each form."
     )
 
 
+def _plain_sides(header: Header) -> tuple[str, str] | None:
+    """The columns of winners and of losers."""
+    for pair in _WINNER_AND_LOSER:
+        winner, loser = map(header.column, pair)
+        if winner is not None and loser is not None:
+            return winner, loser
+    return None
+
+
 def is_matrix(table: Table) -> bool:
-    """Whether the first column names what all other columns are called."""
+    """Whether the first column names items each of which has a column too."""
     first, *others = table.frame.columns
     texts = [*ids_of(table.frame[first])]
-    names = [str(name) for name in others]
-    return len(names) > 1 and {*texts} == {*names} and len(texts) == len(names)
+    return len(texts) > 1 and len({*texts}) == len(texts) and {*texts} <= {*map(str.strip, others)}
 
 
 def _duels(table: Table, form: Form, grade: str | None) -> Understood:
     header = Header(table.frame.columns)
     if not (form.sides or form.outcome or form.scores):
-        winner, loser = header.column(WINNER), header.column(LOSER)
-        if winner is not None and loser is not None:
-            frame = table.frame.rename(columns={winner: WINNER, loser: LOSER})
-            return _plain(replace(table, frame=frame), form, winner, loser)
+        pair = _plain_sides(header)
+        if pair is not None:
+            return _plain(table, header, form, *pair)
     if is_matrix(table):
         return _of_matrix(table, form)
     two = sides.settle(header, table.frame, form, table.row, grade, table.name)
@@ -336,8 +367,14 @@ def _duels(table: Table, form: Form, grade: str | None) -> Understood:
     return Understood(DUELS, found, read_as, side, graded, remembered)
 
 
-def _plain(table: Table, form: Form, winner: str, loser: str) -> Understood:
-    read_as = ReadAs("winner and loser", {"winner": winner, "loser": loser})
+def _plain(table: Table, header: Header, form: Form, winner: str, loser: str) -> Understood:
+    named = {WINNER: winner, LOSER: loser}
+    tie = header.column(TIE, "tied", "draw", "drawn", "is_tie", "is_draw")
+    if tie is not None:
+        named[TIE] = tie
+    read_as = ReadAs("winner and loser", named)
+    frame = table.frame.rename(columns={column: known for known, column in named.items()})
+    table = replace(table, frame=frame)
     if form.drop_self:
         same = ids_of(table.frame[WINNER]) == ids_of(table.frame[LOSER])
         kept = np.flatnonzero(~same)
@@ -351,16 +388,18 @@ def _plain(table: Table, form: Form, winner: str, loser: str) -> Understood:
 
 def _of_matrix(table: Table, form: Form) -> Understood:
     """Wins of a square matrix, a duel for each cell that is not 0."""
-    first, *others = table.frame.columns
+    first = table.frame.columns[0]
     ids, mistakes = ids_of(table.frame[first]), Mistakes()
+    others = [name for name in table.frame.columns[1:] if name.strip() in {*ids}]
+    unused = tuple(name for name in table.frame.columns[1:] if name not in others)
     numbers = np.zeros((len(ids), len(others)), np.int64)
     for j, name in enumerate(others):
         with mistakes.noted():
-            cells = table.frame[name].where(table.frame[first] != name, 0)
-            numbers[:, j] = often(cells.fillna(0), name, table.row)
+            cells = table.frame[name].where(ids != name.strip(), 0)
+            numbers[:, j] = often(cells, name, table.row)
     mistakes.stop()
     row, column = np.nonzero(numbers)
-    names = np.array([str(name) for name in others], dtype=object)
+    names = np.array([name.strip() for name in others], dtype=object)
     one, other = ids[row], names[column]
     columns_win = form.matrix == "columns-win"
     if columns_win:
@@ -370,11 +409,12 @@ def _of_matrix(table: Table, form: Form) -> Understood:
     notes = [f"In the matrix {beat}: {one[0]} beat {other[0]} {numbers[row[0], column[0]]:,} times"]
     if not form.matrix:
         notes[0] += " (--matrix columns-win turns it around)"
-    diagonal = table.frame.set_index(first)
-    own = sum(_number(diagonal.loc[name, name]) for name in others if name in diagonal.index)
+    own = sum(_number(table.frame[name].iloc[ids.tolist().index(name.strip())]) for name in others)
     if own:
         notes.append(f"The diagonal, {own:g} in all, is left out")
-    read_as = ReadAs("a square matrix of wins", {"items": str(first)}, notes=tuple(notes))
+    read_as = ReadAs(
+        "a square matrix of wins", {"items": str(first)}, notes=tuple(notes), unused=unused
+    )
     return Understood(DUELS, replace(table, frame=frame, row=table.row.select(row)), read_as)
 
 

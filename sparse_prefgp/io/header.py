@@ -70,8 +70,30 @@ class Header:
 
     def sides(self) -> list[tuple[str, str]]:
         """What may be both sides of duels: of items if there are any, else of what they said."""
-        bare = [marks for marks in MARKS if marks != ("1", "2")]
-        return self.pairs(STEMS, MARKS) or self.pairs([""], bare) or self.pairs(CONTENTS, MARKS)
+        marks = [marks for marks in MARKS if marks != ("1", "2")]
+        return [
+            pair
+            for pair in self.pairs(STEMS, MARKS) or self.pairs([""], marks)
+            if not self._of_several(pair)
+        ] or self.pairs(CONTENTS, MARKS)
+
+    def _of_several(self, pair: tuple[str, str]) -> bool:
+        """Whether these are the first two of more options."""
+        stem = squeezed(pair[0])[:-1]
+        return any(stem + third in self for third in ("c", "3")) and bool(stem)
+
+    def other_sides(self) -> list[tuple[str, str]]:
+        """Two columns of one stem, whatever it is, each with the mark of a side."""
+        pairs: list[tuple[str, str]] = []
+        for first, second in MARKS:
+            ends = {_split(name, second): name for name in self.names}
+            for name in self.names:
+                stem = _split(name, first)
+                other = ends.get(stem) if stem else None
+                if other is not None and other != name and (name, other) not in pairs:
+                    if not self._of_several((name, other)):
+                        pairs.append((name, other))
+        return pairs
 
     def marks_of(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
         """By what columns of both sides may be told apart, besides these."""
@@ -128,12 +150,21 @@ class Header:
         """
         for stem in stems:
             places: dict[int, str] = {}
+            behind = ""
             for name in self.names:
                 key = squeezed(name)
                 end = key.removeprefix(stem) if key.startswith(stem) else ""
-                if re.fullmatch(r"\d+" if stem else r"\d+(st|nd|rd|th)", end):
-                    place = int(re.sub(r"\D", "", end))
+                ordinal = re.match(r"(\d+)(?:st|nd|rd|th)(.*)", end) if not stem else None
+                if ordinal and (not places or ordinal[2] == behind):
+                    place, behind = int(ordinal[1]), ordinal[2]
+                elif stem and re.fullmatch(r"\d+", end):
+                    place = int(end)
                 elif stem and stem != stems[0] and re.fullmatch("[a-h]", end):
+                    place = ord(end) - ord("a") + 1
+                elif stem == stems[0] and re.fullmatch("[a-h]", end):
+                    letters = [stem + chr(97 + k) for k in range(3)]
+                    if not all(one in self for one in letters):
+                        continue
                     place = ord(end) - ord("a") + 1
                 else:
                     continue
@@ -189,3 +220,26 @@ def _split(name: str, mark: str) -> str | None:
     if len(mark) > 3 and key != mark and key.startswith(mark):
         return key.removeprefix(mark)
     return "" if key == mark else None
+
+
+def labelled(names: Sequence[str], labels: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Columns such as `price.car` and `price.bus` by alternative and attribute, where the
+    alternatives of some attributes are the same ones and these labels are among them; else none."""
+    wanted = {squeezed(label) for label in labels}
+    families: dict[tuple[bool, str], dict[str, str]] = {}
+    for name in names:
+        for mark in (".", "_"):
+            label, dot, stem = name.partition(mark)
+            if dot:
+                families.setdefault((True, stem), {})[label] = name
+                stem, _, label = name.rpartition(mark)
+                families.setdefault((False, stem), {})[label] = name
+    for (first, _), of in families.items():
+        if len(of) > 1 and wanted and wanted <= {squeezed(label) for label in of}:
+            alike = {
+                stem: columns
+                for (before, stem), columns in families.items()
+                if before == first and {*columns} == {*of}
+            }
+            return {label: {stem: each[label] for stem, each in alike.items()} for label in of}
+    return {}

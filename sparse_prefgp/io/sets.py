@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.io.files import ITEM_ID, Table, refuse_control
-from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, refuse_control
+from sparse_prefgp.io.header import Header, labelled
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
 from sparse_prefgp.io.sides import ids_of
 from sparse_prefgp.io.verdicts import Texts
@@ -42,12 +43,16 @@ SETS = (
 )
 _ITEMS = ("item", "alternative", "option", "product", "object", "variety", "alt")
 CHOICE_WORDS = ("choice", "selected", "picked", "decision", "response", "answer")
-_PLACES = ("place", "position", "pos")
+PLACES = ("rank", "place", "position", "pos")
+# Of rankings in one cell.
+CELLS = (RANKING, "order", "ranked", "ranks", "preference_order", "ordering")
 _PEOPLE = (
     *("person", "person_id", "pid", "respondent", "respondent_id", "resp_id", "resp", "user"),
     *("user_id", "subject", "subject_id", "participant", "participant_id", "voter", "id"),
 )
 POSITIONS = ("alt", "alternative", "position", "profile")
+_AVAILABLE = ("av", "avail", "available", "availability")
+_NUMBERED = re.compile(r"(?:option|choice|alt|alternative|item)0*([1-9]\d*)")
 # What says best, worst and neither in one column.
 _SCORED = {"1": BEST, "best": BEST, "-1": WORST, "worst": WORST}
 _SCORED |= dict.fromkeys(("0", "neither", "none", ""), "")
@@ -134,13 +139,15 @@ class Long:
         whole = len(there) == len(marked) or self.asked
         if options and (whole or self.form.options):
             return self._wide(options, [*marked] if not self.asked else []), "a row for each answer"
-        attributes = {} if self.kind != "choices" else self._attributes()
-        if attributes and there and not self._flags(there[0]):
-            return self._conjoint(attributes, there[0]), "a row for each answer, with attributes"
+        if self.kind == "choices" and there and not self._flags(there[0]):
+            attributes, labels = self._attributes(there[0])
+            if attributes:
+                table = self._conjoint(attributes, there[0], labels)
+                return table, "a row for each answer, with attributes"
         return self._long(marked), "a row for each alternative"
 
     def _flags(self, column: str) -> bool:
-        return {*ids_of(self.frame[column])} <= {"0", "1", "", "True", "False", "true", "false"}
+        return {text.casefold() for text in ids_of(self.frame[column])} <= {*YES_AND_NO, ""}
 
     # ---- one row for each answer -----------------------------------------------------------------
 
@@ -148,6 +155,12 @@ class Long:
         self, there: BoolArray, items: Sequence[Texts], drop: Sequence[str], **columns: Any
     ) -> Table:
         """A row for each cell that is there, (rows, k), answer by answer."""
+        bare = np.flatnonzero(~there.any(1))
+        if bare.size:
+            raise ValueError(
+                f"{_begin(self.table.row(int(bare[0])))} has no item; give at least two, or remove "
+                "it."
+            )
         row, at = np.nonzero(there)
         frame = self.frame.drop(columns=[*dict.fromkeys(drop)]).iloc[row].reset_index(drop=True)
         said = {name: values[row, at] for name, values in columns.items()}
@@ -214,9 +227,9 @@ class Long:
         """Empty cells of 0 that is nobody: at the ends of rows alone, if no item is called so."""
         empty = self.form.empty
         for texts in shown:
-            texts[[text == empty and text != "" for text in texts]] = ""
+            texts[np.isin(texts.astype(str), empty)] = ""
         zero = np.stack([[is_zero(text) for text in texts] for texts in shown], 1)
-        if empty is not None or not zero.any() or self.form.has_zero:
+        if empty or not zero.any() or self.form.has_zero:
             return
         there = np.stack([texts != "" for texts in shown], 1)
         at_end = ~np.flip(np.maximum.accumulate(np.flip(there & ~zero, 1), 1), 1)
@@ -304,6 +317,7 @@ class Long:
         start = 0 if 0 in numbers else 1
         codes = {
             "position": [n - start if n >= start else -1 for n in numbers],
+            "number": [int(x[1]) - 1 if (x := _NUMBERED.fullmatch(key)) else -1 for key in keys],
             "letter": [ord(key) - 97 if re.fullmatch("[a-z]", key) else -1 for key in keys],
             "column": [columns.index(key) if key in columns else -1 for key in keys],
         }
@@ -338,80 +352,44 @@ class Long:
 
     # ---- attributes in columns -------------------------------------------------------------------
 
-    def _attributes(self) -> dict[str, dict[str, str]]:
+    def _attributes(self, chosen: str) -> tuple[dict[str, dict[str, str]], bool]:
+        """Columns that describe alternatives, by alternative and attribute, and whether these have
+        names and no numbers."""
         found = self.header.attributes(self.form.options)
-        found = {label: columns for label, columns in found.items() if label.isdigit()} or found
+        if self.form.options:
+            return found, True
+        found = {label: columns for label, columns in found.items() if label.isdigit()}
         common = set.intersection(*map(set, found.values())) if len(found) > 1 else set()
-        if not common or (
-            not self.form.options
-            and sorted(map(int, found)) not in ([*range(1, len(found) + 1)], [*range(len(found))])
-        ):
-            return {}
-        return found
+        numbers, k = sorted(map(int, found)), len(found)
+        if common and numbers in ([*range(1, k + 1)], [*range(k)]):
+            return {label: found[label] for label in sorted(found, key=int)}, False
+        values = {*ids_of(self.frame[chosen])} - {"", self.form.none}
+        return labelled(self.header.names, map(str, values)), True
 
-    def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str) -> Table:
-        labels = sorted(attributes, key=int) if not self.form.options else [*attributes]
+    def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str, named: bool) -> Table:
+        """A row for each alternative that columns describe."""
+        labels, none, pd = [*attributes], self.form.none, require_pandas()
         texts = ids_of(self.frame[chosen])
-        none = self.form.none
         names = [*dict.fromkeys(name for label in labels for name in attributes[label])]
         used = [column for label in labels for column in attributes[label].values()]
-        shown = [np.full(len(texts), label, dtype=object) for label in labels]
-        empty = [
-            np.all([ids_of(self.frame[c]) == "" for c in attributes[label].values()], axis=0)
-            for label in labels
-        ]
-        there = np.stack([~each for each in empty], 1)
         is_none = np.zeros(len(texts), bool) if none is None else texts == none
-        # A blank alternative is "none of these" where it was chosen, or where all rows have one.
-        for k in range(len(labels)):
-            there[:, k] |= empty[k].all() | (texts == labels[k])
-        columns: dict[str, Any] = {}
-        where = np.full(len(texts), -1)
-        if (~is_none).any():
-            rest = Long(
-                replace(
-                    self.table,
-                    frame=self.frame[~is_none].reset_index(drop=True),
-                    row=self.table.row.select(np.flatnonzero(~is_none)),
-                ),
-                self.form,
-                self.kind,
-            )
-            kept = [column[~is_none] for column in shown]
-            try:
-                where[~is_none] = rest._among([chosen], kept, labels)[0]
-            except ValueError as error:
-                hint = (
-                    ""
-                    if none is not None
-                    else ("; if that is none of these, say so with --none (none=)")
-                )
-                raise ValueError(f"{str(error).rstrip('.')}{hint}.") from None
-            self.notes += [note for note in rest.notes if "position" not in note]
-        k = len(labels) + (none is not None)
-        where[is_none] = len(labels)
-        pd = require_pandas()
-        if none is not None:
-            there = np.column_stack([there, np.ones(len(texts), bool)])
+        where = self._chosen_label(chosen, texts, labels, named, is_none)
+        blank = pd.Series([None] * len(texts), dtype=object)
+        extra = [""] if none is not None else []
+        cells: dict[str, Any] = {}
         for name in names:
-            cells = [
-                self.frame[attributes[label][name]].astype(object)
-                if name in attributes[label]
-                else pd.Series([None] * len(texts), dtype=object)
-                for label in labels
-            ]
-            cells += [pd.Series([None] * len(texts), dtype=object)] * (none is not None)
-            columns[name] = np.stack([cell.to_numpy(dtype=object) for cell in cells], 1)
-        if self.form.options:
-            columns["alternative"] = np.tile(
-                np.array([*labels, *([""] * (k - len(labels)))], dtype=object), (len(texts), 1)
-            )
-        columns[CHOSEN] = (where[:, None] == np.arange(k)).astype(np.int64)
-        clash = [name for name in names if name in self.frame.columns and name not in used]
-        table = self._melted(there, [], [*used, chosen, *clash], **columns)
-        frame = table.frame
+            columns = [attributes[label].get(name) for label in labels] + [None for _ in extra]
+            each = [blank if c is None else self.frame[c].astype(object) for c in columns]
+            cells[name] = np.stack([column.to_numpy(dtype=object) for column in each], 1)
+        there = self._shown(cells, where, len(labels) + len(extra))
+        if named:
+            alternatives = np.array([*labels, *extra], dtype=object)
+            cells["alternative"] = np.tile(alternatives, (len(texts), 1))
+        cells[CHOSEN] = (where[:, None] == np.arange(there.shape[1])).astype(np.int64)
+        clash = [name for name in cells if name in self.frame.columns and name not in used]
+        table = self._melted(there, [], [*used, chosen, *clash], **cells)
         for name in names:
-            frame[name] = frame[name].infer_objects()
+            table.frame[name] = table.frame[name].infer_objects()
         self.columns = {
             "alternatives": ", ".join(labels),
             "attributes": ", ".join(names),
@@ -420,6 +398,45 @@ class Long:
         if none is not None:
             self.columns["none of these"] = f"{none} of {chosen}"
         return table
+
+    def _shown(self, cells: dict[str, Any], where: IntArray, k: int) -> BoolArray:
+        """Which alternatives were there, (rows, k): those that were available, where a column says
+        so, and have an attribute, or were chosen without any, as "none of these" may be."""
+        available = next((name for name in cells if squeezed(name) in _AVAILABLE), None)
+        if available is not None:
+            flags = [id_text(x).casefold() for x in cells.pop(available).ravel()]
+            shown = np.array([YES_AND_NO.get(flag, True) for flag in flags]).reshape(-1, k)
+            self.notes.append(f"An alternative with 0 in {available!r} was not there")
+        else:
+            blank = [[not id_text(x) for x in values.ravel()] for values in cells.values()]
+            empty = np.all(blank, axis=0).reshape(-1, k)
+            shown = ~empty | empty.all(0)
+        shown[np.arange(len(where)), where] = True
+        return shown
+
+    def _chosen_label(
+        self, chosen: str, texts: Texts, labels: Sequence[str], named: bool, is_none: BoolArray
+    ) -> IntArray:
+        """The alternative that was chosen in each row, (rows,), the last being none of these."""
+        keys = {squeezed(label): i for i, label in enumerate(labels)}
+        places = np.full(len(texts), len(labels))
+        for i in np.flatnonzero(~is_none):
+            key = squeezed(texts[i])
+            number = None if named else re.fullmatch(r"[a-z]*0*(\d+)", key)
+            if number is not None and number[1] in keys:
+                places[i] = keys[number[1]]
+            elif key in keys:
+                places[i] = keys[key]
+            elif re.fullmatch("[a-z]", key) and ord(key) - 97 < len(labels):
+                places[i] = ord(key) - 97
+            else:
+                raise ValueError(
+                    f"The {chosen} {shortened(texts[i]) if texts[i] else 'that is missing'} in "
+                    f"{self.table.row(int(i))} is none of the alternatives {listing(labels)}, nor "
+                    "the position, letter or column of one; correct it, or, if it is none of "
+                    f"these, say so with --none {texts[i] or 'VALUE'} (none=)."
+                )
+        return places
 
     # ---- a row for each alternative --------------------------------------------------------------
 
@@ -437,14 +454,14 @@ class Long:
         said: dict[str, Any] = {}
         scored = None
         if self.kind == "best_worst" and not any(marked):
-            scored = header.column("best_worst", "score", "value", *CHOICE_WORDS)
+            scored = header.column("best_worst", CHOSEN, "score", "value", *CHOICE_WORDS)
             texts = None if scored is None else [x.casefold() for x in ids_of(frame[scored])]
             if texts is not None and {*texts} <= {*_SCORED} and {*texts} & {"-1", "worst"}:
                 said = {
                     mark: np.array([_SCORED[x] == mark for x in texts]).astype(np.int64)
                     for mark in self.marks
                 }
-                self.columns["best and worst"] = str(scored)
+                self.columns |= dict.fromkeys(self.marks, str(scored))
             else:
                 scored = None
         for mark, name in zip(self.marks, marked, strict=True):
@@ -499,17 +516,17 @@ class Long:
         header, frame = self.header, self.frame
         places = header.numbered(*RANKS)
         options = self.options() if self.form.options else header.numbered(OPTIONS[0])
-        if places and not (self.form.options and not self._holds_places(options)):
+        if places and not (self.form.options and not self.holds_places(options)):
             missing = [i for i in range(1, len(places) + 1) if not _has_number(places, i)]
             if missing:
                 self.table.require(f"{RANK}_{missing[0]}")
             return self._wide_ranking(places, options), "a row for each ranking"
-        if options and self._holds_places(options):
+        if options and self.holds_places(options):
             return self._matrix_of_places(options), "a column for each item, with its place"
-        cell = header.column(RANKING, "order", "ranked", "ranks", "preference_order", "ordering")
+        cell = header.column(*CELLS)
         if cell is not None and any(re.search(r"[>,|;]|^\[", text) for text in ids_of(frame[cell])):
             return self._in_one_cell(cell), "a row for each ranking, in one cell"
-        place = header.column(RANK, *_PLACES)
+        place = header.column(*PLACES)
         renamed = {}
         own = header.column(RANKING, *SETS, CHOICE_SET)
         item = header.column(ITEM_ID, *_ITEMS, "name", "driver", "runner", "horse", "player")
@@ -524,25 +541,74 @@ class Long:
                 f"{','.join(would_do)}, options=)."
             )
         self.columns = {known: name for name, known in renamed.items()}
-        table = replace(self.table, frame=frame.rename(columns=renamed))
+        frame = frame.rename(columns=renamed)
+        if self.form.empty and RANK in frame.columns:
+            cells = ids_of(frame[RANK])
+            frame = frame.assign(
+                **{RANK: np.where(np.isin(cells.astype(str), self.form.empty), "", cells)}
+            )
+        table = replace(self.table, frame=frame)
         return self._by_person(table, own), "a row for each place"
 
-    def _holds_places(self, options: Sequence[str]) -> bool:
+    @property
+    def whole(self) -> bool:
+        """Whether all columns that a row for each alternative needs were found."""
+        there = {*self.columns}
+        return self.by_name or {self.set_column, *self.marks} <= there or "attributes" in there
+
+    def holds_places(self, options: Sequence[str]) -> bool:
         texts = [text for name in options for text in ids_of(self.frame[name]) if text]
+        texts = [text for text in texts if text not in self.form.empty]
         return bool(texts) and all(WHOLE_NUMBER.fullmatch(text) for text in texts)
 
     def _columns_of_places(self) -> list[str]:
         """Columns of whole numbers that are 1, 2, … in each row together."""
-        numbers = [n for n in self.frame.columns if self._holds_places([n])]
+        numbers = [name for name in self.frame.columns if self.holds_places([name])]
         cells = [ids_of(self.frame[name]) for name in numbers]
         for first in range(len(numbers) - 1):
-            rows = list(zip(*cells[first:], strict=True))
-            if all(
-                sorted(int(float(x)) for x in row if x) == [*range(1, sum(map(bool, row)) + 1)]
-                for row in rows
-            ):
-                return numbers[first:]
+            for last in range(len(numbers), first + 2, -1):
+                rows = zip(*cells[first:last], strict=True)
+                if all(_are_places([text for text in row if text]) for row in rows):
+                    return numbers[first:last]
         return []
+
+    def would_do(self) -> str:
+        """Which of the columns may be what, for a message; empty where nothing can be said."""
+        places = self._columns_of_places()
+        if places:
+            return (
+                f"if {and_so(map(repr, places))} are items with their places, say --rankings FILE "
+                f"--options {','.join(places)}"
+            )
+        texts = {name: ids_of(self.frame[name]) for name in self.frame.columns}
+        for mark, values in texts.items():
+            keys = [text.casefold() for text in values]
+            chosen = np.array([key in ("1", "true", "yes", "best") for key in keys])
+            scored = {*keys} & {"-1", "worst"}
+            if not {*keys} <= {*YES_AND_NO, *_SCORED} or not 0 < chosen.mean() <= 0.5:
+                continue
+            for own in texts:
+                sets = np.unique(texts[own].astype(str), return_inverse=True)[1].reshape(-1)
+                if (
+                    own == mark
+                    or not (np.bincount(sets[chosen], minlength=sets.max() + 1) == 1).all()
+                ):
+                    continue
+                kind = "--best-worst" if scored else "--choices"
+                word = "best_worst" if scored else CHOSEN
+                items = [
+                    name
+                    for name in texts
+                    if name not in (own, mark)
+                    and len({*zip(sets, texts[name], strict=True)}) == len(sets)
+                    and 2 * len({*texts[name]}) <= len(sets)
+                ]
+                item = f",{ITEM_ID}={items[0]}" if items else ""
+                return (
+                    f"if {mark!r} marks one row of each {own!r}, say {kind} FILE --columns "
+                    f"{CHOICE_SET}={own},{word}={mark}{item}"
+                )
+        return ""
 
     def _wide_ranking(self, places: Sequence[str], options: Sequence[str]) -> Table:
         ranked = [self._ids(name) for name in places]
@@ -579,7 +645,7 @@ class Long:
         """A column for each item, which holds its place."""
         texts = [ids_of(self.frame[name]) for name in options]
         empty = self.form.empty
-        if empty is None and any(is_zero(text) for column in texts for text in column):
+        if not empty and any(is_zero(text) for column in texts for text in column):
             first = min(
                 int(float(text))
                 for column in texts
@@ -592,7 +658,7 @@ class Long:
                     "--empty 0 if it is nobody (empty=)."
                 )
         places = np.stack(
-            [[np.nan if x in ("", empty) else float(x) for x in column] for column in texts], 1
+            [[np.nan if x in ("", *empty) else float(x) for x in column] for column in texts], 1
         )
         names = [np.full(len(places), name, dtype=object) for name in options]
         self.columns = {"items, with their places": ", ".join(options)}
@@ -612,6 +678,10 @@ class Long:
                 items[i, k], rank[i, k] = item, place
         self.columns = {"ranking": column}
         return self._melted(items != "", [*items.T], [column], **{RANK: rank})
+
+
+def _are_places(texts: Sequence[str]) -> bool:
+    return len(texts) > 1 and sorted(int(float(x)) for x in texts) == [*range(1, len(texts) + 1)]
 
 
 def _ordered(cell: str) -> list[tuple[str, int]]:

@@ -25,10 +25,10 @@ WINNER, LOSER, TIE, COUNT = "winner", "loser", "tie", "count"
 SIDE, BOTH_BAD, MARGIN = "side", "both_bad", "grade_of_margin"
 OUTCOMES = (
     *("winner", "result", "outcome", "verdict", "label", "choice", "preference", "ftr"),
-    *("preferred", "chosen", "decision", "vote"),
+    *("preferred", "chosen", "decision", "vote", "ft", "score"),
 )
 # Names of which only one that says who won makes sides.
-BARE = (("a", "b"), ("i", "j"))
+BARE = (("a", "b"), ("i", "j"), ("A", "B"), ("I", "J"))
 # From so many decided duels on, a side that wins more than this share was put there as it won.
 _DECIDED, _SHARE = 20, 0.95
 
@@ -309,7 +309,7 @@ def settle(
     """
     sides = _one_pair("sides", form.sides, header.sides(), header, name)
     if sides is None:
-        return None
+        return _settled_of_others(header, frame, form, where, graded, name)
     stated = {*form.ignore}
     of_sides = {k: v for k, v in header.of_sides(sides).items() if not stated & {*v}}
     two = TwoSides(
@@ -360,6 +360,32 @@ def settle(
     mistakes.stop()
     of_sides = {k: v for k, v in of_sides.items() if not {*v} & two.used}
     return replace(two, of_sides=of_sides)
+
+
+def _settled_of_others(
+    header: Header, frame: Any, form: Form, where: Where, graded: str | None, name: str
+) -> TwoSides | None:
+    """The same where the columns of sides are called by no usual name: the two that hold the same
+    items, if something says who won."""
+    found = []
+    for pair in header.other_sides():
+        items = [{*ids_of(frame[column])} - {""} for column in pair]
+        fewer = min(map(len, items))
+        if fewer < 2 or 2 * len(items[0] & items[1]) < fewer:
+            continue
+        try:
+            two = settle(header, frame, replace(form, sides=pair), where, graded, name)
+        except ValueError:
+            continue
+        by_name = two is not None and two.verdicts is not None and two.verdicts.by_name
+        if two is not None and (by_name or not all(map(_only_numbers, items))):
+            found.append(two)
+    _one_pair("sides", (), [two.sides for two in found], header, name)
+    return found[0] if found else None
+
+
+def _only_numbers(texts: set[str]) -> bool:
+    return all(text.replace(".", "", 1).lstrip("-").isdigit() for text in texts)
 
 
 def _one_pair(

@@ -18,6 +18,9 @@ Texts = npt.NDArray[np.object_]
 # What two sides are told apart by, in the names of columns and in verdicts.
 MARKS = (
     ("home", "away"),
+    ("home", "visitor"),
+    ("casa", "ospite"),
+    ("heim", "gast"),
     ("a", "b"),
     ("1", "2"),
     ("left", "right"),
@@ -83,6 +86,9 @@ _SYSTEMS: tuple[dict[str, Verdict], ...] = (
 )
 # Of numbers: points, signs, and, where there is a 0, what nobody can tell from these.
 _POINTS, _SIGNS = {1.0: FIRST, 0.5: TIE, 0.0: SECOND}, {1.0: FIRST, 0.0: TIE, -1.0: SECOND}
+_BETWEEN = {1.0: FIRST, 1.5: TIE, 2.0: SECOND}
+# Two scores in one cell.
+_SCORE = re.compile(r"(\d+)[-:–](\d+)")
 _WITH_ZERO = (
     {0.0: FIRST, 1.0: SECOND, 2.0: TIE},
     {0.0: TIE, 1.0: FIRST, 2.0: SECOND},
@@ -300,12 +306,19 @@ def _systems(values: Sequence[str], names: tuple[str, str]) -> Iterator[dict[str
     numbers = {value: _number(value) for value in values if verdict_key(value) not in _TIES}
     if numbers and None not in numbers.values():
         here = {*numbers.values()}
-        systems: list[Mapping[Any, Verdict]] = [_POINTS, _SIGNS]
+        systems: list[Mapping[Any, Verdict]] = [_POINTS, _SIGNS, _BETWEEN]
         systems += _WITH_ZERO if 0.0 in here and not here & {0.5, -1.0} else []
         for meanings in systems:
             if here <= {*meanings}:
                 yield {verdict_key(x): meanings[number] for x, number in numbers.items()}
     yield _graded(values, own)
+    scores = {verdict_key(value): _SCORE.fullmatch(verdict_key(value)) for value in values}
+    if all(scores.values()):
+        yield {
+            key: Verdict(int(np.sign(int(score[1]) - int(score[2]))))
+            for key, score in scores.items()
+            if score is not None
+        }
 
 
 def _graded(values: Sequence[str], own: Mapping[str, Verdict]) -> dict[str, Verdict]:
