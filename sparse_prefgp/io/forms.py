@@ -310,7 +310,11 @@ def kind_of(table: Table, form: Form) -> str:
         scored = {text.casefold() for text in ids_of(table.frame[chosen])}
         return BEST_WORST if scored & {"-1", "worst"} else CHOICES
     long = sets.Long(table, form, RANKINGS)
-    if header.column(*sets.CELLS) or (form.options and long.holds_places(long.options())):
+    if (
+        header.column(*sets.CELLS)
+        or long.grid()
+        or (form.options and long.holds_places(long.options()))
+    ):
         return RANKINGS
     would_do = long.would_do() or (
         "name them by what they are (--columns winner=…,loser=…, --sides A,B --outcome C), or say "

@@ -53,6 +53,7 @@ _PEOPLE = (
 POSITIONS = ("alt", "alternative", "position", "profile")
 _AVAILABLE = ("av", "avail", "available", "availability")
 _NUMBERED = re.compile(r"(?:option|choice|alt|alternative|item)0*([1-9]\d*)")
+_NOT_RANKED = ("", "NA", "NaN", "nan", "n/a")
 # What says best, worst and neither in one column.
 _SCORED = {"1": BEST, "best": BEST, "-1": WORST, "worst": WORST}
 _SCORED |= dict.fromkeys(("0", "neither", "none", ""), "")
@@ -371,6 +372,9 @@ class Long:
         labels, none, pd = [*attributes], self.form.none, require_pandas()
         texts = ids_of(self.frame[chosen])
         names = [*dict.fromkeys(name for label in labels for name in attributes[label])]
+        if not self.form.options:  # what only some have is no attribute of theirs
+            names = [name for name in names if all(name in attributes[x] for x in labels)]
+        attributes = {x: {n: c for n, c in attributes[x].items() if n in names} for x in labels}
         used = [column for label in labels for column in attributes[label].values()]
         is_none = np.zeros(len(texts), bool) if none is None else texts == none
         where = self._chosen_label(chosen, texts, labels, named, is_none)
@@ -384,10 +388,11 @@ class Long:
         there = self._shown(cells, where, len(labels) + len(extra))
         if named:
             alternatives = np.array([*labels, *extra], dtype=object)
-            cells["alternative"] = np.tile(alternatives, (len(texts), 1))
+            cells[ITEM_ID] = np.tile(alternatives, (len(texts), 1))
         cells[CHOSEN] = (where[:, None] == np.arange(there.shape[1])).astype(np.int64)
         clash = [name for name in cells if name in self.frame.columns and name not in used]
         table = self._melted(there, [], [*used, chosen, *clash], **cells)
+        names = [name for name in names if name in cells]
         for name in names:
             table.frame[name] = table.frame[name].infer_objects()
         self.columns = {
@@ -523,6 +528,9 @@ class Long:
             return self._wide_ranking(places, options), "a row for each ranking"
         if options and self.holds_places(options):
             return self._matrix_of_places(options), "a column for each item, with its place"
+        grid = self.grid()
+        if grid:
+            return self._matrix_of_places(grid), "a column for each item, with its place"
         cell = header.column(*CELLS)
         if cell is not None and any(re.search(r"[>,|;]|^\[", text) for text in ids_of(frame[cell])):
             return self._in_one_cell(cell), "a row for each ranking, in one cell"
@@ -556,9 +564,19 @@ class Long:
         there = {*self.columns}
         return self.by_name or {self.set_column, *self.marks} <= there or "attributes" in there
 
+    def grid(self) -> list[str]:
+        """The columns of a question whose name ends in an item in brackets, if they hold places."""
+        asked: dict[str, list[str]] = {}
+        for name in self.header.names:
+            match = re.fullmatch(r"(.*)\[(.+)\]", name)
+            if match:
+                asked.setdefault(match[1], []).append(name)
+        grids = [names for names in asked.values() if len(names) > 1 and self.holds_places(names)]
+        return grids[0] if len(grids) == 1 else []
+
     def holds_places(self, options: Sequence[str]) -> bool:
         texts = [text for name in options for text in ids_of(self.frame[name]) if text]
-        texts = [text for text in texts if text not in self.form.empty]
+        texts = [text for text in texts if text not in (*_NOT_RANKED, *self.form.empty)]
         return bool(texts) and all(WHOLE_NUMBER.fullmatch(text) for text in texts)
 
     def _columns_of_places(self) -> list[str]:
@@ -614,17 +632,9 @@ class Long:
         ranked = [self._ids(name) for name in places]
         self._refuse_zeros(places, ranked, [])
         there = np.stack([texts != "" for texts in ranked], 1)
-        gap = ~there[:, :-1] & there[:, 1:]
-        if gap.any():
-            i, k = (int(x) for x in np.argwhere(gap)[0])
-            raise ValueError(
-                f"{_begin(self.table.row(i))} has an item at {places[k + 1]!r} but none at "
-                f"{places[k]!r}; fill the places from the first, and leave only the last ones "
-                "empty."
-            )
-        self.columns, self.by_name = {"places": ", ".join(places)}, True
         if (~there).any():
             self._note_unranked(there)
+        self.columns, self.by_name = {"places": ", ".join(places)}, True
         if not options:
             number = np.tile(np.arange(1, len(places) + 1), (len(there), 1))
             return self._melted(there, ranked, places, **{RANK: number})
@@ -639,7 +649,9 @@ class Long:
 
     def _note_unranked(self, there: BoolArray) -> None:
         short = counted(int((~there).any(1).sum()), "row")
-        self.notes.append(f"Empty places ({short}) are not ranked")
+        gaps = int((~there[:, :-1] & there[:, 1:]).any(1).sum())
+        between = f", in {gaps:,} of them between others, whose order is kept" if gaps else ""
+        self.notes.append(f"Empty places ({short}) are not ranked{between}")
 
     def _matrix_of_places(self, options: Sequence[str]) -> Table:
         """A column for each item, which holds its place."""
@@ -650,7 +662,7 @@ class Long:
                 int(float(text))
                 for column in texts
                 for text in column
-                if text and not is_zero(text)
+                if text not in _NOT_RANKED and not is_zero(text)
             )
             if first > 1:
                 raise ValueError(
@@ -658,9 +670,13 @@ class Long:
                     "--empty 0 if it is nobody (empty=)."
                 )
         places = np.stack(
-            [[np.nan if x in ("", *empty) else float(x) for x in column] for column in texts], 1
+            [
+                [np.nan if x in (*_NOT_RANKED, *empty) else float(x) for x in column]
+                for column in texts
+            ],
+            1,
         )
-        names = [np.full(len(places), name, dtype=object) for name in options]
+        names = [np.full(len(places), name, dtype=object) for name in _without_stem(options)]
         self.columns = {"items, with their places": ", ".join(options)}
         there = ~np.isnan(places)
         if not there.all():
@@ -678,6 +694,16 @@ class Long:
                 items[i, k], rank[i, k] = item, place
         self.columns = {"ranking": column}
         return self._melted(items != "", [*items.T], [column], **{RANK: rank})
+
+
+def _without_stem(names: Sequence[str]) -> list[str]:
+    """Names of columns without what all begin with: `Xbox` of `ch.Xbox`, or of `Which? [Xbox]`."""
+    within = [re.fullmatch(r"(.*)\[(.+)\]", name) for name in names]
+    if all(within) and len({match[1] for match in within if match}) == 1:
+        return [match[2] for match in within if match]
+    stem = re.match(r".*?[._:\s-]", names[0])
+    begin = stem[0] if stem and all(name.startswith(stem[0]) for name in names) else ""
+    return [name.removeprefix(begin) for name in names]
 
 
 def _are_places(texts: Sequence[str]) -> bool:

@@ -27,6 +27,8 @@ OUTCOMES = (
     *("winner", "result", "outcome", "verdict", "label", "choice", "preference", "ftr"),
     *("preferred", "chosen", "decision", "vote", "ft", "score"),
 )
+# More than these are no words for two sides and a tie.
+_MOST_VALUES = 20
 # Names of which only one that says who won makes sides.
 BARE = (("a", "b"), ("i", "j"), ("A", "B"), ("I", "J"))
 # From so many decided duels on, a side that wins more than this share was put there as it won.
@@ -337,6 +339,8 @@ def settle(
             texts = ids_of(frame[column])
             settled.append(Verdicts.settled(column, texts, ids, sides, form.verdicts or {}, where))  # type: ignore[arg-type]
         except ValueError as error:
+            if form.outcome is None and len({*ids_of(frame[column])}) > _MOST_VALUES:
+                continue  # measures something else
             if len(names) == 1 and not (two.scores or header.wins(sides)):
                 mistakes.add(str(error))
             elif form.outcome or (len(names) == 1 and two.scores):
@@ -377,8 +381,10 @@ def _settled_of_others(
             two = settle(header, frame, replace(form, sides=pair), where, graded, name)
         except ValueError:
             continue
-        by_name = two is not None and two.verdicts is not None and two.verdicts.by_name
-        if two is not None and (by_name or not all(map(_only_numbers, items))):
+        if two is None:
+            continue
+        by_name = two.verdicts is not None and two.verdicts.by_name
+        if by_name or two.wins is not None or not all(map(_only_numbers, items)):
             found.append(two)
     _one_pair("sides", (), [two.sides for two in found], header, name)
     return found[0] if found else None

@@ -163,7 +163,7 @@ class Verdicts:
         :raises ValueError: a value that means nothing, or several ways.
         """
         stated = meanings_of(given)
-        values = [text for text in dict.fromkeys(texts) if verdict_key(text) not in stated]
+        values = [x for x in dict.fromkeys(texts) if x and verdict_key(x) not in stated]
         named = cls(column, {**_TIES, **stated}, by_name=True)
         readings = [cls(column, {**_TIES, **words, **stated}) for words in _readings(values, names)]
         known, way = named._ways(texts, sides)
@@ -179,6 +179,7 @@ class Verdicts:
                     )
             return named
         if len(readings) == 1:
+            readings[0].of(texts, sides, where)
             return readings[0]
         if readings:
             first_way, second_way = (
