@@ -40,6 +40,7 @@ from sparse_prefgp.data.answers import TIE, Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.forms import Form
 from sparse_prefgp.io.judgements import covariates_there
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
@@ -238,11 +239,14 @@ def _in_units_of(
         refuse_more(items, columns)
         together.check(streamed=True, item_effects=model.has_item_effect)
         return _converted(own, duels), None
-    header = columns_of(duels)
+    form = Form.again(own.roles)
+    header = columns_of(duels, form)
     roles = roles_in(model, header, str(duels), columns, among=OF_STREAMS)
     # A score counts duels as they were, whatever weight they had in a fit.
     ignore = [name for name in WEIGHTS if name in header]
-    said: dict[str, Any] = {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
+    said: dict[str, Any] = {"sides": form.sides, "outcome": form.outcome}
+    said |= {"verdicts": form.verdicts, "scores": form.scores, "side": False}
+    said |= {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
     said |= {"groups": roles.codes.get("judge"), "labels": roles.leaning}
     said["covariates"] = covariates_there(header, own.covariate_names, str(duels))
     warn_without_labels(model, roles.leaning, str(duels))

@@ -13,23 +13,23 @@ from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
-EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
+EXAMPLE = "Example: sparse-prefgp fit battles.csv --out fitted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folder(OwnClasses):
     """What a fit is written to, and what is kept of one that is killed."""
 
-    out: Path = option()
+    out: Path | None = option(default=None, kind=Path)
     """Folder for metrics.json, ranking.csv, model/ and pictures/: a new one or, with --overwrite,
-    that of an earlier fit.
+    that of an earlier fit. Without it nothing is written.
     """
-    overwrite: bool = same_as(Shared, "overwrite")
-    report: bool = option(default=False)
+    overwrite: bool = same_as(Shared, "overwrite", needs="out")
+    report: bool = option(default=False, needs="out")
     """Also write report.html: tables and pictures."""
-    checkpoint_every: int = option(default=10, least=1)
+    checkpoint_every: int = option(default=10, least=1, needs="out")
     """Optimiser steps between two checkpoints, kept in --out until the fit has succeeded."""
-    resume: bool = same_as(Shared, "resume")
+    resume: bool = same_as(Shared, "resume", needs="out")
 
 
 @command()
@@ -48,9 +48,11 @@ def fit(
 
     settings = settings_of(sources, None, options)
     every, resume, overwrite = folder.checkpoint_every, folder.resume, folder.overwrite
-    checkpoints = Checkpoints(folder.out / CHECKPOINTS, "fit", every, resume, overwrite)
-    if not checkpoints.there:  # before a note says that
-        check_folder(folder.out, overwrite)
+    checkpoints = None
+    if folder.out is not None:
+        checkpoints = Checkpoints(folder.out / CHECKPOINTS, "fit", every, resume, overwrite)
+        if not checkpoints.there:  # before a note says that
+            check_folder(folder.out, overwrite)
     output = run_fit(
         sources,
         settings,
@@ -61,4 +63,6 @@ def fit(
         checkpoints=checkpoints,
     )
     output.close()
+    if folder.out is None:
+        console.tell("Nothing is written; --out FOLDER keeps the model, its scores and pictures.")
     console.manners.emit(output.figures)

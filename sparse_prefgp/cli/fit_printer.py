@@ -59,7 +59,9 @@ class Printer:
 
     def done(self, stage: str, result: Any) -> None:
         """Print what came of it."""
-        if stage == stages.HOLDING:
+        if stage == stages.READING and result.read_as is not None:
+            self._console.tell(*result.read_as.lines())
+        elif stage == stages.HOLDING:
             self._holdout = result
             if isinstance(result, StreamHoldout):
                 _print_stream(self._console, result)

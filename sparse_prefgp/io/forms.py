@@ -145,8 +145,11 @@ class Form:
         return said
 
     @classmethod
-    def again(cls, roles: Mapping[str, str], header: Sequence[str], **more: Any) -> Form:
-        """What `remembered` kept of a table, for another one that may lack its columns."""
+    def again(cls, roles: Mapping[str, str], header: Sequence[str] | None = None) -> Form:
+        """What `remembered` kept of a table, for another one that may lack its columns.
+
+        :param header: the columns that it has; None if it has all.
+        """
         said: dict[str, Any] = {}
         for one in fields(cls):
             parse, text = option_of(one).parse, roles.get(one.name)
@@ -155,12 +158,13 @@ class Form:
             value = text if parse is None else parse(text)
             if one.name in ("sides", "scores", "outcome"):
                 wanted = [value] if isinstance(value, str) else value
-                if not {*wanted} <= {*header}:
+                if header is not None and not {*wanted} <= {*header}:
                     continue
             if isinstance(value, Mapping) and one.name == "columns":
-                value = {known: name for known, name in value.items() if name in header}
+                there = [*value.values()] if header is None else header
+                value = {known: name for known, name in value.items() if name in there}
             said[one.name] = value == "True" if value in ("True", "False") else value
-        return cls(**said, **more)
+        return cls(**said)
 
 
 # All of them, as names.
@@ -365,9 +369,7 @@ def _duels(table: Table, form: Form, grade: str | None) -> Understood:
     read_as, side = sides.as_read(two, made, form)
     found = replace(table, frame=made.frame, row=table.row.select(made.rows))
     graded = sides.MARGIN if sides.MARGIN in made.frame.columns else None
-    remembered = {**form.remembered(), "sides": ",".join(two.sides)}
-    if two.verdicts is not None:
-        remembered["outcome"] = two.verdicts.column
+    remembered = {**form.remembered(), **two.remembered}
     return Understood(DUELS, found, read_as, side, graded, remembered)
 
 

@@ -93,6 +93,14 @@ class TwoSides:
         return columns | {name: " and ".join(both) for name, both in self.of_sides.items()}
 
     @property
+    def remembered(self) -> dict[str, str]:
+        """What a model is to remember of it."""
+        remembered = {"sides": ",".join(self.sides)}
+        if self.verdicts is not None:
+            remembered["outcome"] = self.verdicts.column
+        return remembered
+
+    @property
     def used(self) -> set[str]:
         """Columns of which nothing else is made."""
         named = (*self.sides, *(self.scores or ()), *(self.wins or ()), self.equal)

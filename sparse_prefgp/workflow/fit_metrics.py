@@ -29,7 +29,9 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
     reduced = _reduced(holdout.train.transform)
     if isinstance(holdout, StreamHoldout):
         train, rows = holdout.train, holdout.train.num_rows
+        read_as = train.read_as
         return {
+            "read_as": None if read_as is None else read_as.to_dict(),
             "split": holdout.split,
             **plain,
             "data": {
@@ -46,7 +48,9 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
             },
         }
     split = holdout.split
+    read_as = holdout.table.read_as
     return {
+        "read_as": None if read_as is None else read_as.to_dict(),
         "split": settings.split,
         "split_description": split.description,
         **plain,

@@ -292,6 +292,7 @@ class Sources(Form):
             context=self.context,
             item=self.item,
             progress=progress,
+            **{one: getattr(self, one) for one in FORM_OPTIONS},
         )
 
     def _items_given(self) -> Any:

@@ -285,6 +285,7 @@ def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) 
     with _heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
         with work.reporter.started(READING, sources) as progress:
             table = sources.read(settings, progress)
+        work.reporter.done(READING, table)
         settings = settled(table, settings)
         chosen = work.chosen(table, settings)
         holdout = hold(table, settings if chosen is None else chosen.settings)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import FLAGGED, TIE, Answers
+from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
@@ -139,6 +140,10 @@ class Source(Protocol):
     @property
     def remembered(self) -> Mapping[str, str]:
         """The columns of roles that a model of them remembers."""
+
+    @property
+    def read_as(self) -> ReadAs | None:
+        """How the columns were understood; None where nothing was to be."""
 
     @property
     def covariate_columns(self) -> tuple[tuple[str, ...], ...]:

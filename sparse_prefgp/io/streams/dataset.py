@@ -84,6 +84,7 @@ class DatasetRows:
         self._rows: int | None = None
 
     name = "the dataset"
+    read_as = None
 
     @property
     def remembered(self) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.roles import LEANING
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
@@ -85,6 +86,14 @@ class StreamedDuels:
         copies = chunk.events.copies if self.scan.sets.any else np.ones(len(sites), np.int64)
         event = np.repeat(np.arange(len(sites)), copies)
         return runs((np.cumsum(sites) - sites)[event], sites[event])
+
+    @property
+    def read_as(self) -> ReadAs | None:
+        """How the columns were understood; None where nothing was to be."""
+        read_as, scan = self.source.read_as, self.scan
+        won = scan.duels - scan.ties
+        answers = {"win": won, "tie": scan.ties} if scan.ties else {"win": won}
+        return None if read_as is None else replace(read_as, answers=answers)
 
     @property
     def num_duels(self) -> int:

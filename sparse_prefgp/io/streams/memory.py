@@ -20,6 +20,7 @@ class DuelRows:
     name = "the duels in memory"
     inline = None
     roles = NO_ROLES
+    read_as = None
     covariate_columns = ()
     context = ()
     context_pairs = ()

@@ -13,6 +13,7 @@ import numpy as np
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import column_names
+from sparse_prefgp.io.forms import Form
 from sparse_prefgp.io.judgements import COUNT, TIE, Roles, columns_of_codes, names_of_columns
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, named_columns
 from sparse_prefgp.io.streams.contexts import InContexts, placed
@@ -48,6 +49,7 @@ def stream_duels(
     person: str | None = None,
     standardise: bool | FeatureTransform = True,
     progress: Report | None = None,
+    **form: Any,
 ) -> StreamedDuels:
     """Duels that are read in chunks, again and again, and need not be held in memory.
 
@@ -81,6 +83,8 @@ def stream_duels(
         which is recorded in `transform`; or do so by a transform that was recorded, with its
         features. Tables of items always are, arrays never.
     :param progress: called with the rows read so far and their number.
+    :param form: fields of `Form`, which say how rows of two sides are read; settled on the first
+        rows, which later ones may not contradict.
     :raises ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
         items, or items without ids; an unknown id, an item against itself, a feature that is not
         finite, a count that is not whole and positive, a tie that is neither 0 nor 1, a weight that
@@ -99,7 +103,7 @@ def stream_duels(
                 "duel; give another."
             )
     wanted = tuple(column_names(context, "context"))
-    source = _source(duels, ignore, roles, wanted)
+    source = _source(duels, ignore, roles, wanted, Form(**form, ignore=tuple(ignore)))
     if isinstance(duels, Duels):
         given = {"items": items, "features": features, "ignore": ignore or None, "item": item}
         given |= {"groups": groups, "person": person}
@@ -144,12 +148,14 @@ def is_stream(duels: Any) -> bool:
     return isinstance(duels, str | os.PathLike) and os.path.isdir(duels)
 
 
-def columns_of(duels: Any) -> tuple[str, ...]:
-    """Columns of Parquet files, or of all in a folder, unread.
+def columns_of(duels: Any, form: Form) -> tuple[str, ...]:
+    """Columns of Parquet files, or of all in a folder, as duels have them.
+
+    :param form: how rows of two sides are read.
 
     :raises ValueError: what `stream_duels` raises of them.
     """
-    return ParquetRows.of(_files_of([duels]), UNREAD).columns
+    return ParquetRows.of(_files_of([duels]), UNREAD, form=form).columns
 
 
 def _levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
@@ -177,7 +183,9 @@ def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str])
         together.check(duels_object=True, column=value is not None and name)
 
 
-def _source(duels: Any, ignore: Sequence[str], roles: Roles, context: tuple[str, ...]) -> Source:
+def _source(
+    duels: Any, ignore: Sequence[str], roles: Roles, context: tuple[str, ...], form: Form
+) -> Source:
     if isinstance(duels, Duels):
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
@@ -188,7 +196,7 @@ def _source(duels: Any, ignore: Sequence[str], roles: Roles, context: tuple[str,
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
-    return ParquetRows.of(_files_of(paths), ignore, roles, context).counted()
+    return ParquetRows.of(_files_of(paths), ignore, roles, context, form).counted()
 
 
 def _files_of(paths: Sequence[Any]) -> list[Any]:

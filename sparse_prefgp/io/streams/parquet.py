@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.answers import FLAGGED
+from sparse_prefgp.data.read_as import ReadAs
+from sparse_prefgp.data.row_names import RowNames
+from sparse_prefgp.io.forms import Form
+from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -18,6 +22,7 @@ from sparse_prefgp.io.judgements import (
     context_columns,
     covariate_columns,
 )
+from sparse_prefgp.io.sides import MARGIN, SIDE, TIE, TwoSides, as_read, settle
 from sparse_prefgp.io.streams.blocks import (
     NO_ROLES,
     SIDES,
@@ -30,6 +35,9 @@ from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import listing
 
+PLAIN = Form()
+# On which the form of rows is settled.
+_FIRST_ROWS = 1 << 18
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
 
@@ -45,6 +53,12 @@ class ParquetRows:
     covariate_columns: tuple[tuple[str, ...], ...] = ()
     context: tuple[str, ...] = ()
     context_pairs: tuple[tuple[str, str], ...] = ()
+    two: TwoSides | None = None
+    """How rows of two sides become duels."""
+    form: Form = PLAIN
+    side: bool = False
+    """Whether being the first side is a covariate."""
+    read_as: ReadAs | None = None
 
     @classmethod
     def of(
@@ -53,8 +67,11 @@ class ParquetRows:
         ignore: Sequence[str] = (),
         roles: Roles = NO_ROLES,
         context: tuple[str, ...] = (),
+        form: Form = PLAIN,
     ) -> ParquetRows:
         """The files, whose columns must be the same.
+
+        Which columns are sides, and what verdicts mean, is settled on the first rows.
 
         :raises ValueError: no file, one that is missing or not Parquet, or no schema of duels; no
             such column as the roles name; columns that seem to be weights or ties, unless
@@ -74,6 +91,13 @@ class ParquetRows:
                     "differ); write all with the same columns."
                 )
         name = Path(files[0]).name
+        made = _two_sides(files, first, form, roles.grade, name)
+        if made is not None:
+            two, read_as, side, first = made
+            roles = replace(roles, covariates=(*roles.covariates, *([SIDE] if side else [])))
+        else:
+            two, side = None, False
+            read_as = ReadAs("winner and loser", {WINNER: WINNER, LOSER: LOSER})
         for kind in FLAGGED.values():
             if kind.column in ignore and kind.column in first:
                 raise ValueError(
@@ -87,11 +111,13 @@ class ParquetRows:
         left = [column for column in first if column not in named]
         inline = _inline_names(left, name, {*ignore, roles.weight})
         pairs = context_columns(first, context, name)
-        return cls(files, first, inline, (), roles, said, context, pairs)
+        shown = read_as if inline is None else replace(read_as, form="features of both sides")
+        return cls(files, first, inline, (), roles, said, context, pairs, two, form, side, shown)
 
     @property
     def remembered(self) -> Mapping[str, str]:
-        return self.roles.by_role
+        sides = {} if self.two is None else {**self.form.remembered(), **self.two.remembered}
+        return {**self.roles.by_role, **sides}
 
     @property
     def name(self) -> str:
@@ -124,8 +150,27 @@ class ParquetRows:
             before += rows
             if low >= high:
                 continue
-            for batch in _batches(path, low, high, size, wanted):
-                yield {name: batch.column(name) for name in wanted}
+            if self.two is None:
+                for batch in _batches(path, low, high, size, wanted):
+                    yield {name: batch.column(name) for name in wanted}
+                continue
+            yield from self._meetings(path, low, high, size, wanted, before - rows)
+
+    def _meetings(
+        self, path: str, low: int, high: int, size: int, wanted: Sequence[str], first: int
+    ) -> Iterator[Rows]:
+        """Rows low to high of a file of two sides, as duels."""
+        two = self.two
+        assert two is not None
+        own = _open_parquet(path).schema_arrow.names
+        both = {column for pair in two.of_sides.values() for column in pair}
+        raw = [name for name in own if name in {*two.used, *both, *wanted}]
+        position = first + low
+        for batch in _batches(path, low, high, size, raw):
+            made = two.meetings(batch.to_pandas(), lambda i, start=position: self.where(start + i))
+            position += batch.num_rows
+            frame = made.frame if TIE in made.frame else made.frame.assign(**{TIE: 0})
+            yield {name: frame[name].to_numpy() for name in wanted}
 
     def _side_columns(self, side: int) -> list[str]:
         if self.inline is None:
@@ -140,6 +185,36 @@ class ParquetRows:
                 return f"row {row} of {shown} (counted from 0)"
             row -= rows
         return f"row {row} past the end of {self.name}"
+
+
+def _two_sides(
+    files: Sequence[str], columns: tuple[str, ...], form: Form, grade: str | None, name: str
+) -> tuple[TwoSides, ReadAs, bool, tuple[str, ...]] | None:
+    """How rows of two sides become duels, what was understood, whether the side is a covariate, and
+    the columns that duels have; None of duels and of features of both sides.
+
+    :raises ValueError: what `settle` raises; a form whose rows are not a duel each.
+    """
+    inline = [column for column in columns if column.startswith((f"{WINNER}_", f"{LOSER}_"))]
+    if {WINNER, LOSER} <= {*columns} or inline:
+        return None
+    frame = next(_batches(files[0], 0, _FIRST_ROWS, _FIRST_ROWS, list(columns))).to_pandas()
+    where = RowNames(name, None)
+    two = settle(Header(columns), frame, form, where, grade, name)
+    if two is None:
+        return None
+    made = two.meetings(frame, where)
+    if not two.one_each or MARGIN in made.frame:
+        rows = sum(_open_parquet(path).metadata.num_rows for path in files)
+        size = sum(os.path.getsize(path) for path in files)
+        raise ValueError(
+            f"{name} has {two.form}, whose rows are not a win or a tie each, and cannot be read in "
+            f"chunks; read it whole, without --stream ({rows:,} rows, {size / 2**20:,.0f} MiB on "
+            "disk), or write winner, loser and count."
+        )
+    read_as, side = as_read(two, made, form)
+    there = dict.fromkeys((*made.frame.columns, TIE))
+    return two, read_as, side, tuple(there)
 
 
 def _open_parquet(path: str) -> Any:
