@@ -23,7 +23,7 @@ from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
-from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.data.roles import ORDER, ROLES
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import NONE, numbered
 from sparse_prefgp.io.choices import (
@@ -33,12 +33,13 @@ from sparse_prefgp.io.choices import (
     read_choice_table,
     read_ranking_table,
 )
-from sparse_prefgp.io.dates import dates_of
+from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
+    Roles,
     codes_in,
     covariates_in,
     covariates_there,
@@ -193,6 +194,7 @@ def read_answers(
     warn_without_labels(model, roles.leaning, table.name)
     there = covariates_there(header, own.covariate_names, table.name)
     roles = replace(roles, covariates=tuple(there))
+    table = _with_dates(model, table, roles)
     events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
     return ReadAnswers(events, found, table)
 
@@ -211,8 +213,15 @@ def _read_pairs(
         values = covariates_in(table, names, sides)
         said |= {"covariates": values, "covariate_names": names}
     if roles.date is not None:
-        said["time"] = dates_of(table.frame[roles.date], roles.date, table.row)
+        dated = _with_dates(model, table, roles).frame
+        said["time"] = dates_of(dated[roles.date], roles.date, table.row)
     return ReadAnswers(Answers.between(first, second, **said), found, table)
+
+
+def _with_dates(model: Predicts, table: Table, roles: Roles) -> Table:
+    """A table whose dates are in ISO form, read as those that the model has learned from."""
+    dates = [] if roles.date is None else [roles.date]
+    return in_iso(table, dates, model.duels.roles.get(ORDER), REMEDY)
 
 
 def _as_read(model: Predicts, duels: Duels) -> Answers:

@@ -27,7 +27,7 @@ from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
-from sparse_prefgp.io.dates import dates_of
+from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Source, Table, column_names, id_text, load, plain_ids
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
@@ -484,6 +484,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         return table
     stacked, at, shared = _sides(table, wanted)
     values = Table(stacked, "the duels", _rows_of(table).select(at), omit="of the context")
+    values = in_iso(values, wanted, remedy=REMEDY)
+    stacked = values.frame
     numeric, categorical = feature_kinds(values, wanted)
 
     texts = [[id_text(value) for value in stacked[name]] for name in wanted]

@@ -45,7 +45,7 @@ class Sources:
     """
 
     items: Any = option(default=None, kind=Path, panel=Panel.DATA)
-    """Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, else the
+    """Items: CSV, JSON, Excel or Parquet, a row each. The id is the column item_id, else the
     first; other numeric or categorical columns are features. Without it, or without features, each
     item has an effect of its own (Bradley-Terry).
 
@@ -156,6 +156,12 @@ class Sources:
     """Column of the duels with their dates, such as 2024-01-31: the utility of each item moves in
     time, and the last dates are held out.
     """
+    day_first: bool | None = option(
+        default=None, flag="--day-first/--month-first", panel=Panel.COLUMNS
+    )
+    """Dates such as 11/08/2023 are of August, or of November; by default a day above 12 has to show
+    it.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -223,6 +229,7 @@ class Sources:
             "covariates": self.covariate or None,
             "none": self.none,
             "time": self.time,
+            "day_first": self.day_first,
         }
         flags = ("as_duels", "at_once", "unranked_last")
         told |= {flag: True for flag in flags if getattr(self, flag)}
@@ -251,7 +258,8 @@ class Sources:
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
-        together.check(chunks=True, ties_table=self.ties is not None, time=self.time is not None)
+        there = {name: getattr(self, name) is not None for name in ("time", "day_first")}
+        together.check(chunks=True, ties_table=self.ties is not None, **there)
         if isinstance(self.duels, StreamedDuels):
             self._refuse_columns()
             return self.duels
@@ -298,6 +306,7 @@ class Sources:
             "grade",
             "grades",
             "time",
+            "day_first",
         )
         for name in names:
             value = getattr(self, name)
