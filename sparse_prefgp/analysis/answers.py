@@ -23,10 +23,10 @@ from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
-from sparse_prefgp.data.roles import ROLES
+from sparse_prefgp.data.roles import ORDER, ROLES
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
-from sparse_prefgp.io.dates import dates_of
+from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
 from sparse_prefgp.io.forms import FORM_OPTIONS, Form, understood
 from sparse_prefgp.io.header import Header
@@ -34,6 +34,7 @@ from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
+    Roles,
     codes_in,
     covariates_in,
     covariates_there,
@@ -42,10 +43,12 @@ from sparse_prefgp.io.judgements import (
     names_covariates,
 )
 from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
+from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.models.outcomes import warn_without_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import one_of
 
 SETS = {kind: reader for kind, reader in READERS.items() if kind != "duels"}
@@ -142,6 +145,7 @@ def read_answers(
     among: Collection[str] = ROLES,
     stated: Collection[str] = (),
     learning: bool = False,
+    covariates: Mapping[str, float] | None = None,
     **options: Any,
 ) -> ReadAnswers:
     """Read answers, whose items are those of the model or given, or rows of their own.
@@ -160,12 +164,13 @@ def read_answers(
     :param among: roles of duels that are read.
     :param stated: of pairs, as for `roles_in`.
     :param learning: as for `roles_in`.
+    :param covariates: of pairs, those that are the same for all of them.
     :param options: of the reader of sets.
     :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; items or columns of
         `Duels`; sets for a model with contexts.
     """
     if kind == "pairs":
-        return _read_pairs(model, source, items, columns, stated)
+        return _read_pairs(model, source, items, columns, stated, covariates or {})
     if kind != "duels":
         return _read_sets(model, kind, source, items, columns, learning, options)
     if isinstance(source, Duels):
@@ -184,6 +189,7 @@ def read_answers(
     warn_without_labels(model, roles.leaning, table.name)
     there = covariates_there(header, own.covariate_names, table.name)
     roles = replace(roles, covariates=tuple(there))
+    table = _with_dates(model, table, roles)
     events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
     return ReadAnswers(events, found, table)
 
@@ -203,21 +209,39 @@ def load_duels(model: Predicts, source: Any) -> Table:
 
 
 def _read_pairs(
-    model: Predicts, source: Any, items: Any, columns: Columns, stated: Collection[str]
+    model: Predicts,
+    source: Any,
+    items: Any,
+    columns: Columns,
+    stated: Collection[str],
+    covariates: Mapping[str, float],
 ) -> ReadAnswers:
-    table, sides = load_pairs(source)
+    own = tuple(model.duels.roles.get("sides", "").split(","))
+    table, sides = load_pairs(source, own if len(own) == 2 else ())
+    if sides == own and SIDE in model.duels.covariate_names:
+        covariates = {SIDE: 1.0, **covariates}  # whoever stands first there is the first side
+    for name in covariates:
+        check_choice("The covariate", name, model.duels.covariate_names, " (at=, --at)")
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     header, names = table.frame.columns, model.duels.covariate_names
     roles = roles_in(model, header, table.name, columns, stated=stated)
     codes = {role: column for role, column in roles.codes.items() if role != "block"}
     said = codes_in(table, replace(roles, codes=codes))
-    if names_covariates(header, names, sides):
-        values = covariates_in(table, names, sides)
+    if covariates or names_covariates(header, names, sides):
+        frame = table.frame.assign(**covariates)
+        values = covariates_in(replace(table, frame=frame), names, sides)
         said |= {"covariates": values, "covariate_names": names}
     if roles.date is not None:
-        said["time"] = dates_of(table.frame[roles.date], roles.date, table.row)
+        dated = _with_dates(model, table, roles).frame
+        said["time"] = dates_of(dated[roles.date], roles.date, table.row)
     return ReadAnswers(Answers.between(first, second, **said), found, table)
+
+
+def _with_dates(model: Predicts, table: Table, roles: Roles) -> Table:
+    """A table whose dates are in ISO form, read as those that the model has learned from."""
+    dates = [] if roles.date is None else [roles.date]
+    return in_iso(table, dates, model.duels.roles.get(ORDER), REMEDY)
 
 
 def _as_read(model: Predicts, duels: Duels) -> Answers:

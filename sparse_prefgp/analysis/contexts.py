@@ -20,6 +20,7 @@ from sparse_prefgp.analysis.items import (
 )
 from sparse_prefgp.data.contexts import Contexts, ItemRows, row_id
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.io.files import Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import LOSER, WINNER
@@ -98,7 +99,8 @@ def _given_bases(duels: KnownDuels, items: Any) -> Bases:
     assert transform is not None  # contexts are columns of tables
     ids, _ = table.ids()
     frame = table.frame.assign(**_any_context(transform, rows.columns))
-    features = features_like(replace(table, frame=frame), transform)
+    order = duels.roles.get(ORDER)
+    features = features_like(replace(table, frame=frame), transform, order)
     return Bases(
         ids,
         named_rows(duels, table, ids),

@@ -16,6 +16,7 @@ from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
 from sparse_prefgp.data.items import check_features
+from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
@@ -230,7 +231,7 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
         raise together.refused(no_transform=True, raw_items=True)
     table = _without_none(duels, load_items(items, transform.categorical_columns))
     ids, lookup = table.ids()
-    features = features_like(table, transform)
+    features = features_like(table, transform, duels.roles.get(ORDER))
     unknown = unknown_levels(duels, features, table.frame)
     numbers = _known_numbers(model, lookup)
     if duels.item_rows is None:
@@ -259,7 +260,7 @@ def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
     if duels.transform is None:
         raise together.refused(no_transform=True, raw_items="a raw table of alternatives")
     ids, _ = table.ids()
-    features = features_like(table, duels.transform)
+    features = features_like(table, duels.transform, duels.roles.get(ORDER))
     if none.any():
         own_none = none_of(duels)
         if len(own_none) != 1:

@@ -60,7 +60,9 @@ def predict(
         these people prefer on average; by default the table says it, or else
         it is somebody of whom nothing is known.
     :param at: where utilities move in time, the date of all pairs, such as 2014-07-13; by default
-        the table says it, or else it is that of the last duel.
+        the table says it, or else it is that of the last duel. Or a covariate of all pairs, such as
+        `side=1` where the first of each stands on the first side; by default 0, unless the table
+        says it, or has the two columns of sides that the model has learned from.
     :param choices: in place of pairs, sets of alternatives as `read_choices` takes them, of which
         nobody needs to have said what was chosen. The long form gets a column `probability`, of
         each alternative to be chosen, which add up to 1 in each set; the wide form a row for each
@@ -84,6 +86,7 @@ def predict(
         `resolve_items` raises.
     """
     level = level_of_interval(level)
+    at, covariates = _parted(at)
     model = seen_on(seen_by(model, person), at)
     kind, source = only_one(
         options, pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst
@@ -94,7 +97,7 @@ def predict(
         return _predict_sets(model, kind, source, items, columns, options)
     given = {"person": person, "date": at}
     stated = [role for role, value in given.items() if value is not None]
-    read = read_answers(model, kind, source, items, columns, stated=stated)
+    read = read_answers(model, kind, source, items, columns, stated=stated, covariates=covariates)
     table, found, there = read.table, read.items, read.there
     grades, (first, second) = grade_columns(model), read.events.pairs.T
     table.refuse_added((*ADDED, TIE, LOSS, *grades))
@@ -125,6 +128,25 @@ def predict(
         **notes_on(there),
     }
     return frame
+
+
+def _parted(at: Any) -> tuple[Any, dict[str, float]]:
+    """The date, and the covariates by name, among what was said of all pairs.
+
+    :raises ValueError: a covariate that is no number.
+    """
+    parts = [part.strip() for part in at.split(",")] if isinstance(at, str) else []
+    dates = [part for part in parts if part.startswith("date=") or "=" not in part]
+    named = dict(part.split("=", 1) for part in parts if part not in dates)
+    values = {}
+    for name, text in named.items():
+        try:
+            values[name.strip()] = float(text)
+        except ValueError:
+            raise ValueError(
+                f"{name} is {text!r} at all pairs (at=, --at); give a number, such as side=1."
+            ) from None
+    return (at if not named else ",".join(dates) or None), values
 
 
 def _predict_sets(

@@ -10,7 +10,9 @@ from sparse_prefgp.support.extras import install
 def main() -> None:
     """Run the command line."""
     try:
-        from sparse_prefgp.cli.app import app
+        from sparse_prefgp.cli.commands import app_of
+
+        app = app_of(sys.argv[1:])
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
             raise

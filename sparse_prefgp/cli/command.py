@@ -143,7 +143,7 @@ def called(one: Field[Any], option: Option) -> str:
     """What a sentence calls it."""
     if option.argument:
         return (option.metavar or one.name.upper()).strip("[].")
-    return _flag(one, option, bool if isinstance(one.default, bool) else None)
+    return _flag(one, option, bool if isinstance(one.default, bool) else None).partition("/")[0]
 
 
 def _options(kind: Any) -> Iterator[tuple[Field[Any], Option]]:

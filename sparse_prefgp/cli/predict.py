@@ -57,6 +57,9 @@ class PredictOptions(Written, AboutSets):
     on average. By default the table says it, else it is a person of whom nothing is known.
     """
     at: str | None = same_as(Shared, "at")
+    """When, for utilities that move in time: date=2014-07-13, by default at the last duel; or a
+    covariate of all pairs: side=1 where the first of each is on the first side.
+    """
 
 
 @command()

@@ -51,6 +51,7 @@ TABLES = part_of(
     "item",
     "covariate",
     "lean_by",
+    "day_first",
 )
 
 

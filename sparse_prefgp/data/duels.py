@@ -115,7 +115,8 @@ class Duels(OfItems):
     does not keep them."""
     roles: Mapping[str, str]
     """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
-    else the role's own name. New tables are read by the same."""
+    else the role's own name; and `ORDER`, that of day and month in dates, where it counts. New
+    tables are read by the same."""
 
     def __init__(
         self,

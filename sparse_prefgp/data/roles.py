@@ -10,9 +10,16 @@ from sparse_prefgp.data.answers import COLUMNS
 ROLES = {column.role: column for column in COLUMNS.values() if column.role is not None}
 # Those of codes that may lean to a side.
 LEANING = tuple(role for role, column in ROLES.items() if column.leans)
+# How dates were written whose numbers have two readings, such as 11/08/2023; next to the roles.
+ORDER, DAY_FIRST, MONTH_FIRST = "order_of_dates", "day-first", "month-first"
 
 
 def columns_of_roles(named: Mapping[str, str]) -> dict[str, str]:
     """The column of each role: the one that was named, else that of its own name; and whatever else
     was named, such as how the table was read."""
     return {**{role: role for role in ROLES}, **named}
+
+
+def order_of_dates(day_first: bool | None) -> str | None:
+    """What it means that the day stands first."""
+    return {True: DAY_FIRST, False: MONTH_FIRST}.get(day_first)  # type: ignore[arg-type]

@@ -6,25 +6,27 @@ from dataclasses import dataclass, replace
 
 from sparse_prefgp.support.arrays import IntArray
 
+# What a message calls a row, by its number and the table.
+BELOW_HEADER = "row {{}} of {{}} (the header is row {header})"
+COUNTED = "row {} of {} (counted from 0)"
+LINE = "line {} of {}"
+RECORD = "record {} of {} (counted from 0)"
+
 
 @dataclass(frozen=True)
 class RowNames:
-    """How a message names row i: as a spreadsheet shows a CSV file, else counted from 0."""
+    """How a message names row i: as whoever sees the file counts its rows, else from 0."""
 
     table: str
-    numbers: IntArray | None
-    from_header: bool = True
+    numbers: IntArray | None = None
+    form: str = COUNTED
 
     def __call__(self, i: int) -> str:
-        if self.numbers is None or not self.from_header:
-            row = i if self.numbers is None else self.numbers[i]
-            return f"row {row} of {self.table} (counted from 0)"
-        return f"row {self.numbers[i]} of {self.table} (the header is row 1)"
+        return self.form.format(i if self.numbers is None else self.numbers[i], self.table)
 
     def select(self, index: IntArray) -> RowNames:
         """The names of these rows."""
-        numbers = index if self.numbers is None else self.numbers[index]
-        return RowNames(self.table, numbers, self.numbers is not None and self.from_header)
+        return replace(self, numbers=index if self.numbers is None else self.numbers[index])
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,3 @@ class JoinedRows(RowNames):
         assert self.above is not None and self.below is not None
         row = i if self.numbers is None else int(self.numbers[i])
         return self.above(row) if row < self.size else self.below(row - self.size)
-
-    def select(self, index: IntArray) -> RowNames:
-        return replace(self, numbers=index if self.numbers is None else self.numbers[index])

@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,6 @@ _WHOLE = 20_000_000
 _ALONE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 )
-# Accents and vowel signs, which belong to the letter before them but are no letters.
-_MARKS = "".join(
-    mark
-    for mark in map(chr, (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0)))
-    if unicodedata.category(mark) in ("Mn", "Mc")
-)
-_LETTER = rf"(?![{_ALONE}])[^\W\d_]"
-_LETTERS = rf"{_LETTER}(?:{_LETTER}|(?![{_ALONE}])[{_MARKS}])*"
-_WORD = re.compile(rf"[{_ALONE}]|{_LETTERS}(?:'{_LETTERS})?")
 # Full stops of Chinese, Japanese, Hindi and Urdu, and what else stands for marks of English.
 _STOPS = "。｡।۔！？؟"
 _SENTENCE_END = re.compile(rf"(?<![.!?])[.!?]+(?=\s|$)|[{_STOPS}]+")
@@ -64,9 +55,23 @@ _SHARES = {
 _LISTS = {name: frozenset(words.split()) for name, words in _SHARES.items()}
 
 
+@cache
+def _words() -> re.Pattern[str]:
+    """A word, whatever its script: a letter and those behind it, with their accents and vowel
+    signs, which are no letters."""
+    marks = "".join(
+        mark
+        for mark in map(chr, (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0)))
+        if unicodedata.category(mark) in ("Mn", "Mc")
+    )
+    letter = rf"(?![{_ALONE}])[^\W\d_]"
+    letters = rf"{letter}(?:{letter}|(?![{_ALONE}])[{marks}])*"
+    return re.compile(rf"[{_ALONE}]|{letters}(?:'{letters})?")
+
+
 def words_of(text: str) -> list[str]:
     """The words of a text in lower case; of scripts without blanks, the letters."""
-    return _WORD.findall(text.lower().replace("’", "'"))
+    return _words().findall(text.lower().replace("’", "'"))
 
 
 def without_markup(text: str) -> str:
@@ -98,7 +103,7 @@ def surface(text: str, words: Sequence[str], common: frozenset[str]) -> dict[str
     :param common: words that are not rare.
     """
     n = max(len(words), 1)
-    written = _WORD.findall(text)
+    written = _words().findall(text) if text else []
     sentences = _sentences(text)
     marks = text if text.isascii() else text.translate(_LIKE_ENGLISH)
     letters = sum(map(len, words)) / n

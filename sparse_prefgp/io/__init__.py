@@ -1,4 +1,4 @@
-"""Reading items, duels, choices and rankings: CSV, Excel, Parquet and data frames."""
+"""Reading items, duels, choices and rankings: CSV, JSON, Excel, Parquet and data frames."""
 
 from sparse_prefgp.data.table import DuelTable as DuelTable
 from sparse_prefgp.io.choices import read_best_worst as read_best_worst

@@ -12,6 +12,7 @@ import numpy as np
 from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform, numeric_column
+from sparse_prefgp.data.roles import order_of_dates
 from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.io.answers import (
     NOWHERE,
@@ -108,6 +109,8 @@ class SetColumns:
     """Nobody has chosen yet, and the first option of each set stands as the chosen one."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
+    day_first: bool | None = None
+    """As in `read_table`."""
 
     def with_items(self, items: Source | None) -> Any:
         """A table of items with what was given along with it."""
@@ -135,7 +138,8 @@ class SetColumns:
     @property
     def names(self) -> FeatureNames:
         """Which columns of the items are features."""
-        return FeatureNames(self.features, self.ignore, self.never_features, self.item)
+        order = order_of_dates(self.day_first)
+        return FeatureNames(self.features, self.ignore, self.never_features, self.item, order)
 
 
 def read_choice_table(items: Source | None, choices: Source, **columns: Any) -> DuelTable:

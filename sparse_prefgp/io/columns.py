@@ -19,6 +19,7 @@ from sparse_prefgp.data.features import (
     text_column,
 )
 from sparse_prefgp.data.flags import refuse_cells
+from sparse_prefgp.io.dates import in_iso
 from sparse_prefgp.io.files import Table, column_names
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.vectors import with_vectors
@@ -39,8 +40,6 @@ NUMBER_WITHIN = (
 MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
 DECIMAL_COMMA = r"-?\d+,\d+"
 THOUSANDS_COMMA = r"-?[1-9]\d{0,2},\d{3}"
-# Dates whose day and month nobody can tell apart, or that sort by neither.
-OTHER_DATE = r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?|\d{4}([./])\d{1,2}\4\d{1,2}( .*)?"
 
 
 # Names that say of a column of whole numbers that it counts or names the rows.
@@ -88,6 +87,8 @@ class FeatureNames:
     """The same; these need not exist."""
     item: str | None = None
     """The column that says which item a row is of, which is none."""
+    order: str | None = None
+    """Whether day or month stands first in dates, as `in_iso` takes it."""
 
 
 def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColumns:
@@ -120,6 +121,7 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
     texts = tuple(c for c in used if c in items.texts)
     items, vectors = with_vectors(items, [c for c in used if c not in texts])
     plain = [c for c in used if c not in (*vectors, *texts)]
+    items = in_iso(items, plain, names.order)
     numeric, categorical = feature_kinds(items, plain)
     if len(numeric) == 1 and not categorical and not vectors and not texts:
         _refuse_id(items, numeric[0], named=features is not None)
@@ -168,7 +170,6 @@ def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list
             numeric.append(name)
         elif pd.api.types.is_string_dtype(column.dtype) or column.dtype == object:
             _check_cells(table, name, column)
-            _refuse_other_dates(table, name, column)
             if _is_numeric_text(table, name, column):
                 numeric.append(name)
             else:
@@ -208,16 +209,6 @@ def _check_cells(table: Table, name: str, column: Any) -> None:
             f"The column {name!r} has {shortened(value)} in {table.row(i)}, which is {problem}; "
             f"{remedy}, or leave the column out {table.omit.format(name)}."
         )
-
-
-def _refuse_other_dates(table: Table, name: str, column: Any) -> None:
-    """Refuse dates that are not in ISO form: 05/03/2020 is in March or in May."""
-    texts = column[column.notna()].astype(str).str.strip()
-    other = np.asarray(texts.str.fullmatch(OTHER_DATE), dtype=bool)
-    if 2 * other.sum() <= len(texts):
-        return
-    bad = np.isin(np.arange(len(column)), texts.index[other])
-    _refuse(bad, table, name, column, "give dates such as 2024-01-31")
 
 
 def _refuse(bad: Any, table: Table, name: str, column: Any, remedy: str) -> None:

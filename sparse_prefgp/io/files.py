@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ class Table:
     """Columns that were said to hold texts."""
     found: tuple[str, ...] = ()
     """The columns as they were read, before any was added or renamed."""
+    orders: Mapping[str, str] = field(default_factory=dict)
+    """In which order day and month were written, by the columns of dates for which it counts."""
 
     @property
     def columns_found(self) -> str:
@@ -205,7 +207,7 @@ def load(
     return Table(
         _unguarded(frame.set_axis(columns, axis=1), name),
         name,
-        RowNames(name, loaded.numbers),
+        RowNames(name, loaded.numbers, loaded.rows),
         decimal_commas=loaded.decimal_commas,
         found=tuple(columns),
     )

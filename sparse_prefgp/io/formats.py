@@ -1,10 +1,11 @@
-"""Files of tables as data frames: CSV by any of three separators, Parquet and Excel."""
+"""Files of tables as data frames: CSV by any of three separators, JSON, Parquet and Excel."""
 
 from __future__ import annotations
 
 import bz2
 import csv
 import gzip
+import itertools
 import lzma
 import re
 import warnings
@@ -17,17 +18,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.row_names import BELOW_HEADER, COUNTED, LINE, RECORD
 from sparse_prefgp.data.vectors import VectorRows, as_column
+from sparse_prefgp.io.json_files import JSON, JSON_LINES, frame_of_records, records_in
+from sparse_prefgp.io.other_files import refuse_binary, refuse_other
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import guarded, unguarded
 
-FORMATS = "CSV (also gzipped), Parquet or Excel (.xlsx)"
+FORMATS = "CSV or JSON (also gzipped), Parquet or Excel (.xlsx)"
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
-# Sheets that no installed package reads.
-OTHER_SHEETS = (".xls", ".xlsb", ".ods")
+PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+# Of a sheet, in which the header is looked for.
+_TOP_ROWS = 30
 # Bytes that are looked at at a time.
 _CHUNK = 1 << 20
 _LONGEST_CELL = 1_000_000
@@ -37,7 +42,9 @@ _TAG = re.compile(rb"<(?!!\[CDATA\[)[^>]*>")
 _ENDS_CELL = re.compile(rb"</(?:[\w.-]+:)?(?:si|c|v|comment)\s*>")
 _BEFORE_XML = b"\xef\xbb\xbf\xff\xfe \t\r\n"  # marks of the encoding, and blanks
 # Whole numbers too, which a column with decimal commas may hold.
-_COMMA_NUMBER = r"\s*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?\s*"
+_COMMA_NUMBER = re.compile(r"\s*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?\s*")
+# A line of a CSV file that is no row of it.
+_ABOVE = re.compile(r"sep=.$|# [^,;\t]*$")
 
 IdColumns = Callable[[list[str]], Sequence[str]]
 
@@ -47,9 +54,9 @@ class Loaded(NamedTuple):
 
     frame: Any
     numbers: IntArray | None = None
-    """The row of the file that each row stands in, the header being row 1; None where nobody sees
-    rows by number.
-    """
+    """The row of the file that each row stands in; None where nobody sees rows by number."""
+    rows: str = COUNTED
+    """What a message calls a row, by its number and the table."""
     decimal_commas: bool = False
     """Whether a decimal comma is a number here."""
     said: str = ""
@@ -80,16 +87,34 @@ def read_file(
     if path.stat().st_size == 0:
         raise _empty(path, role)
     ending = path.suffix.lower()
-    if ending in OTHER_SHEETS:
-        raise ValueError(
-            f"The {role} file {str(path)!r} is a spreadsheet of the kind {ending}; save it as "
-            ".xlsx or as CSV."
-        )
+    unpacked = Path(path.stem).suffix.lower() if ending in PACKED else ending
+    refuse_other(path, role, unpacked)
     if ending in PARQUET:
         return _read_parquet(path, role)
     if ending in EXCEL:
         return _read_excel(path, role)
+    if unpacked in (*JSON_LINES, JSON):
+        return _read_json(path, role, id_columns, unpacked)
+    refuse_binary(path, role)
     return _read_csv(path, role, id_columns, texts, blank_rows)
+
+
+def _read_json(path: Path, role: str, id_columns: IdColumns, ending: str) -> Loaded:
+    try:
+        _refuse_null(path)
+        with _opened(path)(path, "rt", encoding="utf-8-sig") as file:
+            records, numbers, said = records_in(file.read(), ending, path.name)
+        frame = frame_of_records(records, id_columns)
+    except RecursionError:
+        raise _unreadable(path, role, ValueError("it is nested too deeply")) from None
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise _unreadable(path, role, error) from None
+    if not len(frame.columns):
+        raise _empty(path, role)
+    header = [_name(name) for name in frame.columns]
+    refuse_repeated(header, path.name)
+    lines = numbers is not None
+    return Loaded(frame.set_axis(header, axis=1), numbers, LINE if lines else RECORD, said=said)
 
 
 def _empty(path: Path, role: str, sheet: str = "") -> ValueError:
@@ -171,20 +196,62 @@ def _read_excel(path: Path, role: str) -> Loaded:
     try:
         with pd.ExcelFile(path, engine="openpyxl") as book:
             sheets = [str(name) for name in book.sheet_names]
-            first = book.parse(0, header=None, nrows=1, dtype=str, **only_empty)
-            frame = book.parse(0, **only_empty) if len(first) else pd.DataFrame()
+            top = book.parse(0, header=None, nrows=_TOP_ROWS, dtype=object, **only_empty)
+            header, merged = _header_row(top), ""
+            if header or not _is_full(top.iloc[:, 1:], 0):
+                merged = _merged_in_header(path, top, header)
+            frame = book.parse(0, header=header, **only_empty) if len(top) else pd.DataFrame()
     except Exception as error:
         raise _unreadable(path, role, error) from None
-    if not len(first):
+    if not len(top):
         sheet = f" (its first sheet, {sheets[0]!r})" if len(sheets) > 1 else ""
         raise _empty(path, role, sheet)
-    written = [name for name in first.iloc[0] if isinstance(name, str)]
+    if merged:
+        raise ValueError(merged)
+    written = [name for name in top.iloc[header] if isinstance(name, str)]
     refuse_repeated([name.strip() for name in written], path.name)
-    said = ""
+    said = []
     if len(sheets) > 1:
-        said = f"Of the {len(sheets)} sheets of {path.name} the first, {sheets[0]!r}, is read."
+        said.append(
+            f"Of the {len(sheets)} sheets of {path.name} the first, {sheets[0]!r}, is read."
+        )
+    if header:
+        said.append(_said_of_titles(path, header))
     blank = np.asarray(frame.isna().all(axis=1), dtype=bool)
-    return _without_blank(frame, blank, Loaded(frame, said=said))
+    return _without_blank(frame, blank, Loaded(frame, said=" ".join(said)), header + 1)
+
+
+def _header_row(top: Any) -> int:
+    """Which of the first rows of a sheet is the header, counted from 0: the first one, or below
+    rows of titles the first whose cells are all texts."""
+    if not len(top) or _is_full(top.iloc[:, 1:], 0):  # the first column often has no name
+        return 0
+    for i in range(1, len(top) - 1):
+        cells = top.iloc[i].dropna()
+        if len(cells) and _is_full(top, i) and all(isinstance(cell, str) for cell in cells):
+            return i
+    return 0
+
+
+def _is_full(top: Any, i: int) -> bool:
+    """Whether row i has a cell in each column that has one below it."""
+    return not (top.iloc[i].isna() & top.iloc[i + 1 :].notna().any(axis=0)).any()
+
+
+def _merged_in_header(path: Path, top: Any, header: int) -> str:
+    """What to say of cells that are merged over several columns, down to the header and next to
+    others, as titles are not; empty without."""
+    book = needed("openpyxl", "openpyxl", "Reading Excel files").load_workbook(path)
+    for cells in book.worksheets[0].merged_cells.ranges:
+        row = cells.min_row
+        wide = cells.max_col > cells.min_col
+        if wide and row <= header + 1 and top.iloc[row - 1].notna().sum() > 1:
+            return (
+                f"Row {row} of {path.name} has cells that are merged over several columns "
+                f"({cells.coord}) where names of columns are; give each column a name of its own, "
+                "in one row."
+            )
+    return ""
 
 
 def _refuse_long_cells(path: Path, role: str) -> None:
@@ -237,9 +304,8 @@ def _read_csv(
     }
     commas: list[str] = []
     try:
-        line = _line_of_null(path)
-        if line:
-            raise ValueError(f"a NUL byte in line {line}")
+        _refuse_null(path)
+        titles = options["skiprows"] = _titles(path)
         options["sep"], written = _header(path, options)
         header = [_name(name) for name in written]
         # Ids are read as they are written: 007 is not 7, and NA may be a name.
@@ -291,21 +357,25 @@ def _read_csv(
             break
         column = frame[name]
         blank &= np.asarray((column == "") if name in converters else column.isna(), dtype=bool)
-    said = ""
+    said = [_said_of_titles(path, titles)] if titles else []
     if options["sep"] != ",":
         names = ", ".join(repr(_name(name)) for name in commas)
         with_commas = f", with decimal commas in {names}" if commas else ""
-        said = f"{path.name} is read as separated by {SEPARATORS[options['sep']]}{with_commas}."
-    loaded = _without_blank(frame, blank, Loaded(frame, None, options["sep"] == ";", said))
+        separator = SEPARATORS[options["sep"]]
+        said.append(f"{path.name} is read as separated by {separator}{with_commas}.")
+    loaded = Loaded(frame, decimal_commas=options["sep"] == ";", said=" ".join(said))
+    loaded = _without_blank(frame, blank, loaded, titles + 1)
     if len(blank) == lines:
         return loaded
     try:
-        at = _rows_with_cells(path, options["sep"])
+        at = _rows_with_cells(path, options["sep"], titles + 1)
     except csv.Error:  # a very long cell
         at = np.empty(0, dtype=np.int64)
     if len(at) != len(blank):  # of a line that was left out it is not known which one
-        return loaded._replace(numbers=None)
-    return loaded._replace(numbers=at if loaded.numbers is None else at[loaded.numbers - 2])
+        return loaded._replace(numbers=None, rows=COUNTED)
+    return loaded._replace(
+        numbers=at if loaded.numbers is None else at[loaded.numbers - titles - 2]
+    )
 
 
 def csv_of(frame: Any) -> str:
@@ -322,30 +392,57 @@ def _name(written: str) -> str:
     return unguarded(written.strip())
 
 
-def _rows_with_cells(path: Path, separator: str) -> IntArray:
-    """The row of each row that is no empty line, the header being row 1, and without it."""
+def _titles(path: Path) -> int:
+    """How many lines stand above the header: single cells before an empty line, or such as `sep=;`
+    and comments."""
+    with _opened(path)(path, "rt", encoding="utf-8-sig") as file:
+        lines = [line.strip() for line in itertools.islice(file, _TOP_ROWS)]
+    found = {}
+    for separator in SEPARATORS:
+        try:
+            cells = [next(csv.reader([line], delimiter=separator), []) for line in lines]
+        except csv.Error:  # a very long cell
+            return 0
+        widths = [1 if _ABOVE.match(lines[i]) else len(row) for i, row in enumerate(cells)]
+        header = next((i for i, width in enumerate(widths) if width > 1), 0)
+        below = {width for width in widths[header + 1 :] if width}
+        above = lines[:header]
+        marked = all(map(_ABOVE.match, above)) or "" in above[1:]
+        named = all(cell.strip() and not _COMMA_NUMBER.fullmatch(cell) for cell in cells[header])
+        if header and marked and named and below == {widths[header]}:
+            found[widths[header]] = header
+        elif widths and widths[0] > 1:
+            return 0
+    return found[max(found)] if found else 0
+
+
+def _said_of_titles(path: Path, titles: int) -> str:
+    above = "row 1 above it is" if titles == 1 else f"the {titles} rows above it are"
+    return f"The header of {path.name} is row {titles + 1}; {above} left out."
+
+
+def _rows_with_cells(path: Path, separator: str, header: int) -> IntArray:
+    """The row of each row below the header that is no empty line."""
     with _opened(path)(path, "rt", encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, delimiter=separator)
         number = [i for i, row in enumerate(rows, 1) if len(row) > 1 or "".join(row).strip()]
-    return np.array(number[1:], dtype=np.int64)
+    return np.array([i for i in number if i > header], dtype=np.int64)
 
 
 def _opened(path: Path) -> Any:
     """What opens a file that may be packed."""
-    packed: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return packed.get(path.suffix.lower(), open)
+    return PACKED.get(path.suffix.lower(), open)
 
 
-def _line_of_null(path: Path) -> int:
-    """The line of the first NUL byte, at which pandas would end a cell without a word; or 0."""
+def _refuse_null(path: Path) -> None:
+    """Refuse a NUL byte, at which pandas would end a cell without a word."""
     line = 1
     with _opened(path)(path, "rb") as file:
         while chunk := file.read(_CHUNK):
             at = chunk.find(0)
             line += chunk.count(b"\n", 0, None if at < 0 else at)
             if at >= 0:
-                return line
-    return 0
+                raise ValueError(f"a NUL byte in line {line}")
 
 
 def _header(path: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
@@ -363,18 +460,21 @@ def _header(path: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
 def _has_decimal_commas(column: Any) -> bool:
     """Whether all texts are numbers, and some of them have a decimal comma."""
     texts = column[column.notna()].astype(str)
-    return bool(texts.str.fullmatch(_COMMA_NUMBER).all() and texts.str.contains(",").any())
+    return bool(texts.str.fullmatch(_COMMA_NUMBER.pattern).all() and texts.str.contains(",").any())
 
 
-def _without_blank(frame: Any, blank: Any, loaded: Loaded) -> Loaded:
-    """Without blank rows, and with the row of the file that each of the others stands in."""
-    numbers = np.arange(2, len(frame) + 2)
+def _without_blank(frame: Any, blank: Any, loaded: Loaded, header: int = 1) -> Loaded:
+    """Without blank rows, and with the row of the file that each of the others stands in.
+
+    :param header: the row of the header.
+    """
+    numbers = np.arange(len(frame)) + header + 1
     if blank.any():
         kept = ~blank
         frame = frame[kept].reset_index(drop=True).infer_objects()
         numbers = numbers[kept]
     frame = frame.set_axis([_name(str(name)) for name in frame.columns], axis=1)
-    return loaded._replace(frame=frame, numbers=numbers)
+    return loaded._replace(frame=frame, numbers=numbers, rows=BELOW_HEADER.format(header=header))
 
 
 def _unreadable(path: Path, role: str, error: BaseException) -> ValueError:

@@ -354,7 +354,8 @@ def _duels(table: Table, form: Form, grade: str | None) -> Understood:
             return _plain(table, header, form, *pair)
     if is_matrix(table):
         return _of_matrix(table, form)
-    two = sides.settle(header, table.frame, form, table.row, grade, table.name)
+    graded = grade if grade in header.names else None
+    two = sides.settle(header, table.frame, form, table.row, graded, table.name)
     if two is None:
         table.require(
             WINNER,

@@ -27,7 +27,7 @@ from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
-from sparse_prefgp.io.dates import dates_of
+from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Source, Table, column_names, id_text, load, plain_ids
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
@@ -118,13 +118,16 @@ def names_of_columns(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str
     return {name: name for name in column_names(labels, "labels")}
 
 
-def load_pairs(source: Source) -> tuple[Table, tuple[str, str]]:
+def load_pairs(source: Source, own: tuple[str, ...] = ()) -> tuple[Table, tuple[str, str]]:
     """A table of pairs, and the columns of both ids: `first` and `second`, or those of duels.
 
+    :param own: the columns of both sides that a model has learned from, which do too.
     :raises ValueError: what `load` raises; no such columns.
     """
 
     def sides(header: list[str]) -> tuple[str, str]:
+        if own and {*own} <= {*header}:
+            return own[0], own[1]
         duels = FIRST not in header and SECOND not in header and {WINNER, LOSER} & set(header)
         return (WINNER, LOSER) if duels else (FIRST, SECOND)
 
@@ -468,6 +471,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         return table
     stacked, at, shared = _sides(table, wanted)
     values = Table(stacked, "the duels", _rows_of(table).select(at), omit="of the context")
+    values = in_iso(values, wanted, remedy=REMEDY)
+    stacked = values.frame
     numeric, categorical = feature_kinds(values, wanted)
 
     texts = [[id_text(value) for value in stacked[name]] for name in wanted]

@@ -8,6 +8,7 @@ from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.table import PeopleTable
 from sparse_prefgp.io.columns import feature_kinds
+from sparse_prefgp.io.dates import in_iso
 from sparse_prefgp.io.files import Source, Table, load
 from sparse_prefgp.support import together
 from sparse_prefgp.support.words import id_text
@@ -60,6 +61,7 @@ def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None
             f"The person {text!r} (column {people.column!r} of the duels) has no row in "
             f"{table.name}{spelt or '; add one, or leave the table of people out'}."
         )
+    table = in_iso(table, others)
     numeric, categorical = feature_kinds(replace(table, id_column=None), others)
     return PeopleTable(table.frame[others], names, tuple(numeric), tuple(categorical), table.row)
 
@@ -75,6 +77,7 @@ def people_like(source: Source, known: PeopleFeatures | None) -> PeopleFeatures:
     if transform is None:
         raise together.refused(features_of_people=True, no_features_of_people=True)
     table = load_people(source)
+    table = in_iso(table, [n for n in transform.numeric_columns if n in table.frame.columns])
     names, _ = table.ids("person")
     values = transform.apply(table.frame, table.row)
     return PeopleFeatures(names, values, transform.feature_names, transform)

@@ -14,9 +14,11 @@ from sparse_prefgp.data.answers import FLAGGED, KINDS, Answers, Codes
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
+from sparse_prefgp.data.roles import ORDER, order_of_dates
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
+from sparse_prefgp.io.dates import in_iso
 from sparse_prefgp.io.files import (
     Source,
     Table,
@@ -72,15 +74,15 @@ def read_table(
     people: Source | None = None,
     time: str | None = None,
     labels: Sequence[str] = (),
+    day_first: bool | None = None,
     **form: Any,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
-    :param items: path of a CSV, Excel or Parquet file (docs/tables.md), or a data frame, with one
-        row per item. The id is the column `item_id`, else the first. Every other numeric, boolean,
-        date or categorical (text) column is a feature unless ignored, and so is a column of lists
-        of numbers, a vector each; there may be none. None for the items that the duels name,
-        without features.
+    :param items: path of a file (docs/tables.md), or a data frame, with one row per item. The id is
+        the column `item_id`, else the first. Every other numeric, boolean, date or categorical
+        (text) column is a feature unless ignored, and so is a column of lists of numbers, a vector
+        each; there may be none. None for the items that the duels name, without features.
     :param duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
         optional column `count` says how often, and an optional column `tie` (1 or 0) which duels
         were tied between the two, in either order; the others are context. Or two sides and who
@@ -115,11 +117,13 @@ def read_table(
         learn a taste of each person (`PreferenceGP(taste=)`).
     :param people: features of the people: path or data frame, a row for each, whose id is the
         column `person_id`, else the first.
-    :param time: name of a column of the duels: the date of each, in ISO form, stored as a date, or
-        as a number of days since 1970, so that utilities may move in time (`ItemInTime`); it is no
+    :param time: name of a column of the duels: the date of each, as text, stored as a date, or as
+        a number of days since 1970, so that utilities may move in time (`ItemInTime`); it is no
         feature of items.
     :param labels: names of columns of the duels with more labels, such as of what kind each is, by
         which `PreferenceGP(lean_by=)` may let them lean.
+    :param day_first: whether dates such as 11/08/2023 begin with the day; by default a day above 12
+        has to show it.
     :param form: fields of `Form`, which say how the table is read.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
@@ -148,7 +152,10 @@ def read_table(
     if item_table is None:
         item_table = items_named_in(table, (WINNER, LOSER))
     never = (*never_features, *([] if time is None else [time]))
-    columns = item_columns(item_table, table, FeatureNames(features, ignore, never, item))
+    order = order_of_dates(day_first)
+    dates = [name for name in (time, *never_features) if name in table.frame.columns]
+    table = in_iso(table, [*map(str, dates)], order)
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never, item, order))
     events = duels_in(table, columns.known, columns.ids, roles)
     if events.covariates is not None:
         differences = events.covariate_differences
@@ -165,6 +172,9 @@ def read_table(
     elif ties is None and grade is None and not {*flags} & {*table.frame.columns}:
         _warn_of_draws(found)
         _warn_of_answers(found)
+    orders = {*table.orders.values(), *columns.table.orders.values()}
+    if len(orders) == 1:
+        made = made._replace(remembered={**made.remembered, ORDER: orders.pop()})
     return finished(found, made, events.person, people, roles, columns.table, context, item)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from sparse_prefgp.data.features import FeatureTransform, require_pandas, texts_in
 from sparse_prefgp.data.texts import said_of_texts
 from sparse_prefgp.data.vectors import VectorRows, as_column, checked_matrix
+from sparse_prefgp.io.dates import REMEDY, in_iso
 from sparse_prefgp.io.files import Source, Table, column_names, load_items
 from sparse_prefgp.io.vectors import holds_vectors, with_embedding, with_vectors
 from sparse_prefgp.support import together
@@ -66,12 +67,15 @@ def with_texts(
     )
 
 
-def features_like(table: Table, transform: FeatureTransform) -> FloatArray:
+def features_like(
+    table: Table, transform: FeatureTransform, order: str | None = None
+) -> FloatArray:
     """Features (n, D) of items that a fitted model is asked about.
 
     Their texts and vectors are checked, and warned of, as those that the model was fitted to.
 
     :param transform: how features were made.
+    :param order: in which order day and month stood in the dates that the model has learned from.
     :raises ValueError: texts that are numbers or vectors; vectors that are not finite or of
         different lengths; what `FeatureTransform.apply` raises.
     """
@@ -83,6 +87,7 @@ def features_like(table: Table, transform: FeatureTransform) -> FloatArray:
         if name in columns and name not in table.texts:
             _checked_texts(table, name, "give the texts, of which the model has features")
     table, _ = with_vectors(table, [name for name in transform.vectors if name in columns])
+    table = in_iso(table, transform.numeric_columns, order, REMEDY)
     return transform.apply(table.frame, table.row)
 
 

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 # Options of a fit that need all duels in memory.
-IN_MEMORY: tuple[str, ...] = ("refit", "starts", "tie_model", "person", "taste", "time", "engine")
+IN_MEMORY: tuple[str, ...] = (
+    "refit",
+    "starts",
+    "tie_model",
+    "person",
+    "taste",
+    "time",
+    "day_first",
+    "engine",
+)
 # What a table takes, though its model is in chunks; a stream does not.
 OF_TABLES = ("split", "max_train", "report")
 OPTIONS = (

@@ -47,7 +47,7 @@ class Sources(Form):
     """
 
     items: Any = option(default=None, kind=Path, panel=Panel.DATA)
-    """Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, else the
+    """Items: CSV, JSON, Excel or Parquet, a row each. The id is the column item_id, else the
     first; other numeric or categorical columns are features. Without it, or without features, each
     item has an effect of its own (Bradley-Terry).
 
@@ -161,6 +161,12 @@ class Sources(Form):
     """Column of the duels with their dates, such as 2024-01-31: the utility of each item moves in
     time, and the last dates are held out.
     """
+    day_first: bool | None = option(
+        default=None, flag="--day-first/--month-first", panel=Panel.COLUMNS
+    )
+    """Dates such as 11/08/2023 are of August, or of November; by default a day above 12 has to show
+    it.
+    """
 
     @property
     def leaning(self) -> Leaning:
@@ -223,6 +229,7 @@ class Sources(Form):
             "covariates": self.covariate or None,
             "time": self.time,
             "counts": self.count,
+            "day_first": self.day_first,
         }
         flags = ("as_duels", "at_once", "unranked_last")
         told |= {flag: True for flag in flags if getattr(self, flag)}
@@ -273,7 +280,8 @@ class Sources(Form):
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
-        together.check(chunks=True, ties_table=self.ties is not None, time=self.time is not None)
+        there = {name: getattr(self, name) is not None for name in ("time", "day_first")}
+        together.check(chunks=True, ties_table=self.ties is not None, **there)
         if isinstance(self.duels, StreamedDuels):
             self._refuse_columns(self.duels)
             return self.duels
@@ -321,6 +329,7 @@ class Sources(Form):
             "grade",
             "grades",
             "time",
+            "day_first",
         )
         for name in names:
             value = getattr(self, name)

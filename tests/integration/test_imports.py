@@ -213,6 +213,35 @@ def test_import_is_light(module: str, unwanted: tuple[str, ...]) -> None:
     assert _loaded(module, unwanted) == []
 
 
+@pytest.mark.parametrize(
+    ("duels", "options"),
+    [
+        ("winner,model_a,model_b\nAnn,Ann,Bob\n", ()),
+        ("winner,loser\nAnn,Bob\nAnn,Bob\n", ("--split", "group:town")),
+        ("winner,loser\nAnn,\n", ()),
+    ],
+)
+def test_a_table_is_refused_before_anything_slow(
+    tmp_path: Path, duels: str, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "duels.csv"
+    path.write_text(duels)
+    words = ["fit", "--duels", str(path), "--out", str(tmp_path / "out"), *options]
+    code = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules))\n"
+        f"sys.argv[1:] = {words!r}\n"
+        "from sparse_prefgp.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2 and done.stderr.startswith("Error: "), done.stderr
+    slow = {"tensorflow", "gpflow", "scipy", "sklearn", "matplotlib", "sparse_prefgp.cli.rank"}
+    there = {*done.stdout.split()}
+    assert "pandas" in there and not slow & there
+
+
 @pytest.mark.slow
 def test_commands_import_what_they_need() -> None:
     """Keras and all that it brings are not among it: 3.4 s for 5.8 s (tools/import_times.py)."""

@@ -894,6 +894,34 @@ CASES: dict[str, Case] = {
         "trajectories --model {}/fitted --picture {}/who.txt", (".png",)
     ),
     "dates of a stream": Case(PARTS + " --time day", (sentence("chunks", "time"),), parts()),
+    "the order of dates of a stream": Case(
+        PARTS + " --day-first", (sentence("chunks", "day_first"),), parts()
+    ),
+    "dates in two orders": Case(
+        FIT + " --time day",
+        ("'01/02/2020' in row 2", "2020-02-01 or 2020-01-02", "--day-first or --month-first"),
+        dated("01/02/2020"),
+    ),
+    "dates in another order": Case(
+        FIT + " --time day --month-first",
+        ("are to be month/day/year, which '31/01/2020' in row 2", "2024-01-31"),
+        dated("31/01/2020"),
+    ),
+    "chess games": Case(
+        FIT.replace("duels.csv", "games.pgn"),
+        ("games.pgn", "chess.pgn.read_headers"),
+        write("games.pgn", '[White "Ann"]'),
+    ),
+    "broken JSON": Case(
+        FIT.replace("duels.csv", "duels.jsonl"),
+        ("duels.jsonl", "in line 2"),
+        write("duels.jsonl", '{"winner": "i0", "loser": "i1"}\n{"winner": i0}\n'),
+    ),
+    "an item of JSON that there is not": Case(
+        FIT.replace("duels.csv", "duels.jsonl"),
+        ("Line 3 of duels.jsonl has the winner 'i99'",),
+        write("duels.jsonl", '{"winner":"i0","loser":"i1"}\n\n{"winner":"i99","loser":"i1"}\n'),
+    ),
     "dates with tastes": Case(
         FIT + " --time day --person day", (sentence("in_time", "tastes"),), dated("2020-01-30")
     ),

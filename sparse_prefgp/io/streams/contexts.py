@@ -14,6 +14,7 @@ from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.columns import feature_kinds
+from sparse_prefgp.io.dates import REMEDY, in_iso
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.judgements import refuse_columns_of_items
 from sparse_prefgp.io.streams.blocks import SIDES, Coded, Source, plain_cell
@@ -122,12 +123,12 @@ def placed(raw: RawItems, source: Source) -> InContexts:
         # A duel has two sides, so that no value of a column is there once.
         twice = pd.concat([said, said], ignore_index=True)
         rows = RowNames("the contexts of the duels", None)
-        numeric, categorical = feature_kinds(
-            Table(twice, "the duels", rows, omit="of the context"), list(names)
-        )
+        values = Table(twice, "the duels", rows, omit="of the context")
+        values = in_iso(values, names, remedy=REMEDY)
+        numeric, categorical = feature_kinds(values, list(names))
         frame = table.frame[columns.others].iloc[met.base].reset_index(drop=True)
         for name in names:
-            frame[name] = said[name]
+            frame[name] = values.frame[name][: len(said)]
         kinds = (*columns.numeric, *numeric), (*columns.categorical, *categorical)
         where = table.row.select(met.base)
         transform = FeatureTransform.fit(

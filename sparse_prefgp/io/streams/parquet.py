@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.answers import FLAGGED
+from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.forms import Form
@@ -167,10 +168,13 @@ class ParquetRows:
         raw = [name for name in own if name in {*two.used, *both, *wanted}]
         position = first + low
         for batch in _batches(path, low, high, size, raw):
-            made = two.meetings(batch.to_pandas(), lambda i, start=position: self.where(start + i))
+            made = two.meetings(batch.to_pandas(), self._where_from(position))
             position += batch.num_rows
             frame = made.frame if TIE in made.frame else made.frame.assign(**{TIE: 0})
             yield {name: frame[name].to_numpy() for name in wanted}
+
+    def _where_from(self, first: int) -> Where:
+        return lambda i: self.where(first + i)
 
     def _side_columns(self, side: int) -> list[str]:
         if self.inline is None:
