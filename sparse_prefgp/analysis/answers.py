@@ -91,6 +91,8 @@ class ReadAnswers:
     `Duels`. Of `shown_sets` a data frame with a row for each alternative."""
     described: bool = False
     """Whether alternatives are described by features alone, so that ids are numbers of rows."""
+    sides: tuple[str, str] = (WINNER, LOSER)
+    """Of pairs the columns that hold both."""
     place: IntArray | None = None
     """(s,) the row of that data frame that each side is; None of others."""
 
@@ -235,7 +237,7 @@ def _read_pairs(
     if roles.date is not None:
         dated = _with_dates(model, table, roles).frame
         said["time"] = dates_of(dated[roles.date], roles.date, table.row)
-    return ReadAnswers(Answers.between(first, second, **said), found, table)
+    return ReadAnswers(Answers.between(first, second, **said), found, table, sides=sides)
 
 
 def _with_dates(model: Predicts, table: Table, roles: Roles) -> Table:

@@ -77,7 +77,7 @@ def predict(
         `p_LEVEL` for each of them (of the first over the second, worst first), `difference`
         (expected utility of the first less that of the second), `sd`, `lower` and `upper` (of that
         difference) and `outside_range` (either item outside the range of the training items).
-        `frame.attrs` holds `level`, `grades` (their columns, if any), `negative_variances` (how
+        `frame.attrs` holds `level`, `sides` (the columns of both), `grades` (their columns, if any), `negative_variances` (how
         many variances rounding had made negative; their sd is 0), and of the items in the pairs
         `outside_items` (the features in which each one outside is so), `outside_features` and
         `unknown_levels`.
@@ -121,6 +121,7 @@ def predict(
     names = model.duels.covariate_names
     frame.attrs = {
         "level": float(level),
+        "sides": read.sides,
         **({"grades": list(grades)} if grades else {}),
         **({"covariates": list(read.events.covariate_names)} if names else {}),
         "negative_variances": int(negative.sum()),
