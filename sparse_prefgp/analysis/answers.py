@@ -19,8 +19,8 @@ from sparse_prefgp.analysis.items import (
     known_items,
     own_items,
 )
-from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.analysis.roles import OF_SETS, Columns, read_by, roles_in
+from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.roles import ROLES
@@ -41,13 +41,10 @@ from sparse_prefgp.io.judgements import (
     WINNER,
     codes_in,
     covariates_in,
-    covariates_there,
     duels_in,
     load_duels,
     load_pairs,
-    names_covariates,
 )
-from sparse_prefgp.models.outcomes import warn_without_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -150,13 +147,11 @@ def read_answers(
     *,
     among: Collection[str] = ROLES,
     stated: Collection[str] = (),
+    unsaid: Collection[str] = (),
     learning: bool = False,
     **options: Any,
 ) -> ReadAnswers:
     """Read answers, whose items are those of the model or given, or rows of their own.
-
-    Warns of duels without grades or covariates for a model that has learned from some, and without
-    a column whose labels lean.
 
     :param kind: `duels`, `choices`, `rankings` or `best_worst`; or `pairs`, of which nobody needs
         to have said who won.
@@ -166,8 +161,9 @@ def read_answers(
         columns.
     :param items: raw items, as `resolve_items` takes them.
     :param columns: as for `roles_in`.
-    :param among: roles of duels that are read.
+    :param among: of duels, as for `roles_in`.
     :param stated: of pairs, as for `roles_in`.
+    :param unsaid: of duels and sets, as for `roles_in`.
     :param learning: as for `roles_in`.
     :param options: of the reader of sets.
     :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; items or columns of
@@ -176,23 +172,15 @@ def read_answers(
     if kind == "pairs":
         return _read_pairs(model, source, items, columns, stated)
     if kind != "duels":
-        return _read_sets(model, kind, source, items, columns, learning, options)
+        how = {"unsaid": unsaid, "learning": learning}
+        return _read_sets(model, kind, source, items, columns, how, options)
     if isinstance(source, Duels):
         refuse_more(items, columns)
         return ReadAnswers(_as_read(model, source), items_of(model, source))
-    found, table = met(model, items, load_duels(source), (WINNER, LOSER))
-    header, own = table.frame.columns, model.duels
-    roles = roles_in(model, header, table.name, columns, among=among, learning=learning)
-    if "grade" in among and not learning and roles.grade is None and own.levels is not None:
-        warnings.warn(
-            f"{table.name}: no column {own.roles['grade']!r}, though the model has learned from "
-            "grades; name that of these (columns=, --columns grade=…), or each row counts as won "
-            "by its winner.",
-            stacklevel=3,
-        )
-    warn_without_labels(model, roles.leaning, table.name)
-    there = covariates_there(header, own.covariate_names, table.name)
-    roles = replace(roles, covariates=tuple(there))
+    unsaid = {*unsaid, "date"}  # which is asked for where it is missing
+    how = {"among": among, "unsaid": unsaid, "learning": learning}
+    roles, table = read_by(model, load_duels(source), columns, **how)
+    found, table = met(model, items, table, (WINNER, LOSER))
     events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
     return ReadAnswers(events, found, table)
 
@@ -200,19 +188,19 @@ def read_answers(
 def _read_pairs(
     model: Predicts, source: Any, items: Any, columns: Columns, stated: Collection[str]
 ) -> ReadAnswers:
-    table, sides = load_pairs(source)
+    given, sides = load_pairs(source)
+    how = {"sides": sides, "stated": stated, "unsaid": {"grade"}}
+    roles, table = read_by(model, given, columns, **how)
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
-    header, names = table.frame.columns, model.duels.covariate_names
-    roles = roles_in(model, header, table.name, columns, stated=stated)
     codes = {role: column for role, column in roles.codes.items() if role != "block"}
     said = codes_in(table, replace(roles, codes=codes))
-    if names_covariates(header, names, sides):
-        values = covariates_in(table, names, sides)
-        said |= {"covariates": values, "covariate_names": names}
+    if roles.covariates:
+        values = covariates_in(table, roles.covariates, sides)
+        said |= {"covariates": values, "covariate_names": roles.covariates}
     if roles.date is not None:
         said["time"] = dates_of(table.frame[roles.date], roles.date, table.row)
-    return ReadAnswers(Answers.between(first, second, **said), found, table)
+    return ReadAnswers(Answers.between(first, second, **said), found, given)
 
 
 def _as_read(model: Predicts, duels: Duels) -> Answers:
@@ -235,7 +223,7 @@ def _read_sets(
     source: Any,
     items: Any,
     columns: Columns,
-    learning: bool,
+    how: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> ReadAnswers:
     own = model.duels
@@ -244,24 +232,32 @@ def _read_sets(
     together.check(answers=True, contexts=context and f"items in contexts ({context})")
     loaded = load(source, kind.replace("_", "-"), lambda header: ())
     header = list(loaded.frame.columns)
-    roles = roles_in(model, header, loaded.name, columns, among=OF_SETS, learning=learning)
+    how = {"among": OF_SETS, "sides": ("", ""), **how}
+    roles, called = roles_in(model, header, loaded.name, columns, **how)
     made = () if own.transform is None else own.transform.raw_columns
     wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
     named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
-    there = [name for name in own.covariate_names if name in header]
+    said = tuple(name for name in roles.covariates if name in called)
+    labels = {name: called[column] for name, column in roles.labels.items()}
     if rows is not None and rows.column is not None and rows.column in header and items is None:
         named = named and any(name not in header for name in wanted)
-    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": roles.labels}
+    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": labels}
     more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
-    more |= {"covariates": there, **options}
-    read = READERS[kind]
+    more |= {"covariates": [called[name] for name in said], **options}
+
+    def read(items: Any, **like: Any) -> DuelTable:
+        table = READERS[kind](items, source, **like, **more)
+        values = table.events.covariates
+        learned = None if values is None else Covariates(values, said)
+        return replace(table, events=table.events.saying(covariates=learned))
+
     if named or not wanted:
         found = known_items(model, items)
         ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in found.ids]})
-        answers = read(ids, source, **more)
+        answers = read(ids)
         return ReadAnswers(answers.events, found, answers)
     item = None if rows is None else rows.column
-    table = read(None, source, like=own.transform, item=item, **more)
+    table = read(None, like=own.transform, item=item)
     none = np.zeros(len(table.items), dtype=bool)
     if own.transform is not None and NONE in made and NONE in table.items:
         # Those without attributes, which were filled in.
@@ -297,7 +293,7 @@ def load_sets(model: Predicts, source: Any, role: str) -> Table:
 
 
 def shown_sets(
-    model: Predicts, table: Table, items: Any, columns: Columns, options: dict[str, Any]
+    model: Predicts, table: Table, items: Any, columns: Columns, **options: Any
 ) -> ReadAnswers:
     """Sets in a table in which nobody needs to have chosen, whose rows are those of a long table as
     they are; else the set, its columns and `item_id`.
@@ -306,7 +302,7 @@ def shown_sets(
         set.
     :param items: as for `read_answers`.
     :param columns: as for `read_answers`.
-    :param options: of `read_choice_table`.
+    :param options: of `read_answers` and `read_choice_table`.
     :raises ValueError: what `read_answers` raises.
     """
     frame, name = table.frame, options.get(CHOICE_SET, CHOICE_SET)

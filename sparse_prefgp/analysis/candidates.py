@@ -12,10 +12,11 @@ from sparse_prefgp.analysis.boards import bases_now, own_active, rows_now
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, in_rows, met
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.ranking import distinct_rows
+from sparse_prefgp.analysis.roles import Columns, read_by
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import Contexts
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.judgements import load_pairs, names_covariates
+from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
@@ -60,18 +61,22 @@ class CandidatePairs:
         )
 
 
-def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePairs:
+def listed_pairs(
+    model: Predicts, pairs: Any, items: Any = None, columns: Columns = None
+) -> CandidatePairs:
     """The pairs of a table.
 
     :param model: whose items are known.
     :param pairs: path or data frame with the columns `first` and `second`, or else `winner` and
         `loser`, which hold item ids.
     :param items: raw items, where ids are looked up first, and then among the model's own.
+    :param columns: as for `roles_in`, of which there are no roles.
     :raises ValueError: a missing column, no pair, an unknown id or an item against itself (with its
         row), nothing but items with equal inputs, and what `resolve_items` raises.
     """
     table, sides = load_pairs(pairs)
-    if names_covariates(table.frame.columns, model.duels.covariate_names, sides):
+    roles, table = read_by(model, table, columns, among=(), sides=sides)
+    if roles.covariates:
         warnings.warn(
             f"{table.name} has covariates, which count as 0 in what is suggested; `predict` takes "
             "them.",

@@ -53,9 +53,8 @@ def predict(
     :param items: raw items, as `resolve_items` takes them; ids are looked up there first and then
         among the model's own items. By default the model's own alone.
     :param level: of the intervals.
-    :param columns: by role, columns that are called otherwise than those that the model learned
-        from, as for `evaluate`. Where nothing says who judges, probabilities are averaged over the
-        prior of a group's noise.
+    :param columns: those that are called otherwise than in training, as for `evaluate`. Where
+        nothing says who judges, probabilities are averaged over the prior of a group's noise.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default the table says it, or else
         it is somebody of whom nothing is known.
@@ -134,7 +133,7 @@ def _predict_sets(
     table = load_sets(model, source, kind.replace("_", "-"))
     table.refuse_added((PROBABILITY, LOG_PROBABILITY))
     if kind == "choices":
-        found = shown_sets(model, table, items, columns, options)
+        found = shown_sets(model, table, items, columns, **options)
         chances = found.in_rows(model.predict(found.events, found.items.inputs).p)
         frame = found.table.assign(**{PROBABILITY: chances})
     else:

@@ -109,9 +109,8 @@ def shares(
     :param level: of the intervals.
     :param draws: how many.
     :param rng: draws them; by default a generator with seed 0.
-    :param columns: by role, columns that are called otherwise than those that the model learned
-        from, as for `evaluate`. Where nothing says who chooses, shares are averaged over the prior
-        of a group's noise.
+    :param columns: those that are called otherwise than in training, as for `evaluate`. Where
+        nothing says who chooses, shares are averaged over the prior of a group's noise.
     :return: The alternatives, their shares and intervals.
     :raises ValueError: a set of one alternative, `draws` below 2, a level outside (0, 1), columns
         named like those that are added, and what `predict` raises.
@@ -142,7 +141,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> 
         raise ValueError(
             f"There is one alternative in {table.name}, which everybody chooses; give two or more."
         )
-    return shown_sets(model, table, items, columns, {})
+    return shown_sets(model, table, items, columns, unsaid=("judge", "person"))
 
 
 def _of_array(

@@ -134,8 +134,8 @@ def update(
         the units recorded by its transform. Known ones may be there, unchanged. For a model without
         recorded transform or ids, an (n, D) array in its units, whose items follow the old ones in
         number. Left out for items without features, those that the new duels name are appended.
-    :param columns: by role, columns of this table that are called otherwise than those that the
-        model has learned from: `{"judge": "rater"}`, as for `evaluate`. Judges, people, dates and
+    :param columns: those of this table that are called otherwise than in training, as for
+        `evaluate`, and the role weight. Judges, people, dates and
         blocks are needed where the old duels have them; without weights each duel is one, without
         grades a win of which nobody said by how much, or a tie. New judges begin at the noise of
         the model, a ratio of 1, new labels as the prior says, new people join its own. Where

@@ -322,23 +322,6 @@ def columns_of_sides(names: Iterable[str], sides: tuple[str, str] = (WINNER, LOS
     return {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
 
 
-def covariates_there(columns: Collection[str], names: Sequence[str], source: str) -> Sequence[str]:
-    """The covariates of a model that duels say something of: all, or none, of which a warning
-    tells.
-
-    :param columns: of the duels.
-    :param source: whose they are.
-    """
-    if names and not names_covariates(columns, names):
-        warnings.warn(
-            f"{source} has no column {names[0]!r}, a covariate of the model; nothing is said of "
-            "the duels' covariates, which count as 0.",
-            stacklevel=4,
-        )
-        return ()
-    return names
-
-
 def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:
     """The groups, or whatever labels a column of a table holds.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,14 @@ from sparse_prefgp.support.words import listing
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
 
+class Renamed(NamedTuple):
+    """Files whose columns are read by other names than they have."""
+
+    path: Any
+    called: Mapping[str, str]
+    """By these names, the columns in the files."""
+
+
 @dataclass(frozen=True)
 class ParquetRows:
     """The rows of one or several Parquet files, one file after the other."""
@@ -45,6 +54,7 @@ class ParquetRows:
     covariate_columns: tuple[tuple[str, ...], ...] = ()
     context: tuple[str, ...] = ()
     context_pairs: tuple[tuple[str, str], ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -53,9 +63,11 @@ class ParquetRows:
         ignore: Sequence[str] = (),
         roles: Roles = NO_ROLES,
         context: tuple[str, ...] = (),
+        called: Mapping[str, str] = MappingProxyType({}),
     ) -> ParquetRows:
         """The files, whose columns must be the same.
 
+        :param called: as of `Renamed`; by default columns are read by the names that they have.
         :raises ValueError: no file, one that is missing or not Parquet, or no schema of duels; no
             such column as the roles name; columns that seem to be weights or ties, unless
             ignored.
@@ -73,7 +85,7 @@ class ParquetRows:
                     f"The column {odd!r} is not in all of the files ({files[0]!r} and {path!r} "
                     "differ); write all with the same columns."
                 )
-        name = Path(files[0]).name
+        name, first = Path(files[0]).name, tuple(called) or first
         for kind in FLAGGED.values():
             if kind.column in ignore and kind.column in first:
                 raise ValueError(
@@ -87,7 +99,7 @@ class ParquetRows:
         left = [column for column in first if column not in named]
         inline = _inline_names(left, name, {*ignore, roles.weight})
         pairs = context_columns(first, context, name)
-        return cls(files, first, inline, (), roles, said, context, pairs)
+        return cls(files, first, inline, (), roles, said, context, pairs, dict(called))
 
     @property
     def remembered(self) -> Mapping[str, str]:
@@ -117,15 +129,15 @@ class ParquetRows:
         names += [column for column, _ in named_columns(self.roles)]
         several = (*self.covariate_columns, *self.context_pairs)
         names += [column for each in several for column in each]
-        wanted = [name for name in dict.fromkeys(names) if name in self.columns]
+        wanted = {name: self.called.get(name, name) for name in names if name in self.columns}
         before = 0
         for path, rows in zip(self.paths, self._sizes(), strict=True):
             low, high = max(start - before, 0), min(stop - before, rows)
             before += rows
             if low >= high:
                 continue
-            for batch in _batches(path, low, high, size, wanted):
-                yield {name: batch.column(name) for name in wanted}
+            for batch in _batches(path, low, high, size, wanted.values()):
+                yield {name: batch.column(column) for name, column in wanted.items()}
 
     def _side_columns(self, side: int) -> list[str]:
         if self.inline is None:
@@ -160,7 +172,7 @@ def _unreadable(path: str, error: BaseException) -> ValueError:
     )
 
 
-def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> Iterator[Any]:
+def _batches(path: str, low: int, high: int, size: int, columns: Collection[str]) -> Iterator[Any]:
     """Record batches of rows low to high of one file; row groups outside are not touched."""
     import pyarrow as pa
 
@@ -175,7 +187,8 @@ def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> I
     groups = [g for g, end in enumerate(ends) if end > low and (g == 0 or ends[g - 1] < high)]
     position = int(ends[groups[0] - 1]) if groups and groups[0] else 0
     try:
-        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=columns):
+        read = {"batch_size": size, "row_groups": groups, "columns": sorted({*columns})}
+        for batch in file.iter_batches(**read):
             rows = batch.num_rows
             first, last = max(low - position, 0), min(high - position, rows)
             position += rows
