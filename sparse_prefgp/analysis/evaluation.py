@@ -23,6 +23,7 @@ from sparse_prefgp.analysis.items import (
     ItemSet,
     features_in_units_of,
     known_items,
+    numbers_by_name,
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.rivals import COIN, EQUAL_SHARES, KNOWS_NOTHING, rivals_of
@@ -205,8 +206,7 @@ def _items_of(found: ItemSet, training: Duels) -> IntArray:
     """The number that training duels have for the item of each row, (n,), -1 for others."""
     if found.rows is None or training.item_rows is None:
         return np.where(found.numbers >= 0, training.item[found.numbers], -1)
-    names = map(id_text, training.item_rows.names)
-    known = dict(zip(names, training.item.tolist(), strict=True))
+    known = numbers_by_name(training)
     return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
 
 

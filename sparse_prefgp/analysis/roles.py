@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -172,17 +172,11 @@ def roles_in(
         *((name, "it counts as 0") for name in duels.covariate_names if not said),
         *((name, "what leans by it is unknown") for name in leaning if name not in roles.leaning),
     ]
-    if among:  # else the table is of no answers
-        _warn_of_lacking(lacking, source)
-    return roles, here
-
-
-def _warn_of_lacking(lacking: Sequence[tuple[str, str]], source: str) -> None:
-    """Say of columns that a model has learned from and a table has not what is done without."""
-    if lacking:
-        columns = and_so(f"no column {column!r} ({without})" for column, without in lacking)
+    if lacking and among:  # else the table is of no answers
+        told = and_so(f"no column {column!r} ({without})" for column, without in lacking)
         warnings.warn(
-            f"{source} has {columns}, though the model has learned from such; if a column is "
-            f"called otherwise, name it (columns=, --columns {lacking[0][0]}=…).",
-            stacklevel=6,
+            f"{source} has {told}, though the model has learned from such; if a column is called "
+            f"otherwise, name it (columns=, --columns {lacking[0][0]}=…).",
+            stacklevel=5,
         )
+    return roles, here

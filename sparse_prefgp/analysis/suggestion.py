@@ -57,7 +57,7 @@ SCORES = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Suggestions(Result):
     """Pairs or sets to ask next, in the order of choice; `print` shows it as text."""
 
@@ -81,15 +81,15 @@ class Suggestions(Result):
     possible: int
     chosen: str
     """How those were taken from these, in words."""
-    repeated: int
+    repeated: int = 0
     """Pairs of a given list left out as repetitions."""
-    equal: int
+    equal: int = 0
     """Pairs of a given list left out because their items have equal features."""
     equal_items: int
     """Items left out, as others have the same features."""
     converged: bool
     """Whether inference did."""
-    jitter: float
+    jitter: float = 0.0
     """Largest that joint draws took."""
     negative_variances: int
     """Variances of pairs that rounding had made negative; they are set to 0."""
@@ -419,12 +419,9 @@ def _sets(
         looked_at=len(state.looked_at),
         possible=possible,
         chosen=chosen,
-        repeated=0,
-        equal=0,
         equal_items=equal_items,
         converged=model.infer().converged,
         filtered=model.infer().status is Status.FILTERED,
-        jitter=0.0,
         negative_variances=int(np.triu(apart < 0.0, 1).sum()),
         about="" if model.duels.held else "Sets of the stream may be among them.",
         set_size=size,
