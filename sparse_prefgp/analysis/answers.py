@@ -104,7 +104,7 @@ class ReadAnswers:
 
     def in_rows(self, values: FloatArray) -> FloatArray:
         """Values (e, k) of the sides of each set as those of rows, (s,)."""
-        there = np.arange(values.shape[1]) < np.diff(self.events.offsets)[:, None]
+        there = np.arange(values.shape[1]) < self.events.sizes[:, None]
         result = np.empty(len(self.events.sides))
         result[self.place] = values[there]
         return result
@@ -314,7 +314,7 @@ def shown_sets(
     if not wide:
         code, _ = require_pandas().factorize(table.frame[name].astype(str))
         return replace(found, table=frame, place=np.argsort(code, kind="stable"))
-    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    event = events.event_of_side
     rows = found.table.context.iloc[event].reset_index(drop=True)
     ids = [found.items.ids[i] for i in events.sides]
     return replace(found, table=rows.assign(**{ITEM_ID: ids}), place=np.arange(len(rows)))

@@ -123,7 +123,7 @@ def shares(
     found = _shown(model, alternatives, items, columns)
     added = _columns(model, found.items.inputs, found.events, level, draws, rng)
     frame = found.table.assign(**{name: found.in_rows(v) for name, v in added.items()})
-    event = np.repeat(np.arange(len(found.events)), np.diff(found.events.offsets))
+    event = found.events.event_of_side
     number = np.empty(len(event), np.int64)
     number[found.place] = event
     return Shares(frame, level, draws, tuple(number.tolist()))

@@ -507,7 +507,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
 
 def _by_place(events: Answers) -> IntArray:
     """The first sides of all events, then the second ones, and so on."""
-    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    event = events.event_of_side
     place = np.arange(len(events.sides)) - events.offsets[:-1][event]
     return np.argsort(place, kind="stable")
 
@@ -527,7 +527,7 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[
     pairs = context_columns(table.context.columns, names, "the duels")
     events, said = table.events, table.context
     order = _by_place(events)
-    at = np.repeat(np.arange(len(events)), np.diff(events.offsets))[order]
+    at = events.event_of_side[order]
     shared = [name for name, pair in zip(names, pairs, strict=True) if pair == (name, name)]
     two = next((name for name in names if name not in shared), None)
     two = two and f"the context {two!r} of winner and loser apart"

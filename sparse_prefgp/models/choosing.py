@@ -187,9 +187,7 @@ class ChoicePredictions:
         )
         places = events.sides[at]
         if events.covariates is not None:  # a row for each side
-            numbers = np.repeat(
-                self.levels_of(events.labels, len(events)), np.diff(events.offsets), axis=0
-            )
+            numbers = np.repeat(self.levels_of(events.labels, len(events)), events.sizes, axis=0)
             inputs = self._before_covariates(inputs[events.sides])
             inputs, places = np.column_stack([inputs, events.covariates, numbers]), at
         rows = np.asarray(self._inputs(inputs))
