@@ -43,6 +43,20 @@ class CandidatePairs:
     equal_items: int = 0
     """Items of a pool that were left out, as others have the same inputs."""
 
+    @classmethod
+    def among(
+        cls,
+        items: ItemSet,
+        first: IntArray,
+        second: IntArray,
+        possible: int,
+        chosen: str,
+        **left_out: int,
+    ) -> CandidatePairs:
+        """Pairs of some items, and of these those alone that pairs have."""
+        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+        return cls(items.select(used), *ends.reshape(2, -1), possible, chosen, **left_out)
+
     def __len__(self) -> int:
         return len(self.first)
 
@@ -102,14 +116,12 @@ def listed_pairs(
     low, high = np.minimum(first, second), np.maximum(first, second)
     _, once = np.unique(low * len(found) + high, return_index=True)
     once.sort()
-    kept, ends = np.unique(np.concatenate([first[once], second[once]]), return_inverse=True)
-    ends = ends.reshape(2, -1)
-    return CandidatePairs(
-        items=found.select(kept),
-        first=ends[0],
-        second=ends[1],
-        possible=len(once),
-        chosen=f"all of {table.name}",
+    return CandidatePairs.among(
+        found,
+        first[once],
+        second[once],
+        len(once),
+        f"all of {table.name}",
         repeated=len(first) - len(once),
         equal=int((~apart).sum()),
     )
@@ -142,9 +154,7 @@ def random_pairs(items: ItemSet, limit: int, rng: np.random.Generator) -> Candid
     second = ((1.0 + np.sqrt(1.0 + 8.0 * drawn)) / 2.0).astype(np.int64)
     second -= second * (second - 1) // 2 > drawn  # where the root was rounded up
     first = drawn - second * (second - 1) // 2
-    kept, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    ends = ends.reshape(2, -1)
-    return CandidatePairs(items.select(kept), ends[0], ends[1], possible, "drawn at random")
+    return CandidatePairs.among(items, first, second, possible, "drawn at random")
 
 
 def pairs_in_contexts(
@@ -175,11 +185,7 @@ def pairs_in_contexts(
     pair, where = np.divmod(drawn, len(together))
     first = lower[pair] * c + together[where, 0]
     second = upper[pair] * c + together[where, 1]
-    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    ends = ends.reshape(2, -1)
-    return CandidatePairs(
-        rows.select(used), ends[0], ends[1], possible, chosen, equal_items=len(alike) - u
-    )
+    return CandidatePairs.among(rows, first, second, possible, chosen, equal_items=len(alike) - u)
 
 
 def _seen_together(duels: Duels, contexts: Contexts) -> IntArray:

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.data.roles import ROLES
 
 ITEMS = pd.DataFrame({"item_id": list("abcdef"), "x": [0.1, 1.3, -0.7, 0.4, -1.6, 0.9]})
@@ -330,12 +329,12 @@ def test_of_sets() -> None:
 
 def test_of_somebody_new() -> None:
     mine = _table(1, "person").assign(who="eve")
-    items = spg.rank(meet(_model("person"), mine), rng=np.random.default_rng(0)).frame
+    items = spg.rank(spg.meet(_model("person"), mine), rng=np.random.default_rng(0)).frame
     renamed = mine.rename(columns={"who": "name"})
-    met = meet(_model("person"), renamed, columns={"person": "name"})
+    met = spg.meet(_model("person"), renamed, columns={"person": "name"})
     assert items.equals(spg.rank(met, rng=np.random.default_rng(0)).frame)
     with pytest.raises(ValueError, match="duels are of 2 people"):
-        meet(_model("person"), _table(1, "person"))
+        spg.meet(_model("person"), _table(1, "person"))
 
 
 def test_columns_that_a_table_in_chunks_is_read_without_are_told(tmp_path: Path) -> None:
