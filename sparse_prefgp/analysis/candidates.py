@@ -45,17 +45,11 @@ class CandidatePairs:
 
     @classmethod
     def among(
-        cls,
-        items: ItemSet,
-        first: IntArray,
-        second: IntArray,
-        possible: int,
-        chosen: str,
-        **left_out: int,
+        cls, items: ItemSet, first: IntArray, second: IntArray, *how: Any, **left_out: Any
     ) -> CandidatePairs:
         """Pairs of some items, and of these those alone that pairs have."""
         used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-        return cls(items.select(used), *ends.reshape(2, -1), possible, chosen, **left_out)
+        return cls(items.select(used), *ends.reshape(2, -1), *how, **left_out)
 
     def __len__(self) -> int:
         return len(self.first)
