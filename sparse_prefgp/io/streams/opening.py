@@ -21,7 +21,7 @@ from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable, raw_items
 from sparse_prefgp.io.streams.memory import DuelRows
-from sparse_prefgp.io.streams.parquet import ParquetRows
+from sparse_prefgp.io.streams.parquet import ParquetRows, Renamed
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support import together
@@ -190,13 +190,16 @@ def _source(
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
         return DatasetRows(duels, roles, context)
+    called: Mapping[str, str] = {}
+    if isinstance(duels, Renamed):
+        duels, called = duels
     paths = [duels] if isinstance(duels, str | os.PathLike) else duels
     if not isinstance(paths, list | tuple):
         raise ValueError(
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
-    return ParquetRows.of(_files_of(paths), ignore, roles, context, form).counted()
+    return ParquetRows.of(_files_of(paths), ignore, roles, context, called, form).counted()
 
 
 def _files_of(paths: Sequence[Any]) -> list[Any]:
