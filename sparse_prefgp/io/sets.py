@@ -318,9 +318,9 @@ class Long:
         start = 0 if 0 in numbers else 1
         codes = {
             "position": [n - start if n >= start else -1 for n in numbers],
-            "number": [int(x[1]) - 1 if (x := _NUMBERED.fullmatch(key)) else -1 for key in keys],
             "letter": [ord(key) - 97 if re.fullmatch("[a-z]", key) else -1 for key in keys],
             "column": [columns.index(key) if key in columns else -1 for key in keys],
+            "number": [int(x[1]) - 1 if (x := _NUMBERED.fullmatch(key)) else -1 for key in keys],
         }
         readings = {"name": name}
         for how, places in codes.items():
