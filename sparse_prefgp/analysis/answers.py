@@ -29,7 +29,7 @@ from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
-from sparse_prefgp.io.forms import FORM_OPTIONS, Form, understood
+from sparse_prefgp.io.forms import FORM_OPTIONS, Stated, understood
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
@@ -194,8 +194,8 @@ def load_duels(model: Predicts, source: Any) -> Table:
     roles = model.duels.roles
     grade = roles["grade"] if model.duels.levels is not None else None
 
-    def form(header: Sequence[str]) -> Form:
-        return Form.again(roles, header)
+    def form(header: Sequence[str]) -> Stated:
+        return Stated.again(roles, header)
 
     return understood(source, form, "duels", grade=grade).table
 

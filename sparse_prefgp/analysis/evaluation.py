@@ -41,7 +41,7 @@ from sparse_prefgp.data.answers import TIE, Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.io.forms import Form
+from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.io.streams.contexts import InContexts, Met
@@ -235,7 +235,7 @@ def _in_units_of(
         refuse_more(items, columns)
         together.check(streamed=True, item_effects=model.has_item_effect)
         return _converted(own, duels), None
-    form = Form.again(own.roles)
+    form = Stated.again(own.roles)
     header = columns_of(duels, form)
     roles, called = roles_in(model, header, str(duels), columns, among=OF_STREAMS)
     header, duels = tuple(called), Renamed(duels, called)

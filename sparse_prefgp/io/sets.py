@@ -31,7 +31,7 @@ from sparse_prefgp.support.words import (
 )
 
 if TYPE_CHECKING:
-    from sparse_prefgp.io.forms import Form
+    from sparse_prefgp.io.forms import Stated
 
 CHOICE_SET, CHOSEN, BEST, WORST = "choice_set", "chosen", "best", "worst"
 RANKING, RANK = "ranking", "rank"
@@ -79,7 +79,7 @@ class Long:
     :param kind: choices, rankings or best_worst.
     """
 
-    def __init__(self, table: Table, form: Form, kind: str, asked: bool = False) -> None:
+    def __init__(self, table: Table, form: Stated, kind: str, asked: bool = False) -> None:
         self.table, self.form, self.kind, self.asked = table, form, kind, asked
         self.frame = table.frame
         self.header = Header(table.frame.columns)

@@ -17,7 +17,7 @@ from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io import StreamedDuels, stream_duels
 from sparse_prefgp.io.choices import READERS
-from sparse_prefgp.io.forms import FORM_OPTIONS, Form, kind_of, load_answers
+from sparse_prefgp.io.forms import FORM_OPTIONS, Form, Stated, kind_of, load_answers
 from sparse_prefgp.io.streams import PARQUET, is_stream
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
@@ -257,8 +257,10 @@ class Sources(Form):
 
         :raises ValueError: what `kind_of` raises; options of another kind.
         """
-        table = load_answers(source, self)
-        kind = kind_of(table, self)
+        form = {one: getattr(self, one) for one in (*FORM_OPTIONS, "person", "ignore")}
+        stated = Stated(**form)
+        table = load_answers(source, stated)
+        kind = kind_of(table, stated)
         for one in fields(self):
             needs = several(option_of(one).needs)
             if (

@@ -15,7 +15,7 @@ from sparse_prefgp.data.answers import FLAGGED
 from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
-from sparse_prefgp.io.forms import Form
+from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import (
     LOSER,
@@ -37,7 +37,7 @@ from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import listing
 
-PLAIN = Form()
+PLAIN = Stated()
 # On which the form of rows is settled.
 _FIRST_ROWS = 1 << 18
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
@@ -66,7 +66,7 @@ class ParquetRows:
     called: Mapping[str, str] = field(default_factory=dict)
     two: TwoSides | None = None
     """How rows of two sides become duels."""
-    form: Form = PLAIN
+    form: Stated = PLAIN
     side: bool = False
     """Whether being the first side is a covariate."""
     read_as: ReadAs | None = None
@@ -79,7 +79,7 @@ class ParquetRows:
         roles: Roles = NO_ROLES,
         context: tuple[str, ...] = (),
         called: Mapping[str, str] = MappingProxyType({}),
-        form: Form = PLAIN,
+        form: Stated = PLAIN,
     ) -> ParquetRows:
         """The files, whose columns must be the same.
 
@@ -208,7 +208,7 @@ class ParquetRows:
 
 
 def _two_sides(
-    files: Sequence[str], columns: tuple[str, ...], form: Form, grade: str | None, name: str
+    files: Sequence[str], columns: tuple[str, ...], form: Stated, grade: str | None, name: str
 ) -> tuple[TwoSides, ReadAs, bool, tuple[str, ...]] | None:
     """How rows of two sides become duels, what was understood, whether the side is a covariate, and
     the columns that duels have; None of duels and of features of both sides.

@@ -576,7 +576,7 @@ def test_bad_rankings():
         ValueError, match=r"'0' a second time.*leave the cells empty if 0 is nobody"
     ):
         read(None, zeros)
-    numbers = pd.DataFrame({"chosen": ["0"], "option_1": [10], "option_2": [20], "option_3": [30]})
+    numbers = pd.DataFrame({"chosen": ["4"], "option_1": [10], "option_2": [20], "option_3": [30]})
     with pytest.raises(ValueError, match="not among its options '10', '20', '30'; write the id of"):
         read_choice_table(None, numbers)
     refused(read_choice_table, WIDE.assign(person=["p", None]), "give every row", person="person")
