@@ -276,6 +276,11 @@ class Sources(Form):
 
     def _given(self) -> str:
         given = [name for name in _ANSWERS if getattr(self, name) is not None]
+        if not given:
+            raise ValueError(
+                "There are no answers to fit to; give a table of them (fit answers.csv, answers=), "
+                "or say of which kind they are (--duels, --choices, --rankings, --best-worst)."
+            )
         if len(given) != 1:
             raise ValueError(one_of(_ANSWERS, given))
         assert not self.leaning.pairs or self.covariate  # refuses what makes no sense
