@@ -86,7 +86,7 @@ def predict(
         `resolve_items` raises.
     """
     level = level_of_interval(level)
-    at, covariates = _parted(at)
+    at, covariates = _parted(model, at)
     model = seen_on(seen_by(model, person), at)
     kind, source = only_one(
         options, pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst
@@ -131,18 +131,19 @@ def predict(
     return frame
 
 
-def _parted(at: Any) -> tuple[Any, dict[str, float]]:
+def _parted(model: Predicts, at: Any) -> tuple[Any, dict[str, float]]:
     """The date, and the covariates by name, among what was said of all pairs.
 
     :raises ValueError: a covariate that is no number.
     """
     parts = [part.strip() for part in at.split(",")] if isinstance(at, str) else []
-    dates = [part for part in parts if part.startswith("date=") or "=" not in part]
+    known = tuple(f"{name}=" for name in model.duels.covariate_names)
+    dates = [part for part in parts if not part.startswith(known)]
     named = dict(part.split("=", 1) for part in parts if part not in dates)
     values = {}
     for name, text in named.items():
         try:
-            values[name.strip()] = float(text)
+            values[name] = float(text)
         except ValueError:
             raise ValueError(
                 f"{name} is {text!r} at all pairs (at=, --at); give a number, such as side=1."

@@ -439,7 +439,10 @@ def _require_long(made: Understood, what: str, known: tuple[str, ...]) -> None:
     table = made.table
     missing = [name for name in known if name not in table.frame.columns]
     marks = [name for name in known[1:] if name in table.frame.columns]
-    flags = all({*map(id_text, table.frame[name])} <= {*YES_AND_NO} for name in marks)
+    flags = all(
+        {id_text(value).casefold() for value in table.frame[name]} <= {*YES_AND_NO}
+        for name in marks
+    )
     if ITEM_ID not in table.frame.columns and (missing or (what != "ranking" and not flags)):
         missing.append(ITEM_ID)
     first = "rank_1" if what == "ranking" else "option_1"

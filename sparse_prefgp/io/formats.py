@@ -30,6 +30,11 @@ FORMATS = "CSV or JSON (also gzipped), Parquet or Excel (.xlsx)"
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
 PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# What stands for a missing number, as in pandas.
+MISSING = (
+    *("NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan"),
+    *("NULL", "null", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 # Of a sheet, in which the header is looked for.
 _TOP_ROWS = 30
@@ -311,40 +316,21 @@ def _read_csv(
         # Ids are read as they are written: 007 is not 7, and NA may be a name.
         as_written = set(id_columns(header))
         converters = {name: str.strip for name in written if _name(name) in as_written}
+        texts = {name: str for name in written if _name(name) in words and name not in converters}
+        # In texts NA, None and null may be names; only empty cells are missing there.
+        options |= {"keep_default_na": False, "na_values": [""], "skip_blank_lines": blank_rows}
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, converters=converters, **options)
-            lines = len(frame)
-            if blank_rows:
-                options["skip_blank_lines"] = True
-                frame = pd.read_csv(path, converters=converters, **options)
-            texts = [
-                name
-                for name in frame.columns
-                if name in written
-                and name not in converters
-                and (
-                    _name(name) in words
-                    or pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
-                )
-            ]
-            if len(set(written)) < len(written):
-                texts = []  # refused below
-            if options["sep"] == ";":
-                numbers = [name for name in texts if _name(name) not in words]
-                commas = [name for name in numbers if _has_decimal_commas(frame[name])]
-            if commas:
-                frame[commas] = pd.read_csv(path, usecols=commas, decimal=",", **options)[commas]
-            # In texts NA, None and null may be names; only empty cells are missing there.
-            texts = [
-                name
-                for name in texts
-                if name not in commas and (_name(name) in words or frame[name].isna().any())
-            ]
-            if texts:
-                only_empty = {"keep_default_na": False, "na_values": [""], "dtype": str}
-                again = pd.read_csv(path, usecols=texts, **only_empty, **options)
-                frame[texts] = again[texts]
+            frame = pd.read_csv(path, converters=converters, dtype=texts, **options)
+        for name in frame.columns if len(set(written)) == len(written) else ():
+            if name in texts or name in converters or frame[name].dtype.kind not in "OU":
+                continue
+            numbers = _numbers_among(frame[name])
+            if numbers is None and options["sep"] == ";" and _has_decimal_commas(frame[name]):
+                numbers = _numbers_among(frame[name].str.replace(",", "."))
+                commas.append(name)
+            if numbers is not None:
+                frame[name] = numbers
     except pd.errors.EmptyDataError:
         raise _empty(path, role) from None
     except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
@@ -365,7 +351,7 @@ def _read_csv(
         said.append(f"{path.name} is read as separated by {separator}{with_commas}.")
     loaded = Loaded(frame, decimal_commas=options["sep"] == ";", said=" ".join(said))
     loaded = _without_blank(frame, blank, loaded, titles + 1)
-    if len(blank) == lines:
+    if not blank_rows:
         return loaded
     try:
         at = _rows_with_cells(path, options["sep"], titles + 1)
@@ -376,6 +362,19 @@ def _read_csv(
     return loaded._replace(
         numbers=at if loaded.numbers is None else at[loaded.numbers - titles - 2]
     )
+
+
+def _numbers_among(texts: Any) -> Any:
+    """A column of texts as numbers or truth values, where words such as NA stand for what is
+    missing; None where other words are there."""
+    pd = require_pandas()
+    there = ~(texts.isna() | texts.isin(MISSING))
+    known = texts[there]
+    truths = {"true": True, "false": False}
+    if len(known) and known.str.casefold().isin(truths).all():
+        return known.str.casefold().map(truths).astype(object).reindex(texts.index)
+    numbers = pd.to_numeric(known, errors="coerce")
+    return None if numbers.isna().any() or not there.any() else numbers.reindex(texts.index)
 
 
 def csv_of(frame: Any) -> str:
@@ -459,7 +458,7 @@ def _header(path: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
 
 def _has_decimal_commas(column: Any) -> bool:
     """Whether all texts are numbers, and some of them have a decimal comma."""
-    texts = column[column.notna()].astype(str)
+    texts = column[~(column.isna() | column.isin(MISSING))].astype(str)
     return bool(texts.str.fullmatch(_COMMA_NUMBER.pattern).all() and texts.str.contains(",").any())
 
 

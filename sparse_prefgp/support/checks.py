@@ -182,7 +182,7 @@ class Mistakes:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """A mistake in here is kept, and what comes after it goes on."""
+        """A mistake in here is kept, and what comes after it is done."""
         try:
             yield
         except ValueError as error:

@@ -24,6 +24,7 @@ from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fit_printer import column_lines
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io import read_table
+from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.learning.notes import idle_note
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.workflow.fit_metrics import fit_figures
@@ -360,7 +361,7 @@ def test_unusable_place_is_refused_before_the_fit(
     def too_late(*_: Any, **__: Any) -> None:
         raise AssertionError("the tables were read although nothing can be written")
 
-    monkeypatch.setattr("sparse_prefgp.workflow.fit_sources.read_table", too_late)
+    monkeypatch.setitem(READERS, "duels", too_late)
     before = contents(tmp_path)
     file = tables[0]
     refused(fit(tables, file / "sub"), "items.csv' is a file")

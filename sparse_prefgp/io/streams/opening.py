@@ -152,7 +152,6 @@ def columns_of(duels: Any, form: Stated) -> tuple[str, ...]:
     """Columns of Parquet files, or of all in a folder, as duels have them.
 
     :param form: how rows of two sides are read.
-
     :raises ValueError: what `stream_duels` raises of them.
     """
     return ParquetRows.of(_files_of([duels]), UNREAD, form=form).columns
