@@ -1,4 +1,4 @@
-"""The forms that docs/tables.md shows are read as it says."""
+"""The forms of tables that pages show are read as they say."""
 
 import re
 import shlex
@@ -18,8 +18,12 @@ FORM = re.compile(
     r"(?P<printed>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
-FORMS = [pytest.param(form, id=form["file"]) for form in FORM.finditer(PAGE)]
+PAGES = [ROOT / "docs" / "tables.md", *sorted((ROOT / "docs" / "coming-from").glob("*.md"))]
+FORMS = [
+    pytest.param(form, id=f"{page.stem}-{form['file']}")
+    for page in PAGES
+    for form in FORM.finditer(page.read_text(encoding="utf-8"))
+]
 
 
 def lines_of(words):
@@ -36,11 +40,12 @@ def lines_of(words):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_form_of_the_page_is_read_as_it_says(form, tmp_path, monkeypatch):
+def test_a_form_is_read_as_its_page_says(form, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / form["file"]).write_text(form["rows"], encoding="utf-8")
     assert form["printed"].split() == " ".join(lines_of(form["words"])).split()
 
 
-def test_the_page_shows_many_forms():
-    assert len(FORMS) == PAGE.count("$ cat ") > 15
+def test_every_form_is_compared():
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert len(FORMS) == shown.count("$ cat ") > 15
