@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
+    from sparse_prefgp.analysis.meeting import meet as meet
     from sparse_prefgp.analysis.metrics import score as score
     from sparse_prefgp.analysis.prediction import predict as predict
     from sparse_prefgp.analysis.projection import initial_projection as initial_projection
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances import PairEffect as PairEffect
     from sparse_prefgp.covariances import Projected as Projected
     from sparse_prefgp.covariances import SameLevel as SameLevel
+    from sparse_prefgp.data.answers import Answers as Answers
     from sparse_prefgp.data.duels import Duels as Duels
+    from sparse_prefgp.data.forecast import Forecast as Forecast
     from sparse_prefgp.data.splits import split_duels as split_duels
     from sparse_prefgp.data.table import DuelTable as DuelTable
     from sparse_prefgp.disk.exporting import export_saved_model as export_saved_model
@@ -101,6 +104,7 @@ _HOMES = {
     "consistency": "analysis.consistency",
     "evaluate": "analysis.evaluation",
     "explain": "analysis.explanation",
+    "meet": "analysis.meeting",
     "score": "analysis.metrics",
     "predict": "analysis.prediction",
     "initial_projection": "analysis.projection",
@@ -126,7 +130,9 @@ _HOMES = {
     "PairEffect": "covariances",
     "Projected": "covariances",
     "SameLevel": "covariances",
+    "Answers": "data.answers",
     "Duels": "data.duels",
+    "Forecast": "data.forecast",
     "split_duels": "data.splits",
     "DuelTable": "data.table",
     "export_saved_model": "disk.exporting",

@@ -8,7 +8,6 @@ from sparse_prefgp.analysis.importance import SampledEvidence as SampledEvidence
 from sparse_prefgp.analysis.ranking import Ranking as Ranking
 from sparse_prefgp.analysis.suggestion import Suggestions as Suggestions
 from sparse_prefgp.analysis.updating import UpdateReport as UpdateReport
-from sparse_prefgp.data.forecast import Forecast as Forecast
 from sparse_prefgp.engines import InferenceResult as InferenceResult
 from sparse_prefgp.engines import Status as Status
 from sparse_prefgp.engines import TruncatedNormalResult as TruncatedNormalResult

@@ -19,6 +19,7 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine
 from sparse_prefgp.engines.base import FixedPoint
 from sparse_prefgp.factors.sites import Sites
+from sparse_prefgp.models.posterior import predictions
 from tests.tolerances import SOLVER
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -132,6 +133,14 @@ def run_problem(
         prior.covariance, prior.factors, Sites.zeros(graph.num_sites, gpflow.default_float())
     )
     return prior, point, float(point.log_evidence(prior.correction))
+
+
+def in_block(
+    model: spg.PreferenceGP, items: Any, block: Any, full_cov: bool = False
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """`predict_f` of items that join a block of a model."""
+    inputs = tf.constant(items, tf.float64)
+    return predictions(model.posterior_in_block(block), inputs, full_cov)
 
 
 def incidence(graph: DuelGraph) -> Array:

@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
-from tests.cases import DATA
+from tests.cases import DATA, in_block
 
 SAVED = DATA / "saved"
 ANSWERS = "answers.json"
@@ -225,7 +225,7 @@ def answers(model: spg.PreferenceGP | spg.StreamedGP) -> dict[str, Any]:
             found["lower_bounds"] = [float(value) for value in model.lower_bounds().rows.values()]
         if isinstance(model.approximation, spg.PITC):
             first = model.approximation.labels[0] if model.approximation.labels else 0
-            found["in_block"] = model.predict_f_in_block(new, first, full_cov=True)
+            found["in_block"] = in_block(model, new, first, full_cov=True)
     return {name: _plain(value) for name, value in found.items()}
 
 

@@ -173,13 +173,13 @@ def predict_duel(case: Case) -> Chances:
 
 
 def predict_choice(case: Case) -> Chances:
-    said, view = dict(case.of_view), case.view
+    said, model = dict(case.said), case.model
     if said.pop("at", None) is not None:
-        view = view.at_date("2020-02-20")
+        model = model.at_date("2020-02-20")
     if "covariates" in said:
         less = said["covariates"]
         said["covariates"] = np.stack([less, np.zeros_like(less)], 1)
-    return view.predict_choice(case.sets, **said).numpy()[:, 0]
+    return model.predict_choice(case.sets, **said).numpy()[:, 0]
 
 
 def by_table(case: Case) -> Chances:

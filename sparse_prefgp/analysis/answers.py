@@ -19,16 +19,17 @@ from sparse_prefgp.analysis.items import (
     known_items,
     own_items,
 )
-from sparse_prefgp.analysis.roles import OF_SETS, Columns, roles_in
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.analysis.roles import OF_SETS, Columns, read_by, roles_in
+from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.roles import ORDER, ROLES
+from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
-from sparse_prefgp.io.forms import FORM_OPTIONS, Form, understood
+from sparse_prefgp.io.forms import FORM_OPTIONS, Stated, understood
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
@@ -37,14 +38,12 @@ from sparse_prefgp.io.judgements import (
     Roles,
     codes_in,
     covariates_in,
-    covariates_there,
     duels_in,
     load_pairs,
     names_covariates,
 )
 from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
 from sparse_prefgp.io.sides import SIDE
-from sparse_prefgp.models.outcomes import warn_without_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -91,6 +90,8 @@ class ReadAnswers:
     `Duels`. Of `shown_sets` a data frame with a row for each alternative."""
     described: bool = False
     """Whether alternatives are described by features alone, so that ids are numbers of rows."""
+    sides: tuple[str, str] = (WINNER, LOSER)
+    """Of pairs the columns that hold both."""
     place: IntArray | None = None
     """(s,) the row of that data frame that each side is; None of others."""
 
@@ -101,7 +102,7 @@ class ReadAnswers:
 
     def in_rows(self, values: FloatArray) -> FloatArray:
         """Values (e, k) of the sides of each set as those of rows, (s,)."""
-        there = np.arange(values.shape[1]) < np.diff(self.events.offsets)[:, None]
+        there = np.arange(values.shape[1]) < self.events.sizes[:, None]
         result = np.empty(len(self.events.sides))
         result[self.place] = values[there]
         return result
@@ -144,14 +145,12 @@ def read_answers(
     *,
     among: Collection[str] = ROLES,
     stated: Collection[str] = (),
+    unsaid: Collection[str] = (),
     learning: bool = False,
     covariates: Mapping[str, float] | None = None,
     **options: Any,
 ) -> ReadAnswers:
     """Read answers, whose items are those of the model or given, or rows of their own.
-
-    Warns of duels without grades or covariates for a model that has learned from some, and without
-    a column whose labels lean.
 
     :param kind: `duels`, `choices`, `rankings` or `best_worst`; or `pairs`, of which nobody needs
         to have said who won.
@@ -161,8 +160,9 @@ def read_answers(
         columns.
     :param items: raw items, as `resolve_items` takes them.
     :param columns: as for `roles_in`.
-    :param among: roles of duels that are read.
+    :param among: of duels, as for `roles_in`.
     :param stated: of pairs, as for `roles_in`.
+    :param unsaid: of duels and sets, as for `roles_in`.
     :param learning: as for `roles_in`.
     :param covariates: of pairs, those that are the same for all of them.
     :param options: of the reader of sets.
@@ -172,23 +172,15 @@ def read_answers(
     if kind == "pairs":
         return _read_pairs(model, source, items, columns, stated, covariates or {})
     if kind != "duels":
-        return _read_sets(model, kind, source, items, columns, learning, options)
+        how = {"unsaid": unsaid, "learning": learning}
+        return _read_sets(model, kind, source, items, columns, how, options)
     if isinstance(source, Duels):
         refuse_more(items, columns)
         return ReadAnswers(_as_read(model, source), items_of(model, source))
-    found, table = met(model, items, load_duels(model, source), (WINNER, LOSER))
-    header, own = table.frame.columns, model.duels
-    roles = roles_in(model, header, table.name, columns, among=among, learning=learning)
-    if "grade" in among and not learning and roles.grade is None and own.levels is not None:
-        warnings.warn(
-            f"{table.name}: no column {own.roles['grade']!r}, though the model has learned from "
-            "grades; name that of these (columns=, --columns grade=…), or each row counts as won "
-            "by its winner.",
-            stacklevel=3,
-        )
-    warn_without_labels(model, roles.leaning, table.name)
-    there = covariates_there(header, own.covariate_names, table.name)
-    roles = replace(roles, covariates=tuple(there))
+    unsaid = {*unsaid, "date"}  # which is asked for where it is missing
+    how = {"among": among, "unsaid": unsaid, "learning": learning}
+    roles, table = read_by(model, load_duels(model, source), columns, **how)
+    found, table = met(model, items, table, (WINNER, LOSER))
     table = _with_dates(model, table, roles)
     events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
     return ReadAnswers(events, found, table)
@@ -202,8 +194,8 @@ def load_duels(model: Predicts, source: Any) -> Table:
     roles = model.duels.roles
     grade = roles["grade"] if model.duels.levels is not None else None
 
-    def form(header: Sequence[str]) -> Form:
-        return Form.again(roles, header)
+    def form(header: Sequence[str]) -> Stated:
+        return Stated.again(roles, header)
 
     return understood(source, form, "duels", grade=grade).table
 
@@ -217,25 +209,28 @@ def _read_pairs(
     covariates: Mapping[str, float],
 ) -> ReadAnswers:
     own = tuple(model.duels.roles.get("sides", "").split(","))
-    table, sides = load_pairs(source, own if len(own) == 2 else ())
-    if sides == own and SIDE in model.duels.covariate_names:
-        covariates = {SIDE: 1.0, **covariates}  # whoever stands first there is the first side
+    given, sides = load_pairs(source, own if len(own) == 2 else ())
+    names = model.duels.covariate_names
+    others = [name for name in names if name != SIDE]
+    if SIDE in names and (not others or names_covariates(given.frame.columns, others, sides)):
+        # Whoever stands first where sides were learned is the first side, elsewhere none is.
+        covariates = {SIDE: float(sides == own), **covariates}
     for name in covariates:
-        check_choice("The covariate", name, model.duels.covariate_names, " (at=, --at)")
+        check_choice("The covariate", name, names, " (at=, --at)")
+    how = {"sides": sides, "stated": stated, "unsaid": {"grade"}}
+    of_all = replace(given, frame=given.frame.assign(**covariates))
+    roles, table = read_by(model, of_all, columns, **how)
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
-    header, names = table.frame.columns, model.duels.covariate_names
-    roles = roles_in(model, header, table.name, columns, stated=stated)
     codes = {role: column for role, column in roles.codes.items() if role != "block"}
     said = codes_in(table, replace(roles, codes=codes))
-    if covariates or names_covariates(header, names, sides):
-        frame = table.frame.assign(**covariates)
-        values = covariates_in(replace(table, frame=frame), names, sides)
-        said |= {"covariates": values, "covariate_names": names}
+    if roles.covariates:
+        values = covariates_in(table, roles.covariates, sides)
+        said |= {"covariates": values, "covariate_names": roles.covariates}
     if roles.date is not None:
         dated = _with_dates(model, table, roles).frame
         said["time"] = dates_of(dated[roles.date], roles.date, table.row)
-    return ReadAnswers(Answers.between(first, second, **said), found, table)
+    return ReadAnswers(Answers.between(first, second, **said), found, given, sides=sides)
 
 
 def _with_dates(model: Predicts, table: Table, roles: Roles) -> Table:
@@ -264,7 +259,7 @@ def _read_sets(
     source: Any,
     items: Any,
     columns: Columns,
-    learning: bool,
+    how: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> ReadAnswers:
     own = model.duels
@@ -273,24 +268,32 @@ def _read_sets(
     together.check(answers=True, contexts=context and f"items in contexts ({context})")
     loaded = load(source, kind.replace("_", "-"), lambda header: ())
     header = list(loaded.frame.columns)
-    roles = roles_in(model, header, loaded.name, columns, among=OF_SETS, learning=learning)
+    how = {"among": OF_SETS, "sides": ("", ""), **how}
+    roles, called = roles_in(model, header, loaded.name, columns, **how)
     made = () if own.transform is None else own.transform.raw_columns
     wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
     named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
-    there = [name for name in own.covariate_names if name in header]
+    said = tuple(name for name in roles.covariates if name in called)
+    labels = {name: called[column] for name, column in roles.labels.items()}
     if rows is not None and rows.column is not None and rows.column in header and items is None:
         named = named and any(name not in header for name in wanted)
-    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": roles.labels}
+    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": labels}
     more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
-    more |= {"covariates": there, **options}
-    read = SETS[kind]
+    more |= {"covariates": [called[name] for name in said], **options}
+
+    def read(items: Any, **like: Any) -> DuelTable:
+        table = SETS[kind](items, source, **like, **more)
+        values = table.events.covariates
+        learned = None if values is None else Covariates(values, said)
+        return replace(table, events=table.events.saying(covariates=learned))
+
     if named or not wanted:
         found = known_items(model, items)
         ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in found.ids]})
-        answers = read(ids, source, **more)
+        answers = read(ids)
         return ReadAnswers(answers.events, found, answers)
     item = None if rows is None else rows.column
-    table = read(None, source, like=own.transform, item=item, **more)
+    table = read(None, like=own.transform, item=item)
     none = np.zeros(len(table.items), dtype=bool)
     if own.transform is not None and NONE in made and NONE in table.items:
         # Those without attributes, which were filled in.
@@ -326,7 +329,7 @@ def load_sets(model: Predicts, source: Any, role: str) -> Table:
 
 
 def shown_sets(
-    model: Predicts, table: Table, items: Any, columns: Columns, options: dict[str, Any]
+    model: Predicts, table: Table, items: Any, columns: Columns, **options: Any
 ) -> ReadAnswers:
     """Sets in a table in which nobody needs to have chosen, whose rows are those of a long table as
     they are; else the set, its columns and `item_id`.
@@ -335,7 +338,7 @@ def shown_sets(
         set.
     :param items: as for `read_answers`.
     :param columns: as for `read_answers`.
-    :param options: of `read_choice_table`.
+    :param options: of `read_answers` and `read_choice_table`.
     :raises ValueError: what `read_answers` raises.
     """
     frame, name = table.frame, CHOICE_SET
@@ -347,7 +350,7 @@ def shown_sets(
     if not wide:
         code, _ = require_pandas().factorize(table.frame[name].astype(str))
         return replace(found, table=frame, place=np.argsort(code, kind="stable"))
-    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    event = events.event_of_side
     rows = found.table.context.iloc[event].reset_index(drop=True)
     ids = [found.items.ids[i] for i in events.sides]
     return replace(found, table=rows.assign(**{ITEM_ID: ids}), place=np.arange(len(rows)))

@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.contexts import (
     in_rows,
 )
 from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, resolve_items
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.contexts import Contexts, ItemRows, in_words, names_of_rows
 from sparse_prefgp.data.slices import date_text, rows_in_force
 from sparse_prefgp.io.files import id_text
@@ -182,11 +183,7 @@ def _of_duels(model: Predicts, contexts: Contexts) -> IntArray:
     rows = model.duels.item_rows
     assert rows is not None
     shared = [contexts.columns.index(name) for name in rows.shared]
-    codes: dict[tuple[Any, ...], int] = {}
-    return np.array(
-        [codes.setdefault(tuple(value[shared]), len(codes)) for value in contexts.values],
-        dtype=np.int64,
-    )
+    return Codes.of([tuple(value[shared]) for value in contexts.values]).numbers
 
 
 def _over(contexts: Contexts, named: bool) -> str:
@@ -242,8 +239,7 @@ def _without_contexts(
 
 def _codes(names: Sequence[Any]) -> IntArray:
     """A number for each name, in order of appearance."""
-    keys: dict[str, int] = {}
-    return np.array([keys.setdefault(id_text(name), len(keys)) for name in names], dtype=np.int64)
+    return Codes.of([id_text(name) for name in names]).numbers
 
 
 def last_rows(names: Sequence[Any]) -> IntArray:

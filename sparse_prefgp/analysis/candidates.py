@@ -12,10 +12,11 @@ from sparse_prefgp.analysis.boards import bases_now, own_active, rows_now
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, in_rows, met
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.ranking import distinct_rows
+from sparse_prefgp.analysis.roles import Columns, read_by
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import Contexts
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.judgements import load_pairs, names_covariates
+from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
@@ -42,6 +43,14 @@ class CandidatePairs:
     equal_items: int = 0
     """Items of a pool that were left out, as others have the same inputs."""
 
+    @classmethod
+    def among(
+        cls, items: ItemSet, first: IntArray, second: IntArray, *how: Any, **left_out: Any
+    ) -> CandidatePairs:
+        """Pairs of some items, and of these those alone that pairs have."""
+        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+        return cls(items.select(used), *ends.reshape(2, -1), *how, **left_out)
+
     def __len__(self) -> int:
         return len(self.first)
 
@@ -60,18 +69,22 @@ class CandidatePairs:
         )
 
 
-def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePairs:
+def listed_pairs(
+    model: Predicts, pairs: Any, items: Any = None, columns: Columns = None
+) -> CandidatePairs:
     """The pairs of a table.
 
     :param model: whose items are known.
     :param pairs: path or data frame with the columns `first` and `second`, or else `winner` and
         `loser`, which hold item ids.
     :param items: raw items, where ids are looked up first, and then among the model's own.
+    :param columns: as for `roles_in`, of which there are no roles.
     :raises ValueError: a missing column, no pair, an unknown id or an item against itself (with its
         row), nothing but items with equal inputs, and what `resolve_items` raises.
     """
     table, sides = load_pairs(pairs)
-    if names_covariates(table.frame.columns, model.duels.covariate_names, sides):
+    roles, table = read_by(model, table, columns, among=(), sides=sides)
+    if roles.covariates:
         warnings.warn(
             f"{table.name} has covariates, which count as 0 in what is suggested; `predict` takes "
             "them.",
@@ -97,14 +110,12 @@ def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePai
     low, high = np.minimum(first, second), np.maximum(first, second)
     _, once = np.unique(low * len(found) + high, return_index=True)
     once.sort()
-    kept, ends = np.unique(np.concatenate([first[once], second[once]]), return_inverse=True)
-    ends = ends.reshape(2, -1)
-    return CandidatePairs(
-        items=found.select(kept),
-        first=ends[0],
-        second=ends[1],
-        possible=len(once),
-        chosen=f"all of {table.name}",
+    return CandidatePairs.among(
+        found,
+        first[once],
+        second[once],
+        len(once),
+        f"all of {table.name}",
         repeated=len(first) - len(once),
         equal=int((~apart).sum()),
     )
@@ -137,9 +148,7 @@ def random_pairs(items: ItemSet, limit: int, rng: np.random.Generator) -> Candid
     second = ((1.0 + np.sqrt(1.0 + 8.0 * drawn)) / 2.0).astype(np.int64)
     second -= second * (second - 1) // 2 > drawn  # where the root was rounded up
     first = drawn - second * (second - 1) // 2
-    kept, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    ends = ends.reshape(2, -1)
-    return CandidatePairs(items.select(kept), ends[0], ends[1], possible, "drawn at random")
+    return CandidatePairs.among(items, first, second, possible, "drawn at random")
 
 
 def pairs_in_contexts(
@@ -170,11 +179,7 @@ def pairs_in_contexts(
     pair, where = np.divmod(drawn, len(together))
     first = lower[pair] * c + together[where, 0]
     second = upper[pair] * c + together[where, 1]
-    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    ends = ends.reshape(2, -1)
-    return CandidatePairs(
-        rows.select(used), ends[0], ends[1], possible, chosen, equal_items=len(alike) - u
-    )
+    return CandidatePairs.among(rows, first, second, possible, chosen, equal_items=len(alike) - u)
 
 
 def _seen_together(duels: Duels, contexts: Contexts) -> IntArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -65,16 +64,6 @@ ROW_LABELS = {
     "rank": "residual by rank",
     "logdet": "residual by log-determinant",
 }
-
-
-class _Scale(NamedTuple):
-    """What nats are divided by."""
-
-    weight: float
-    unit: str
-
-    def share(self, nats: float) -> str:
-        return f"{nats / self.weight:.4f} per {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -170,7 +159,7 @@ class EvidenceReport(Result):
 
     def sentences(self) -> list[str]:
         """What else is known, and what was not run."""
-        scale, lines = _Scale(self.weight, self.unit), []
+        lines = []
         if self.sampled is not None:
             s = self.sampled
             lines.append(
@@ -179,8 +168,8 @@ class EvidenceReport(Result):
             )
         if np.isfinite(self.gap):
             lines.append(
-                f"The lower bound is {self.gap:,.3f} nats ({scale.share(self.gap)}) "
-                "below the best estimate of the true evidence."
+                f"The lower bound is {self.gap:,.3f} nats ({self.gap / self.weight:.4f} per "
+                f"{self.unit}) below the best estimate of the true evidence."
             )
         if self.weight != self.duels:
             lines.append(
@@ -261,10 +250,9 @@ def evidence_report(
     warnings = [] if own.converged else [f"Inference did not converge: {own}."]
     if not bounds_converged:
         warnings.append("Inference for the bounds did not converge; only the lower bound is one.")
-    scale = _Scale(weight, "answer" if about_sets else "duel")
-    warnings += _warnings(
-        model.approximation, value, lower_bound, exact, converged, sampled, scale, ep_error(model)
-    )
+    unit = "answer" if about_sets else "duel"
+    each = value, lower_bound, exact, converged, sampled, ep_error(model)
+    warnings += _warnings(model.approximation, *each, f"{{:.4f}} per {unit}", weight)
     return EvidenceReport(
         approximation=model.approximation.name,
         duels=model.duels.num_duels,
@@ -282,7 +270,7 @@ def evidence_report(
         sampled=sampled,
         skipped=tuple(skipped),
         warnings=tuple(warnings),
-        unit=scale.unit,
+        unit=unit,
     )
 
 
@@ -357,8 +345,9 @@ def _warnings(
     exact: float | None,
     converged: bool | None,
     sampled: SampledEvidence | None,
-    scale: _Scale,
     error: float,
+    share: str,
+    weight: float,
 ) -> list[str]:
     """About exact EP, sampling, subsets, and evidence above what can be."""
     found = []
@@ -386,7 +375,7 @@ def _warnings(
     if over > allowed:
         text = (
             f"The log evidence of {approximation.name} lies {over:,.2f} nats "
-            f"({scale.share(over)}) above {what}, more than EP's own error explains, up "
+            f"({share.format(over / weight)}) above {what}, more than EP's own error explains, up "
             f"to {allowed:,.2g} nats {how}: a sign of overfitting"
         )
         if what == "the certified value":

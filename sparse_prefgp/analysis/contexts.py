@@ -115,7 +115,7 @@ def _any_context(transform: FeatureTransform, columns: Sequence[str]) -> dict[st
     some: dict[str, Any] = {}
     for name in columns:
         if name in transform.categorical:
-            some[name] = transform.categories[transform.categorical.index(name)][0]
+            some[name] = transform.levels(name)[0]
         else:
             some[name] = "1970-01-01" if name in transform.dates else 0.0
     return some
@@ -194,12 +194,11 @@ def _numbers(texts: Any) -> list[Any]:
 
 def _only(transform: FeatureTransform, name: str) -> FeatureTransform:
     """The part of a transform that makes one raw column."""
-    if name in transform.numeric:
-        j = transform.numeric.index(name)
-        dates = (name,) if name in transform.dates else ()
-        return FeatureTransform((name,), (transform.mean[j],), (transform.scale[j],), dates=dates)
-    levels = transform.categories[transform.categorical.index(name)]
-    return FeatureTransform((), (), (), (name,), (levels,))
+    units = transform.units(name)
+    if units is None:
+        return FeatureTransform((), (), (), (name,), (transform.levels(name),))
+    dates = (name,) if name in transform.dates else ()
+    return FeatureTransform((name,), units[:1], units[1:], dates=dates)
 
 
 # ---- tables ------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from sparse_prefgp.analysis.items import (
     ItemSet,
     features_in_units_of,
     known_items,
+    numbers_by_name,
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.rivals import COIN, EQUAL_SHARES, KNOWS_NOTHING, rivals_of
@@ -40,17 +41,13 @@ from sparse_prefgp.data.answers import TIE, Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.io.forms import Form
-from sparse_prefgp.io.judgements import covariates_there
+from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.io.streams.contexts import InContexts, Met
 from sparse_prefgp.io.streams.contexts import in_rows as rows_met
-from sparse_prefgp.models.outcomes import (
-    known_blocks,
-    warn_without_blocks,
-    warn_without_labels,
-)
+from sparse_prefgp.io.streams.parquet import Renamed
+from sparse_prefgp.models.outcomes import known_blocks, warn_without_blocks
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, IntArray
@@ -92,9 +89,9 @@ def evaluate(
         knows too, all others from the inducing values alone.
     :param items: raw items, as `predict`; not for a `Duels`, which has its own.
     :param rng: of the folds that choose the width of the linear probit's prior.
-    :param columns: by role, columns of this table that are called otherwise than those that the
-        model has learned from: `{"judge": "rater"}`. Roles are judge, person, date, count, weight,
-        grade and block.
+    :param columns: those of this table that are called otherwise than in training, by their names
+        there or by their roles: `{"judge": "rater", "surface": "ground"}`. Roles are judge, person,
+        date, count, grade and block.
     :param ahead: where utilities move in time, also score the model updated day by day, each duel
         from the results of all days before it, and Elo (`forecasts.with_forecasts`).
     :param choices: in place of duels, choices from sets as `read_choices` takes them.
@@ -210,8 +207,7 @@ def _items_of(found: ItemSet, training: Duels) -> IntArray:
     """The number that training duels have for the item of each row, (n,), -1 for others."""
     if found.rows is None or training.item_rows is None:
         return np.where(found.numbers >= 0, training.item[found.numbers], -1)
-    names = map(id_text, training.item_rows.names)
-    known = dict(zip(names, training.item.tolist(), strict=True))
+    known = numbers_by_name(training)
     return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
 
 
@@ -239,17 +235,17 @@ def _in_units_of(
         refuse_more(items, columns)
         together.check(streamed=True, item_effects=model.has_item_effect)
         return _converted(own, duels), None
-    form = Form.again(own.roles)
+    form = Stated.again(own.roles)
     header = columns_of(duels, form)
-    roles = roles_in(model, header, str(duels), columns, among=OF_STREAMS)
+    roles, called = roles_in(model, header, str(duels), columns, among=OF_STREAMS)
+    header, duels = tuple(called), Renamed(duels, called)
     # A score counts duels as they were, whatever weight they had in a fit.
     ignore = [name for name in WEIGHTS if name in header]
     said: dict[str, Any] = {"sides": form.sides, "outcome": form.outcome}
     said |= {"verdicts": form.verdicts, "scores": form.scores, "side": False}
     said |= {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
     said |= {"groups": roles.codes.get("judge"), "labels": roles.leaning}
-    said["covariates"] = covariates_there(header, own.covariate_names, str(duels))
-    warn_without_labels(model, roles.leaning, str(duels))
+    said["covariates"] = roles.covariates
     if not {*SIDES} <= {*header} and items is None:
         if own.transform is not None and own.transform.beyond_numbers is not None:
             raise ValueError(

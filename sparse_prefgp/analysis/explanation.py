@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -225,7 +224,9 @@ def explain(
     parts = feature_parts(model.duels)
     taken = [part.taken_over(sides[1], sides[0]) for part in parts]
     points_at = np.array(taken).reshape(len(parts), d)
-    means, variances = _one_by_one(model, sides, points_at)
+    # The change when one feature of the second item becomes the first's.
+    second_item = np.broadcast_to(sides[1], points_at.shape)
+    means, variances = _differences(model, np.stack([points_at, second_item], axis=1))
     method, points, converged = EXACT, None, True
     tolerance = RELATIVE_TOLERANCE * max(abs(mean), math.sqrt(max(variance, 0.0)))
     target = _differences(model, sides[None])[0][0]
@@ -348,19 +349,15 @@ def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
     transform = duels.transform
     if transform is None:
         return float(entries[0]) + 0.0
-    if transform.reduced is not None and name in transform.reduced.names:
+    units = transform.units(name)
+    if units is not None:
+        mean, scale = units
+        # Standardising keeps about so many digits; the others would be noise.
+        decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
+        return round(float(entries[0]) * scale + mean, decimals) + 0.0  # never -0.0
+    if name not in transform.categorical:
         return ""
-    if name in transform.numeric:
-        j = transform.numeric.index(name)
-        return _raw_number(float(entries[0]), transform.mean[j], transform.scale[j])
-    for text in transform.texts:
-        if name == text.words:
-            return ""
-        if name in text.made_of:
-            j = text.made_of.index(name)
-            mean, scale = text.transform.mean[j], text.transform.scale[j]
-            return _raw_number(float(entries[0]), float(mean), float(scale))
-    levels = transform.categories[transform.categorical.index(name)]
+    levels = transform.levels(name)
     if not entries.any():
         return UNKNOWN_LEVEL
     if entries.sum() == 1.0 and entries.max() == 1.0:
@@ -376,12 +373,12 @@ def _differences(model: Predicts, pairs: FloatArray) -> tuple[FloatArray, FloatA
 
     With item effects all are of one unknown item, so that its effect cancels.
     """
-    stacked = _unknown(model, pairs)
-    found = (
-        model.posterior_of_outcomes()
-        .difference(tf.constant(stacked, gpflow.default_float()))
-        .numpy()
-    )
+    return _apart(model, _unknown(model, pairs))
+
+
+def _apart(model: Predicts, pairs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of utility differences (k,) for pairs (k, 2, D) of inputs."""
+    found = model.posterior_of_outcomes().difference(as_float(pairs)).numpy()
     return found[:, 0], found[:, 1]
 
 
@@ -390,17 +387,6 @@ def _unknown(model: Predicts, features: FloatArray) -> FloatArray:
     if not model.has_item_effect:
         return features
     return np.concatenate([features, np.full((*features.shape[:-1], 1), -1.0)], axis=-1)
-
-
-def _one_by_one(
-    model: Predicts, sides: FloatArray, changed: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the change when one feature of the second item becomes the first's.
-
-    :param changed: (features, D), the second item with one feature of the first.
-    """
-    second = np.broadcast_to(sides[1], changed.shape)
-    return _differences(model, np.stack([changed, second], axis=1))
 
 
 def _own(
@@ -446,12 +432,10 @@ def _effects(
     alike = np.array_equal(sides[0, context], sides[1, context])
     # In one context the features of one of them serve for both, and cancel.
     pair = np.column_stack([sides[[1, 1]] if alike else sides, apart])[None]
-    found = (
-        model.posterior_of_outcomes().difference(tf.constant(pair, gpflow.default_float())).numpy()
-    )
+    mean, variance = _apart(model, pair)
     if alike:
-        return found[:, 0], found[:, 1]
-    return found[:, 0] - _differences(model, sides[None])[0], np.full(1, np.nan)
+        return mean, variance
+    return mean - _differences(model, sides[None])[0], np.full(1, np.nan)
 
 
 def _path(
@@ -484,7 +468,7 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
     node, weight = np.polynomial.legendre.leggauss(steps)
     step = sides[0] - sides[1]
     points = sides[1] + (0.5 * (node + 1.0))[:, None] * step
-    inputs = tf.constant(_unknown(model, points), gpflow.default_float())
+    inputs = as_float(_unknown(model, points))
     posterior = model.posterior_of_outcomes()
     if isinstance(posterior, TimePosterior):  # a sweep in NumPy, but for one date features alone
         inputs, posterior = as_float(model.with_dates(inputs.numpy())), posterior.at_its_date
@@ -506,9 +490,3 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
 
 def _text(value: Any) -> str:
     return f"{value:z.6g}" if isinstance(value, float) else str(value)
-
-
-def _raw_number(entry: float, mean: float, scale: float) -> float:
-    # Standardising keeps about so many digits; the others would be noise.
-    decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
-    return round(entry * scale + mean, decimals) + 0.0  # never -0.0

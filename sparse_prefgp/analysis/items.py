@@ -529,11 +529,18 @@ def _item_set(
     return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name, rows)
 
 
+def numbers_by_name(duels: KnownDuels) -> dict[str, int]:
+    """The number of each item that has rows of its own, by its name as text; empty where each row
+    is an item."""
+    names = () if duels.item_rows is None else duels.item_rows.names
+    return dict(zip(map(id_text, names), duels.item.tolist(), strict=False))
+
+
 def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
     """The number of the item of each row, (n,); -1 for items that the model does not know."""
     found = np.where(numbers < 0, -1, duels.item[np.maximum(numbers, 0)])
     if rows is not None and duels.item_rows is not None:
-        known = {id_text(x): i for x, i in zip(duels.item_rows.names, duels.item, strict=True)}
+        known = numbers_by_name(duels)
         for i in np.flatnonzero(numbers < 0):
             found[i] = known.get(id_text(rows.names[i]), -1)
     return found

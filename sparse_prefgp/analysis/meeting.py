@@ -37,8 +37,7 @@ def meet(
     :param items: raw items, as `resolve_items` takes them; by default the model's own.
     :param people: path or data frame of one row, the features of the person as in the table of
         people that the model was fitted with; None where they are not known.
-    :param columns: by role, columns that are called otherwise than those that the model learned
-        from, as for `evaluate`.
+    :param columns: those that are called otherwise than in training, as for `evaluate`.
     :param choices: in place of duels, choices from sets, as `read_choices` takes them; without item
         ids, alternatives with the features of an item that is known are that item.
     :param rankings: the same, as `read_rankings` takes them.
@@ -57,7 +56,10 @@ def meet(
     rows = model.duels.item_rows
     in_contexts = rows is not None and (rows.columns or kind == "duels")
     together.check(meeting=True, contexts=bool(in_contexts))
-    read = read_answers(model, kind, source, items, columns, among=OF_SETS, **options)
+    unsaid = "judge", "person"
+    read = read_answers(
+        model, kind, source, items, columns, among=OF_SETS, unsaid=unsaid, **options
+    )
     _, new, events = read.placed(model)
     own = model.duels.items
     inputs = np.concatenate([own, new.inputs[:, : own.shape[1]]])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.forecast import CHOICES, DUELS, GRADES, OUTCOMES, RANKINGS
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import check_choice, check_shape
+from sparse_prefgp.support.checks import check_choice, check_shape, numbers
 
 # As tables for people call them.
 MODEL, ONE_UTILITY = "model", "one_utility"  # the same model without tastes of one's own
@@ -359,7 +359,7 @@ class _Seen(NamedTuple):
     ) -> _Seen:
         """Arguments of `score`, checked."""
         check_choice("of", of, COUNTED_AS)
-        log_p, one = np.asarray(log_probabilities, dtype=np.float64), COUNTED_AS[of][:-1]
+        log_p, one = numbers("log_probabilities", log_probabilities), COUNTED_AS[of][:-1]
         alone = log_p.ndim == 1 and of in (DUELS, RANKINGS)
         columns = {DUELS: 2, OUTCOMES: 3}.get(of)
         if not (alone or (log_p.ndim == 2 and columns in (None, log_p.shape[1]))) or not log_p.size:
@@ -369,7 +369,8 @@ class _Seen(NamedTuple):
             )
         t = len(log_p)
         place = np.zeros(t, np.int64) if happened is None else np.asarray(happened)
-        weights = np.ones(t) if counts is None else np.asarray(counts, dtype=np.float64)
+        numbers("happened", place, ", the places of outcomes, such as outcomes.index(name)")
+        weights = np.ones(t) if counts is None else numbers("counts", counts)
         for label, values in (("happened", place), ("counts", weights)):
             check_shape(label, values, t, hint=f", one for each {one}")
         k = 1 if alone else log_p.shape[1]

@@ -53,9 +53,8 @@ def predict(
     :param items: raw items, as `resolve_items` takes them; ids are looked up there first and then
         among the model's own items. By default the model's own alone.
     :param level: of the intervals.
-    :param columns: by role, columns that are called otherwise than those that the model learned
-        from, as for `evaluate`. Where nothing says who judges, probabilities are averaged over the
-        prior of a group's noise.
+    :param columns: those that are called otherwise than in training, as for `evaluate`. Where
+        nothing says who judges, probabilities are averaged over the prior of a group's noise.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default the table says it, or else
         it is somebody of whom nothing is known.
@@ -77,7 +76,8 @@ def predict(
         `p_LEVEL` for each of them (of the first over the second, worst first), `difference`
         (expected utility of the first less that of the second), `sd`, `lower` and `upper` (of that
         difference) and `outside_range` (either item outside the range of the training items).
-        `frame.attrs` holds `level`, `grades` (their columns, if any), `negative_variances` (how
+        `frame.attrs` holds `level`, `sides` (the columns of both), `grades` (their columns, if
+        any), `negative_variances` (how
         many variances rounding had made negative; their sd is 0), and of the items in the pairs
         `outside_items` (the features in which each one outside is so), `outside_features` and
         `unknown_levels`.
@@ -121,6 +121,7 @@ def predict(
     names = model.duels.covariate_names
     frame.attrs = {
         "level": float(level),
+        "sides": read.sides,
         **({"grades": list(grades)} if grades else {}),
         **({"covariates": list(read.events.covariate_names)} if names else {}),
         "negative_variances": int(negative.sum()),
@@ -156,7 +157,7 @@ def _predict_sets(
     table = load_sets(model, source, kind.replace("_", "-"))
     table.refuse_added((PROBABILITY, LOG_PROBABILITY))
     if kind == "choices":
-        found = shown_sets(model, table, items, columns, options)
+        found = shown_sets(model, table, items, columns, **options)
         chances = found.in_rows(model.predict(found.events, found.items.inputs).p)
         frame = found.table.assign(**{PROBABILITY: chances})
     else:

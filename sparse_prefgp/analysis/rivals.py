@@ -33,7 +33,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, runs
 from sparse_prefgp.support.checks import (
     as_numbers,
     check_finite,
@@ -372,7 +372,7 @@ class LinearRival(Result):
         people = features_of_people(self.people, events)
         if people is None:
             return np.asarray(found[:, 0])
-        whose = np.repeat(people, np.diff(events.offsets), axis=0)
+        whose = np.repeat(people, events.sizes, axis=0)
         return np.asarray(found[:, 0] + np.sum(found[:, 1:] * whose, 1))
 
     def predict(self, questions: Answers, features: FloatArray) -> Forecast:
@@ -589,7 +589,7 @@ def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     :param x: (s, D) columns of each side of the events.
     :raises ValueError: ties and grades.
     """
-    kind, sizes = events.kind, np.diff(events.offsets)
+    kind, sizes = events.kind, events.sizes
     for i in np.flatnonzero(~np.isin(kind, (WIN, CHOICE, RANKING, TOP, *_BOTH_ENDS)))[:1]:
         raise ValueError(
             f"Event {i} is a {KINDS[kind[i]].name}, of which a conditional logit knows "
@@ -599,7 +599,7 @@ def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     if events.ordered is not None:
         steps = np.where(kind == TOP, events.ordered, steps)
     event = np.repeat(np.arange(len(events)), steps)
-    place = np.arange(len(event)) - np.repeat(np.cumsum(steps) - steps, steps)
+    place = runs(np.zeros_like(steps), steps)
     worst = np.flatnonzero(np.isin(kind, _BOTH_ENDS) & (sizes > 2))
     chosen = np.append(events.offsets[event] + place, events.offsets[worst + 1] - 1)
     others = np.append(sizes[event] - place - 1, sizes[worst] - 2)
@@ -607,8 +607,7 @@ def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     sign = np.repeat([1.0, -1.0], [len(event), len(worst)])
     event = np.append(event, worst)
     first = np.cumsum(others) - others
-    won, lost = np.repeat([chosen, start - first], others, axis=1)
-    lost = lost + np.arange(len(lost))
+    won, lost = np.repeat(chosen, others), runs(start, others)
 
     _ask_for_rows(len(won), x.shape[1])
     x = (x[won] - x[lost]) * np.repeat(sign, others)[:, None]
@@ -630,7 +629,7 @@ def _columns(
         x = np.column_stack([x, events.covariates])
     if of_people is None:
         return np.asarray(x)
-    whose = np.repeat(of_people, np.diff(events.offsets), axis=0)
+    whose = np.repeat(of_people, events.sizes, axis=0)
     return np.concatenate([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)], 1)
 
 

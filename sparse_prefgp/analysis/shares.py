@@ -110,9 +110,8 @@ def shares(
     :param level: of the intervals.
     :param draws: how many.
     :param rng: draws them; by default a generator with seed 0.
-    :param columns: by role, columns that are called otherwise than those that the model learned
-        from, as for `evaluate`. Where nothing says who chooses, shares are averaged over the prior
-        of a group's noise.
+    :param columns: those that are called otherwise than in training, as for `evaluate`. Where
+        nothing says who chooses, shares are averaged over the prior of a group's noise.
     :return: The alternatives, their shares and intervals.
     :raises ValueError: a set of one alternative, `draws` below 2, a level outside (0, 1), columns
         named like those that are added, and what `predict` raises.
@@ -125,7 +124,7 @@ def shares(
     found = _shown(model, alternatives, items, columns)
     added = _columns(model, found.items.inputs, found.events, level, draws, rng)
     frame = found.table.assign(**{name: found.in_rows(v) for name, v in added.items()})
-    event = np.repeat(np.arange(len(found.events)), np.diff(found.events.offsets))
+    event = found.events.event_of_side
     number = np.empty(len(event), np.int64)
     number[found.place] = event
     return Shares(frame, level, draws, tuple(number.tolist()))
@@ -143,7 +142,7 @@ def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> 
         raise ValueError(
             f"There is one alternative in {table.name}, which everybody chooses; give two or more."
         )
-    return shown_sets(model, table, items, columns, {})
+    return shown_sets(model, table, items, columns, unsaid=("judge", "person"))
 
 
 def _of_array(

@@ -27,6 +27,7 @@ from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prediction import TIE
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
+from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
@@ -56,7 +57,7 @@ SCORES = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Suggestions(Result):
     """Pairs or sets to ask next, in the order of choice; `print` shows it as text."""
 
@@ -80,15 +81,15 @@ class Suggestions(Result):
     possible: int
     chosen: str
     """How those were taken from these, in words."""
-    repeated: int
+    repeated: int = 0
     """Pairs of a given list left out as repetitions."""
-    equal: int
+    equal: int = 0
     """Pairs of a given list left out because their items have equal features."""
     equal_items: int
     """Items left out, as others have the same features."""
     converged: bool
     """Whether inference did."""
-    jitter: float
+    jitter: float = 0.0
     """Largest that joint draws took."""
     negative_variances: int
     """Variances of pairs that rounding had made negative; they are set to 0."""
@@ -185,6 +186,7 @@ def suggest(
     candidates: Any = None,
     *,
     pairs: Any = None,
+    columns: Columns = None,
     batch: int = 1,
     set_size: int = 2,
     score: str = DEFAULT_SCORE,
@@ -208,6 +210,8 @@ def suggest(
     :param candidates: items, as `resolve_items` takes them; by default the model's own.
     :param pairs: path or data frame with the columns `first` and `second`, or else `winner` and
         `loser`, which hold ids, to choose from these pairs alone.
+    :param columns: of pairs, those that are called otherwise than in training, by their names
+        there, such as `{"surface": "ground"}`.
     :param batch: how many pairs, or sets, all different.
     :param set_size: how many items are shown at a time, to choose one of. Sets above two are found
         by "bald" alone: each grows from the pair that tells most, one item more at a time, the one
@@ -246,6 +250,8 @@ def suggest(
         set_size=whole_number("set_size", set_size, 2) > 2,
         other_score=score != "bald" and f"the score {score!r} (--score)",
         pairs=pairs is not None,
+        column=bool(columns) and "names of columns (columns=, --columns)",
+        no_pairs=pairs is None,
         context=bool(places) and f"the context {places[0]!r} (--at)",
         contexts=in_contexts,
         no_contexts=not in_contexts,
@@ -257,7 +263,7 @@ def suggest(
         if score == "thompson":
             found = _drawn_jointly(model, found)
     else:
-        found = _pairs(model, candidates, pairs, score, max_pairs, rng)
+        found = _pairs(model, candidates, pairs, columns, score, max_pairs, rng)
     if batch > len(found):
         raise ValueError(
             f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "
@@ -277,12 +283,13 @@ def _pairs(
     model: Predicts,
     candidates: Any,
     pairs: Any,
+    columns: Columns,
     score: str,
     max_pairs: int,
     rng: np.random.Generator,
 ) -> CandidatePairs:
     if pairs is not None:
-        found = listed_pairs(model, pairs, candidates)
+        found = listed_pairs(model, pairs, candidates, columns)
         return _drawn_jointly(model, found) if score == "thompson" else found
     items, equal_items = pool(model, candidates)
     if score in ("bald", "variance"):
@@ -412,12 +419,9 @@ def _sets(
         looked_at=len(state.looked_at),
         possible=possible,
         chosen=chosen,
-        repeated=0,
-        equal=0,
         equal_items=equal_items,
         converged=model.infer().converged,
         filtered=model.infer().status is Status.FILTERED,
-        jitter=0.0,
         negative_variances=int(np.triu(apart < 0.0, 1).sum()),
         about="" if model.duels.held else "Sets of the stream may be among them.",
         set_size=size,

@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.items import (
     far_sentences,
     feature_columns,
     is_array,
+    numbers_by_name,
     resolve_items,
 )
 from sparse_prefgp.analysis.roles import Columns
@@ -134,8 +135,8 @@ def update(
         the units recorded by its transform. Known ones may be there, unchanged. For a model without
         recorded transform or ids, an (n, D) array in its units, whose items follow the old ones in
         number. Left out for items without features, those that the new duels name are appended.
-    :param columns: by role, columns of this table that are called otherwise than those that the
-        model has learned from: `{"judge": "rater"}`, as for `evaluate`. Judges, people, dates and
+    :param columns: those of this table that are called otherwise than in training, as for
+        `evaluate`, and the role weight. Judges, people, dates and
         blocks are needed where the old duels have them; without weights each duel is one, without
         grades a win of which nobody said by how much, or a tie. New judges begin at the noise of
         the model, a ratio of 1, new labels as the prior says, new people join its own. Where
@@ -415,17 +416,14 @@ def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
     transform = duels.transform
     if transform is None:
         return f"{features[column]:.10g}"
-    if column < len(transform.numeric):
-        return f"{transform.mean[column] + transform.scale[column] * features[column]:.10g}"
-    start = len(transform.numeric)
-    for levels in transform.categories:
-        if column < start + len(levels):
-            on = np.flatnonzero(features[start : start + len(levels)])
-            return repr(levels[int(on[0])]) if len(on) else "an unknown level"
-        start += len(levels)
-    if transform.reduced is not None:
+    made_of = transform.columns_made_of
+    units = transform.units(made_of[column])
+    if units is not None:
+        return f"{units[0] + units[1] * features[column]:.10g}"
+    if made_of[column] not in transform.categorical:
         return f"{features[column]:.4g} along {transform.feature_names[column]}"
-    raise AssertionError(f"column {column} is beyond the recorded features")
+    on = np.flatnonzero(features[np.equal(made_of, made_of[column])])
+    return repr(transform.levels(made_of[column])[int(on[0])]) if len(on) else "an unknown level"
 
 
 def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
@@ -456,7 +454,7 @@ def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
     added_rows = np.arange(old.num_items, len(items))
     new_ones = 1 + int(old.item.max()) + np.arange(len(added_rows))  # items of their own
     if old.item_rows is not None and items.rows is not None:
-        known = {id_text(x): int(i) for x, i in zip(old.item_rows.names, old.item, strict=True)}
+        known = numbers_by_name(old)
         free = 1 + int(old.item.max())
         for k, row in enumerate(added_rows):
             name = id_text(items.rows.names[row])

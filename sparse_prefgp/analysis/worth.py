@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
-import tensorflow as tf
 from scipy import special
 
-from sparse_prefgp.analysis.items import ItemSet, feature_columns, resolve_items
+from sparse_prefgp.analysis.items import feature_columns, resolve_items
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.covariances.finite import feature_part
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support import together
@@ -167,7 +167,8 @@ def worth(
     scale = {name: _scale(asked.duels, name) for name in numeric}
     wanted = dict(steps or {})
     _check_steps(wanted, numeric, unit)
-    found, compared = _places(asked, items)
+    found = resolve_items(asked, items)
+    compared = np.arange(len(found)) if items is not None else np.flatnonzero(found.comparisons)
     linear = _is_linear(asked)
     transform = asked.duels.transform
     unmeasured = None if transform is None else _without_units(transform)
@@ -204,7 +205,11 @@ def _at_average(
     numeric: list[str],
     unit: str,
 ) -> _Changes:
-    average = _average(model.duels, inputs, columns)
+    """Changes at the average of numbers, and the most common levels."""
+    average = np.asarray(inputs.mean(0))
+    for name in columns.keys() - {*numeric}:
+        index = columns[name]
+        average[index] = np.eye(len(index))[int(np.argmax(average[index]))]
     return _changes(model, average, columns, numeric, unit)
 
 
@@ -248,10 +253,7 @@ def _plane(
             f"as {what}; leave features out of the fit, or ask by item (by_item=True, --by-item)."
         )
     slopes = np.linalg.solve(r, q.T * root.T)[:-1]
-    mean, covariance = model.posterior().joint(
-        tf.constant(_as_rows(model, x), gpflow.default_float())
-    )
-    return _Changes(names, slopes @ mean.numpy(), slopes @ covariance.numpy() @ slopes.T)
+    return _Changes.of(model, names, slopes, x)
 
 
 def _slope(changes: _Changes, scale: float, level: float) -> tuple[float, float, float]:
@@ -301,6 +303,23 @@ class _Changes(NamedTuple):
     """(c,) of numeric ones by one standard unit."""
     covariance: FloatArray
     """(c, c)."""
+
+    @classmethod
+    def of(
+        cls,
+        model: Predicts,
+        names: list[tuple[str, str | None, str]],
+        weights: FloatArray,
+        features: FloatArray,
+    ) -> _Changes:
+        """Sums, with these weights (c, n), of the utilities of one unknown item with such features
+        (n, D), of which nothing else is said."""
+        layout, n = model.row_layout, len(features)
+        numbers = np.full((n, int(layout.numbered)), -1.0)
+        beside = np.zeros((n, layout.covariates)), np.full((n, layout.levels), -1.0)
+        rows = np.column_stack([features, numbers, *beside])
+        mean, covariance = (x.numpy() for x in model.posterior().joint(as_float(rows)))
+        return cls(names, weights @ mean, weights @ covariance @ weights.T)
 
 
 def _rows(
@@ -364,23 +383,9 @@ def _changes(
         names.append((name, None, ""))
         ends.append((first, second, 2.0 * STEP))
     points = np.concatenate([np.stack([one for one, _, _ in ends]), [two for _, two, _ in ends]])
-    mean, covariance = model.posterior().joint(
-        tf.constant(_as_rows(model, points), gpflow.default_float())
-    )
     c = len(ends)
     signs = np.hstack([np.eye(c), -np.eye(c)]) / np.array([by for _, _, by in ends])[:, None]
-    return _Changes(names, signs @ mean.numpy(), signs @ covariance.numpy() @ signs.T)
-
-
-def _as_rows(model: Predicts, features: FloatArray) -> FloatArray:
-    """Rows of one unknown item, whatever its features, of which nothing else is said."""
-    layout, columns = model.row_layout, [features]
-    if layout.numbered:
-        columns.append(np.full((len(features), 1), -1.0))
-    if layout.covariates:
-        columns.append(np.zeros((len(features), layout.covariates)))
-    columns.append(np.full((len(features), layout.levels), -1.0))
-    return np.column_stack(columns)
+    return _Changes.of(model, names, signs, points)
 
 
 def _columns(duels: KnownDuels) -> dict[str, IntArray]:
@@ -404,17 +409,13 @@ def _without_units(transform: FeatureTransform) -> str | None:
 
 def _levels(duels: KnownDuels, name: str) -> tuple[str, ...]:
     assert duels.transform is not None
-    return tuple(duels.transform.categories[duels.transform.categorical.index(name)])
+    return duels.transform.levels(name)
 
 
 def _scale(duels: KnownDuels, name: str) -> float:
     """How much of a raw number is one standard unit."""
-    if duels.transform is None:
-        return 1.0
-    for text in duels.transform.texts:
-        if name in text.made_of:
-            return float(text.transform.scale[text.made_of.index(name)])
-    return float(duels.transform.scale[duels.transform.numeric.index(name)])
+    units = None if duels.transform is None else duels.transform.units(name)
+    return 1.0 if units is None else units[1]
 
 
 def _checked(duels: KnownDuels, columns: Mapping[str, IntArray], unit: str) -> list[str]:
@@ -445,23 +446,6 @@ def _checked(duels: KnownDuels, columns: Mapping[str, IntArray], unit: str) -> l
             f"The unit {shortened(unit)} {problem}; choose from {', '.join(numeric) or 'none'}."
         )
     return numeric
-
-
-def _places(model: Predicts, items: Any) -> tuple[ItemSet, IntArray]:
-    """Items, and which of them slopes are taken at."""
-    found = resolve_items(model, items)
-    rows = np.arange(len(found)) if items is not None else np.flatnonzero(found.comparisons)
-    return found, rows
-
-
-def _average(duels: KnownDuels, inputs: FloatArray, columns: Mapping[str, IntArray]) -> FloatArray:
-    """The average of numbers, and the most common levels, (D,)."""
-    average = np.asarray(inputs[:, : duels.num_features].mean(0))
-    texts = () if duels.transform is None else duels.transform.categorical
-    for name in texts:
-        index = columns[name]
-        average[index] = np.eye(len(index))[int(np.argmax(average[index]))]
-    return average
 
 
 def _is_linear(model: Predicts) -> bool:

@@ -51,8 +51,8 @@ class PITC(SummedApproximation):
     only. A sweep costs O(t b² + t m²) for blocks of b duels; evidence and its gradient need O(t b)
     memory.
 
-    `predict_f` predicts from q(u), as for `FITC()`; `predict_f_in_block` lets the new items share
-    what a block knows besides u.
+    `predict_f` predicts from q(u), as for `FITC()`; `posterior_in_block` of the model is that
+    of items that share what a block knows besides u.
 
     :raises ValueError: no label for some duel, a number below 1; later, labels for more or fewer
         duels than there are, more blocks than pairs, or a block of more than 5,000 rows of duels.

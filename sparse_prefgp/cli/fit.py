@@ -13,6 +13,8 @@ from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
+# Of a ranking that is not written.
+_SHOWN = 10
 EXAMPLE = "Example: sparse-prefgp fit battles.csv --out fitted"
 
 
@@ -64,5 +66,9 @@ def fit(
     )
     output.close()
     if folder.out is None:
+        if not output.streamed:
+            from sparse_prefgp.analysis.ranking import rank
+
+            console.tell(*rank(output.model).parts(_SHOWN))
         console.tell("Nothing is written; --out FOLDER keeps the model, its scores and pictures.")
     console.manners.emit(output.figures)

@@ -133,13 +133,13 @@ class PairForecasts(Result):
         """The pairs, or the first of them."""
         frame = self.frame if most is None else self.frame.head(most)
         grades = self.frame.attrs.get("grades", ())
-        first, second = ("first", "second") if "first" in frame else ("winner", "loser")
+        first, second = self.frame.attrs["sides"]
         # Grades say how often there is a tie, and how often the second wins.
         others = [Column(TIE, "tie", chance), Column(LOSS, "loss", chance)]
         columns = [
             Column(first, first, str, left=True),
             Column(second, second, str, left=True),
-            Column(PROBABILITY, "first wins" if first == "first" else PROBABILITY, chance),
+            Column(PROBABILITY, PROBABILITY if first == "winner" else "first wins", chance),
             *([] if grades else others),
             *(
                 Column(name, name.removeprefix(GRADE), chance, spare=4 * (name != f"{GRADE}tie"))

@@ -16,6 +16,7 @@ from sparse_prefgp.cli.console import Output, import_tensorflow
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.disk.folders import held
+from sparse_prefgp.io.forms import FORM_OPTIONS
 from sparse_prefgp.support.options import names, option, part_of, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
@@ -35,6 +36,7 @@ EXAMPLE = (
 TABLES = part_of(
     Sources,
     "items",
+    "answers",
     "duels",
     "choices",
     "rankings",
@@ -42,7 +44,7 @@ TABLES = part_of(
     "as_duels",
     "at_once",
     "unranked_last",
-    "none",
+    *FORM_OPTIONS,
     "embedding",
     "text",
     "features",

@@ -75,8 +75,8 @@ def columns_by_role(text: str) -> dict[str, str]:
         role, _, column = (word.strip() for word in part.partition("="))
         if not role or not column or role in columns:
             raise ValueError(
-                f"--columns is {text!r}; give roles and their columns, each role once, such as "
-                "judge=rater,person=who."
+                f"--columns is {text!r}; give names or roles and their columns, each once, "
+                "such as judge=rater,surface=ground."
             )
         columns[role] = column
     return columns
@@ -87,10 +87,11 @@ class ModelAndTable(SavedModel):
     """A model, and a table of answers that is read by its roles."""
 
     columns: Mapping[str, str] | None = option(
-        default=None, kind=str, parse=columns_by_role, metavar="ROLE=COLUMN,…"
+        default=None, kind=str, parse=columns_by_role, metavar="NAME=COLUMN,…"
     )
-    """Columns of this table that are called otherwise than in fit, such as judge=rater,person=who;
-    roles are judge, person, date, count, weight, grade and block.
+    """Columns of this table that are called otherwise than in fit, by their names there or by their
+    roles, such as judge=rater,surface=ground; roles are judge, person, date, count, weight, grade
+    and block.
     """
 
 

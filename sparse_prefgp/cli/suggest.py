@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
-from sparse_prefgp.cli.shared_options import SavedModel, Shared, Written, person_of
+from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, person_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -22,6 +22,8 @@ class SuggestOptions(Written):
     pairs: Path | None = option(default=None)
     """Choose from these pairs alone: columns first and second (or winner and loser) hold item ids.
     """
+    columns: Mapping[str, str] | None = same_as(ModelAndTable, "columns", needs=("pairs",))
+    """Columns of --pairs that are called otherwise than in fit, such as surface=ground."""
     batch: int = option(default=10, least=1)
     """How many pairs or sets, all different."""
     set_size: int = option(default=2, least=2)
@@ -61,6 +63,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
             fitted,
             saved.items_of(fitted),
             pairs=options.pairs,
+            columns=options.columns,
             batch=options.batch,
             set_size=options.set_size,
             score=options.score,

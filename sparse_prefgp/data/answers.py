@@ -443,6 +443,16 @@ class Answers:
         return self._offsets
 
     @property
+    def sizes(self) -> IntArray:
+        """(e,) how many sides each event has."""
+        return np.diff(self.offsets)
+
+    @property
+    def event_of_side(self) -> IntArray:
+        """(s,) the event that each side is of."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    @property
     def kind(self) -> npt.NDArray[np.int8]:
         """(e,) places in `KINDS`."""
         return np.asarray(self.whole("kind"))
@@ -476,7 +486,7 @@ class Answers:
         """Whether every event has two sides."""
         if self._offsets is None:
             return True
-        return len(self.sides) == 2 * len(self) and bool(np.all(np.diff(self._offsets) == 2))
+        return len(self.sides) == 2 * len(self) and bool(np.all(self.sizes == 2))
 
     @cached_property
     def pairs(self) -> IntArray:
@@ -532,14 +542,14 @@ class Answers:
 
     def padded(self) -> tuple[IntArray, BoolArray]:
         """Where the sides of each event are, (e, k), padded with its first, and which there are."""
-        sizes = np.diff(self.offsets)
+        sizes = self.sizes
         place = np.arange(int(sizes.max(initial=1)))
         there = place < sizes[:, None]
         return self.offsets[:-1, None] + np.where(there, place, 0), there
 
     def compared(self, num_rows: int) -> IntArray:
         """The events that each of n rows takes part in, counts included, (n,)."""
-        number = np.repeat(self.counts, np.diff(self.offsets)).astype(np.float64)
+        number = np.repeat(self.counts, self.sizes).astype(np.float64)
         # Whole numbers in doubles are exact: the counts add up to at most 2**53.
         return np.bincount(self.sides, number, minlength=num_rows).astype(np.int64)
 
@@ -621,7 +631,7 @@ class Answers:
             two = self.sides.copy().reshape(-1, 2)
             two[unordered] = np.sort(two[unordered], 1)
             return self.saying(two.reshape(-1))
-        event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        event = self.event_of_side
         moved = unordered[event]
         order = np.arange(len(self.sides))
         order[moved] = order[moved][np.lexsort((self.sides[moved], event[moved]))]
@@ -638,7 +648,7 @@ class Answers:
 
     def _by_level(self) -> Answers:
         """With sides between which there is no order in that of their rows."""
-        event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        event = self.event_of_side
         level = np.arange(len(self.sides)) - self.offsets[:-1][event]
         level[_UNORDERED[self.kind][event] & ~_COVERING[self.kind][event]] = 0
         for _, form, at in self.forms():
@@ -648,7 +658,7 @@ class Answers:
     def forms(self) -> list[tuple[int, SetForm, IntArray]]:
         """Of the events about sets: each kind and form, and the numbers of those that have it."""
         at = np.flatnonzero(_COVERING[self.kind])
-        sizes = np.diff(self.offsets)[at]
+        sizes = self.sizes[at]
         first = np.zeros(len(at), np.int64) if self.ordered is None else self.ordered[at]
         if not len(at):
             return []
@@ -768,7 +778,7 @@ class Answers:
         of the names, and -1 elsewhere.
         """
         assert self.covariates is not None
-        event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        event = self.event_of_side
         said, found = np.any(self.covariates != 0.0, 1), [self.covariates]
         for codes in self.labels.values():
             number, last = codes.numbers.astype(np.int64), len(codes.names) - 1
@@ -792,7 +802,7 @@ class Answers:
         """
         columns = self._per_place(self.sides)
         if not self.in_pairs:
-            columns.insert(0, np.diff(self.offsets))
+            columns.insert(0, self.sizes)
         for name, values in self.columns.items():
             declared = COLUMNS[name]
             for array in () if declared.added else arrays_of(values):
@@ -809,7 +819,7 @@ class Answers:
         """
         if self.in_pairs:
             return list(values.reshape(-1, 2).T)
-        sizes, last = np.diff(self.offsets), max(len(values) - 1, 0)
+        sizes, last = self.sizes, max(len(values) - 1, 0)
         places = range(int(sizes.max(initial=0)))
         at = [np.minimum(self.offsets[:-1] + j, last) for j in places]
         return [np.where(j < sizes, values[at[j]], -1) for j in places]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.support.arrays import IntArray
 
 
@@ -105,9 +106,8 @@ class ItemRows:
 
         :param comparisons: (n,) duels of each row.
         """
-        keys: dict[tuple[str, ...], int] = {}
-        code = np.array([keys.setdefault(tuple(row), len(keys)) for row in self.values.tolist()])
-        counts = np.bincount(code, weights=comparisons, minlength=len(keys)).astype(np.int64)
+        code = Codes.of([tuple(row) for row in self.values.tolist()]).numbers
+        counts = np.bincount(code, weights=comparisons).astype(np.int64)
         first = np.unique(code, return_index=True)[1]
         used = np.flatnonzero(counts)
         return Contexts(self.columns, self.values[first[used]], counts[used])

@@ -476,7 +476,7 @@ class Duels(OfItems):
         # Without features items are not alike: nothing is known of them.
         equal = self._equal_features(winners, losers)
         equal &= self.num_features > 0
-        sizes = np.diff(self.events.offsets)
+        sizes = self.events.sizes
         compared = len(np.unique(np.concatenate([low, high])))
         graph = sparse.coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
         components = int(csgraph.connected_components(graph, directed=False, return_labels=False))
@@ -535,9 +535,7 @@ def _sides(
     check_shape("winners", won, "t", hint=", at least one duel")
     check_shape("losers", lost, len(won), hint=", one for each winner")
     n, ids = len(known.features), known.ids
-    other = None if ids is None else _other_integer(ids)
-    won = _indices(won, "winners", n, ids, other)
-    lost = _indices(lost, "losers", n, ids, other)
+    won, lost = _indices(won, "winners", n, ids), _indices(lost, "losers", n, ids)
     same = np.flatnonzero(won == lost)
     if same.size:
         raise ValueError(
@@ -566,7 +564,7 @@ def _against_themselves(events: Answers) -> list[tuple[int, int]]:
         first, second = events.pairs.T
         at = np.flatnonzero(first == second)[:1]
         return [(int(i), int(first[i])) for i in at]
-    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    event = events.event_of_side
     order = np.lexsort((events.sides, event))
     sides, owner = events.sides[order], event[order]
     at = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))[:1]
@@ -700,7 +698,7 @@ def _labelled(given: Any, name: str, what: str, t: int, unknown: bool = False) -
                 f"The {what} of duel {i} is {shortened(label)}; name each by a text or a whole "
                 "number."
             )
-    return Codes.of([_label(label) for label in labels])
+    return Codes.of([int(label) if isinstance(label, float) else label for label in labels])
 
 
 def _of_people(given: Any, events: Answers) -> PeopleFeatures | None:
@@ -713,10 +711,6 @@ def _of_people(given: Any, events: Answers) -> PeopleFeatures | None:
     if events.person is None:
         raise together.refused(features_of_people=True, duels_of_nobody=True)
     return PeopleFeatures.given(given, events.person.names)
-
-
-def _label(value: Any) -> Hashable:
-    return int(value) if isinstance(value, float) else value
 
 
 def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
@@ -840,36 +834,27 @@ def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _other_integer(ids: tuple[Hashable, ...]) -> int | None:
-    """The row of the first id that is an integer but not its own row index."""
-    return next((i for i, value in enumerate(ids) if _whole(value) and value != i), None)
-
-
 def _indices(
-    values: npt.NDArray[Any],
-    label: str,
-    n: int,
-    ids: tuple[Hashable, ...] | None,
-    other: int | None,
+    values: npt.NDArray[Any], label: str, n: int, ids: tuple[Hashable, ...] | None
 ) -> IntArray:
-    """Row indices; `other` is a row whose id is an integer that is not its index, if any."""
+    """Row indices."""
     if values.dtype.kind in "iu" or (
         values.dtype.kind == "O" and all(_whole(value) for value in values)
     ):
-        if ids is not None and other is not None:
+        others = ((i, value) for i, value in enumerate(ids or ()) if _whole(value) and value != i)
+        for row, value in others:
             raise ValueError(
                 f"{label} has the integer {shortened(values[0])} in duel 0, and integers are row "
-                f"indices, but item_ids holds other integers ({shortened(ids[other])} for row "
-                f"{other}); give item_ids, winners and losers as text, or row indices without "
+                f"indices, but item_ids holds other integers ({shortened(value)} for row "
+                f"{row}); give item_ids, winners and losers as text, or row indices without "
                 "item_ids."
             )
         outside = np.flatnonzero((values < 0) | (values >= n))
         if outside.size:
-            row = outside[0]
             raise ValueError(
-                f"{label} has {shortened(values[row])} in duel {row}, which is not an item; "
-                f"integers are row indices, so give one from 0 to {n - 1}, or text ids with "
-                "item_ids."
+                f"{label} has {shortened(values[outside[0]])} in duel {outside[0]}, which is "
+                f"not an item; integers are row indices, so give one from 0 to {n - 1}, or text "
+                "ids with item_ids."
             )
         return values.astype(np.int64)
     if ids is None or values.dtype.kind in "fbc":

@@ -234,8 +234,24 @@ class FeatureTransform:
             if name in one.numeric:
                 return one.mean[one.numeric.index(name)]
             if name in one.categorical:
-                return one.categories[one.categorical.index(name)][0]
+                return one.levels(name)[0]
         return ""
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """The known levels of a categorical column."""
+        return self.categories[self.categorical.index(name)]
+
+    def units(self, name: str) -> tuple[float, float] | None:
+        """Mean and standard deviation of a numeric column, or of a statistic of a text; None of
+        what has no units."""
+        if name in self.numeric:
+            j = self.numeric.index(name)
+            return self.mean[j], self.scale[j]
+        for text in self.texts:
+            if name in text.made_of and name != text.words:
+                j = text.made_of.index(name)
+                return float(text.transform.mean[j]), float(text.transform.scale[j])
+        return None
 
     @property
     def columns_made_of(self) -> tuple[str, ...]:

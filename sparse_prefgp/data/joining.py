@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 
 import numpy as np
 
-from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.words import shortened
@@ -37,7 +35,9 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
     ids: tuple[Hashable, ...] | None = None
     if old.item_ids is not None and new.item_ids is not None:
         ids = (*old.item_ids, *(new.item_ids[i] for i in added))
-    given = new.given
+    given, rows = new.given, old.item_rows
+    if rows is not None:
+        rows = None if new.item_rows is None else rows.followed_by(new.item_rows.select(added))
     return Duels.from_events(
         np.concatenate([old.items, new.items[added]]),
         old.given.followed_by(given.saying(place[given.sides])),
@@ -45,7 +45,7 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,
-        item_rows=_rows(old.item_rows, new.item_rows, added),
+        item_rows=rows,
         people_features=old.people_features,
         roles=old.roles,
     )
@@ -94,15 +94,3 @@ def _by_rows(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
     fresh = np.flatnonzero(place < 0)
     place[fresh] = old.num_items + np.arange(len(fresh))
     return place, new.item
-
-
-def _rows(old: ItemRows | None, new: ItemRows | None, added: IntArray) -> ItemRows | None:
-    if old is None or new is None:
-        return None
-    more = new.select(added)
-    return replace(
-        old,
-        names=(*old.names, *more.names),
-        bases=(*old.bases, *more.bases),
-        values=np.concatenate([old.values, more.values]),
-    )

@@ -115,7 +115,7 @@ class Dated(NamedTuple):
         events = duels.events
         assert events.time is not None
         times, place = sliced(events.time, slices, events.counts)
-        number, sizes = duels.item[events.sides], np.diff(events.offsets)
+        number, sizes = duels.item[events.sides], events.sizes
         first, last = (np.full(int(duels.item.max()) + 1, end) for end in (np.inf, -np.inf))
         np.minimum.at(first, number, np.repeat(events.time, sizes))
         np.maximum.at(last, number, np.repeat(events.time, sizes))

@@ -19,7 +19,7 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, runs
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
 # Below, no person is held out whole: it would be a large part of what is known.
@@ -136,7 +136,7 @@ def _people_in(table: DuelTable) -> Grouping | None:
 def _of_rows(units: Units, rows: int) -> IntArray:
     """(rows, m) numbers of the units of each row, -1 for no more."""
     number = np.bincount(units.event, minlength=rows)
-    place = np.arange(len(units.event)) - np.repeat(np.cumsum(number) - number, number)
+    place = runs(np.zeros_like(number), number)
     found = np.full((rows, int(number.max(initial=1))), -1)
     found[units.event, place] = units.code
     return found
@@ -302,7 +302,7 @@ def _kind(how: str) -> tuple[str, str]:
 def _of_sides(table: DuelTable, of_item: IntArray) -> tuple[IntArray, IntArray]:
     """A number of each item as that of each side (s,), and the event of each side (s,)."""
     events = table.events
-    return of_item[events.sides], np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    return of_item[events.sides], events.event_of_side
 
 
 class _Column(NamedTuple):

@@ -265,9 +265,7 @@ class DuelTable:
             transform=transform is not None and "transform=",
             standardise_on=standardise_on is not None and "standardise_on=",
         )
-        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
-        if len(index) == 0:
-            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
+        index = self._chosen(rows)
         used = self._compared(index)
         if transform is None:
             if standardise_on is not None:
@@ -322,6 +320,12 @@ class DuelTable:
     def _compared(self, index: IntArray) -> IntArray:
         return np.unique(self.events.take(index).sides)
 
+    def _chosen(self, rows: Any) -> IntArray:
+        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
+        if len(index) == 0:
+            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
+        return index
+
     def _rows(self, rows: npt.ArrayLike) -> IntArray:
         array = np.asarray(rows)
         if array.dtype == bool and array.shape == (self.num_rows,):
@@ -366,10 +370,7 @@ class _OwnUnits(DuelTable):
         """Some of the duels, with the items that they are of."""
         old = self.source
         assert old is not None
-        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
-        if len(index) == 0:
-            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        events, people = self.events.take(index), old.people_features
+        events, people = self.events.take(self._chosen(rows)), old.people_features
         return Duels.from_events(old.known, events, people_features=people, roles=self.roles)
 
 

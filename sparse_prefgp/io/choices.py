@@ -43,7 +43,7 @@ from sparse_prefgp.io.forms import (
     DUELS,
     FORM_OPTIONS,
     RANKINGS,
-    Form,
+    Stated,
     Understood,
     understood,
 )
@@ -414,7 +414,7 @@ def _read(items: Source | None, source: Source, kind: str, columns: dict[str, An
     items = said.with_items(items)
     items = None if items is None else load_items(items)
     ids = () if items is None else items.frame[items.id_column]
-    form = Form(
+    form = Stated(
         **stated,
         person=said.person,
         ignore=tuple(said.ignore),

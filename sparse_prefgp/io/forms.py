@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -110,12 +110,6 @@ class Form:
     """tie: two items that share a place, and are alone in their ranking, were tied."""
     join_spellings: bool = option(default=False, panel=Panel.FORM)
     """Ids that differ only in case, blanks or Unicode form are one item."""
-    person: str | None = option(default=None, of_command=False)
-    """The column of persons, with which numbers of answers begin again."""
-    ignore: Sequence[str] = option(default=(), of_command=False)
-    """Columns of which nothing is to be made."""
-    has_zero: bool = option(default=False, of_command=False)
-    """Whether an item is called 0."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -145,7 +139,7 @@ class Form:
         return said
 
     @classmethod
-    def again(cls, roles: Mapping[str, str], header: Sequence[str] | None = None) -> Form:
+    def again(cls, roles: Mapping[str, str], header: Sequence[str] | None = None) -> Self:
         """What `remembered` kept of a table, for another one that may lack its columns.
 
         :param header: the columns that it has; None if it has all.
@@ -165,6 +159,18 @@ class Form:
                 value = {known: name for known, name in value.items() if name in there}
             said[one.name] = value == "True" if value in ("True", "False") else value
         return cls(**said)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stated(Form):
+    """The same along with what else bears on it."""
+
+    person: str | None = None
+    """The column of persons, with which numbers of answers begin again."""
+    ignore: Sequence[str] = ()
+    """Columns of which nothing is to be made."""
+    has_zero: bool = False
+    """Whether an item is called 0."""
 
 
 # All of them, as names.
@@ -196,7 +202,7 @@ class Understood(NamedTuple):
 
 def understood(
     source: Source,
-    form: Form | Callable[[Sequence[str]], Form],
+    form: Stated | Callable[[Sequence[str]], Stated],
     kind: str | None = None,
     *,
     grade: str | None = None,
@@ -238,7 +244,7 @@ def understood(
 
 def load_answers(
     source: Source,
-    form: Form | Callable[[Sequence[str]], Form],
+    form: Stated | Callable[[Sequence[str]], Stated],
     role: str = "answers",
     words: Sequence[str] = (),
 ) -> Table:
@@ -257,7 +263,7 @@ def load_answers(
     return table
 
 
-def _as_written(header: Sequence[str], form: Form, role: str) -> list[str]:
+def _as_written(header: Sequence[str], form: Stated, role: str) -> list[str]:
     """Columns whose cells are read as they are written: all that may hold ids or verdicts."""
     columns = Header(header)
     named: list[str | None] = [*form.sides, *(form.columns or {}).values(), form.outcome]
@@ -270,7 +276,7 @@ def _as_written(header: Sequence[str], form: Form, role: str) -> list[str]:
     return [name for name in named if name is not None]
 
 
-def _renamed(table: Table, form: Form) -> Table:
+def _renamed(table: Table, form: Stated) -> Table:
     """A table whose columns have the names that they have here."""
     columns = dict(form.columns or {})
     count = Header(table.frame.columns).column(COUNT)
@@ -285,7 +291,7 @@ def _renamed(table: Table, form: Form) -> Table:
     return replace(table, frame=frame.rename(columns={old: new for new, old in columns.items()}))
 
 
-def kind_of(table: Table, form: Form) -> str:
+def kind_of(table: Table, form: Stated) -> str:
     """What the answers of a table are, by its columns.
 
     :raises ValueError: columns that say none of it, with what would.
@@ -346,7 +352,7 @@ def is_matrix(table: Table) -> bool:
     return len(texts) > 1 and len({*texts}) == len(texts) and {*texts} <= {*map(str.strip, others)}
 
 
-def _duels(table: Table, form: Form, grade: str | None) -> Understood:
+def _duels(table: Table, form: Stated, grade: str | None) -> Understood:
     header = Header(table.frame.columns)
     if not (form.sides or form.outcome or form.scores):
         pair = _plain_sides(header)
@@ -374,7 +380,7 @@ def _duels(table: Table, form: Form, grade: str | None) -> Understood:
     return Understood(DUELS, found, read_as, side, graded, remembered)
 
 
-def _plain(table: Table, header: Header, form: Form, winner: str, loser: str) -> Understood:
+def _plain(table: Table, header: Header, form: Stated, winner: str, loser: str) -> Understood:
     named = {WINNER: winner, LOSER: loser}
     tie = header.column(TIE, "tied", "draw", "drawn", "is_tie", "is_draw")
     if tie is not None:
@@ -393,7 +399,7 @@ def _plain(table: Table, header: Header, form: Form, winner: str, loser: str) ->
     return Understood(DUELS, table, read_as)
 
 
-def _of_matrix(table: Table, form: Form) -> Understood:
+def _of_matrix(table: Table, form: Stated) -> Understood:
     """Wins of a square matrix, a duel for each cell that is not 0."""
     first = table.frame.columns[0]
     ids, mistakes = ids_of(table.frame[first]), Mistakes()

@@ -309,23 +309,6 @@ def columns_of_sides(names: Iterable[str], sides: tuple[str, str] = (WINNER, LOS
     return {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
 
 
-def covariates_there(columns: Collection[str], names: Sequence[str], source: str) -> Sequence[str]:
-    """The covariates of a model that duels say something of: all, or none, of which a warning
-    tells.
-
-    :param columns: of the duels.
-    :param source: whose they are.
-    """
-    if names and not names_covariates(columns, names):
-        warnings.warn(
-            f"{source} has no column {names[0]!r}, a covariate of the model; nothing is said of "
-            "the duels' covariates, which count as 0.",
-            stacklevel=4,
-        )
-        return ()
-    return names
-
-
 def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:
     """The groups, or whatever labels a column of a table holds.
 
@@ -513,7 +496,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
 
 def _by_place(events: Answers) -> IntArray:
     """The first sides of all events, then the second ones, and so on."""
-    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    event = events.event_of_side
     place = np.arange(len(events.sides)) - events.offsets[:-1][event]
     return np.argsort(place, kind="stable")
 
@@ -533,7 +516,7 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[
     pairs = context_columns(table.context.columns, names, "the duels")
     events, said = table.events, table.context
     order = _by_place(events)
-    at = np.repeat(np.arange(len(events)), np.diff(events.offsets))[order]
+    at = events.event_of_side[order]
     shared = [name for name, pair in zip(names, pairs, strict=True) if pair == (name, name)]
     two = next((name for name in names if name not in shared), None)
     two = two and f"the context {two!r} of winner and loser apart"

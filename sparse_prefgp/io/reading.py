@@ -27,7 +27,7 @@ from sparse_prefgp.io.files import (
     load,
     load_items,
 )
-from sparse_prefgp.io.forms import DUELS, Form, Understood, understood
+from sparse_prefgp.io.forms import DUELS, Stated, Understood, understood
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -137,7 +137,7 @@ def read_table(
     """
     names = column_names(covariates, "covariates")
     own = names_of_columns(labels)
-    stated = Form(**form, person=person, ignore=tuple(ignore))
+    stated = Stated(**form, person=person, ignore=tuple(ignore))
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     levels = _grades(grade, grades)[1]

@@ -31,7 +31,7 @@ from sparse_prefgp.support.words import (
 )
 
 if TYPE_CHECKING:
-    from sparse_prefgp.io.forms import Form
+    from sparse_prefgp.io.forms import Stated
 
 CHOICE_SET, CHOSEN, BEST, WORST = "choice_set", "chosen", "best", "worst"
 RANKING, RANK = "ranking", "rank"
@@ -79,7 +79,7 @@ class Long:
     :param kind: choices, rankings or best_worst.
     """
 
-    def __init__(self, table: Table, form: Form, kind: str, asked: bool = False) -> None:
+    def __init__(self, table: Table, form: Stated, kind: str, asked: bool = False) -> None:
         self.table, self.form, self.kind, self.asked = table, form, kind, asked
         self.frame = table.frame
         self.header = Header(table.frame.columns)
@@ -318,9 +318,9 @@ class Long:
         start = 0 if 0 in numbers else 1
         codes = {
             "position": [n - start if n >= start else -1 for n in numbers],
-            "number": [int(x[1]) - 1 if (x := _NUMBERED.fullmatch(key)) else -1 for key in keys],
             "letter": [ord(key) - 97 if re.fullmatch("[a-z]", key) else -1 for key in keys],
             "column": [columns.index(key) if key in columns else -1 for key in keys],
+            "number": [int(x[1]) - 1 if (x := _NUMBERED.fullmatch(key)) else -1 for key in keys],
         }
         readings = {"name": name}
         for how, places in codes.items():

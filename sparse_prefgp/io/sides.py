@@ -19,7 +19,7 @@ from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.words import and_so, counted, listing
 
 if TYPE_CHECKING:
-    from sparse_prefgp.io.forms import Form
+    from sparse_prefgp.io.forms import Stated
 
 WINNER, LOSER, TIE, COUNT = "winner", "loser", "tie", "count"
 SIDE, BOTH_BAD, MARGIN = "side", "both_bad", "grade_of_margin"
@@ -308,7 +308,7 @@ def _numbers(texts: Texts) -> Any:
 
 
 def settle(
-    header: Header, frame: Any, form: Form, where: Where, graded: str | None, name: str
+    header: Header, frame: Any, form: Stated, where: Where, graded: str | None, name: str
 ) -> TwoSides | None:
     """How a table of two sides is read; None where it has no sides.
 
@@ -375,7 +375,7 @@ def settle(
 
 
 def _settled_of_others(
-    header: Header, frame: Any, form: Form, where: Where, graded: str | None, name: str
+    header: Header, frame: Any, form: Stated, where: Where, graded: str | None, name: str
 ) -> TwoSides | None:
     """The same where the columns of sides are called by no usual name: the two that hold the same
     items, if something says who won."""
@@ -432,7 +432,7 @@ def _no_verdict(
     frame: Any,
     ids: Any,
     sides: tuple[str, str],
-    form: Form,
+    form: Stated,
     where: Where,
     name: str,
 ) -> str:
@@ -458,7 +458,7 @@ def _no_verdict(
     )
 
 
-def as_read(two: TwoSides, meetings: Meetings, form: Form) -> tuple[ReadAs, bool]:
+def as_read(two: TwoSides, meetings: Meetings, form: Stated) -> tuple[ReadAs, bool]:
     """What was understood, and whether the side is a covariate."""
     reason, first = meetings.side, two.sides[0]
     if not reason and len({*meetings.frame.get(SIDE, [])}) < 2:

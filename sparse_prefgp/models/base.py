@@ -199,7 +199,7 @@ class DuelGP(
         events = self.as_known(questions)
         columns, choices = rows.shape[1] + len(events.covariate_names), False
         if events.has_sets:
-            columns = 2 * int(np.diff(events.offsets).max()) ** 2
+            columns = 2 * int(events.sizes.max()) ** 2
             choices = bool(np.isin(events.kind, CHOSEN).all())
         step = max(1, min(_QUESTIONS_AT_ONCE, _NUMBERS_AT_ONCE // max(1, columns)))
         parts = []

@@ -19,7 +19,7 @@ from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import check_choice, check_shape
+from sparse_prefgp.support.checks import check_choice, check_shape, one_each
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.shapes import as_written
 
@@ -77,6 +77,7 @@ class ChoicePredictions:
         groups: Any = None,
         covariates: Any = None,
         *,
+        people: Any = None,
         labels: Any = None,
         method: str = EP,
         points: int = POINTS,
@@ -93,6 +94,7 @@ class ChoicePredictions:
         :param groups: who chooses: a label for all sets or (b,) labels, where the model has noise
             by group. For None and unknown ones the probability is averaged, as for `predict_duel`.
         :param covariates: (b, k, C) of each alternative, where the model has any. By default 0.
+        :param people: whose choices they are, as for `predict_difference`, of b sets.
         :param labels: as for `predict_difference`, of b sets.
         :param method: `ep`, expectation propagation, within 0.0075 in 95 % of random sets and 0.02
             in the worst; or `points`, separation of variables (Genz 1992) at `points` Sobol points,
@@ -104,6 +106,10 @@ class ChoicePredictions:
             logistic noise.
         """
         rows, events, there = self._sets_given(X, mask, covariates, labels)
+        if people is not None:
+            self.allow(people=True)
+            whose = one_each("people", people, len(there)).tolist()
+            events = events.saying(person=Codes.of(whose))
         sets = self.set_posterior(rows, events)
         sobol = self._points(method, points, sets.mask.shape[1] - 1, rng)
 
@@ -181,9 +187,7 @@ class ChoicePredictions:
         )
         places = events.sides[at]
         if events.covariates is not None:  # a row for each side
-            numbers = np.repeat(
-                self.levels_of(events.labels, len(events)), np.diff(events.offsets), axis=0
-            )
+            numbers = np.repeat(self.levels_of(events.labels, len(events)), events.sizes, axis=0)
             inputs = self._before_covariates(inputs[events.sides])
             inputs, places = np.column_stack([inputs, events.covariates, numbers]), at
         rows = np.asarray(self._inputs(inputs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import gpflow
@@ -238,20 +238,6 @@ def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
 def label_columns(model: Any, columns: Any) -> tuple[str, ...]:
     """The columns of a table whose labels lean in a model."""
     return tuple(column for column in model.leaning.columns if column in columns)
-
-
-def warn_without_labels(model: Any, labels: Collection[str], source: str) -> None:
-    """Say which columns whose labels lean a table does not have.
-
-    :param labels: those that it has.
-    """
-    for column in model.leaning.columns:
-        if column not in labels:
-            warnings.warn(
-                f"{source}: no column {column!r}, though there are leans by it in the model; "
-                "without it all of its labels count as unknown.",
-                stacklevel=4,
-            )
 
 
 def known_codes(

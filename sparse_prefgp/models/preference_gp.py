@@ -95,7 +95,6 @@ from sparse_prefgp.models.posterior import (
     Posterior,
     in_chunks,
     posteriors_in_blocks,
-    predictions,
 )
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
@@ -109,7 +108,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.shapes import as_written, check_shapes
+from sparse_prefgp.support.shapes import as_written
 from sparse_prefgp.support.words import id_text
 
 EXACT_UP_TO = 1000
@@ -776,25 +775,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         at = self._solution()
         counted = totals(at.sites, at.prior.factors.counts)
         return posteriors_in_blocks(at.problem, at.prior, *counted)
-
-    @check_shapes(
-        "Xnew: [N, D]",
-        "return[0]: [N, 1]",
-        "return[1]: [N, 1] if not full_cov",
-        "return[1]: [1, N, N] if full_cov",
-    )
-    def predict_f_in_block(
-        self, Xnew: Any, block: Any, full_cov: bool = False
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """`predict_f` for items that join a block of `PITC`; see `posterior_in_block`.
-
-        :param Xnew: (N, D) in the units of `duels.items`.
-        :param block: its label, or its number for blocks by k-means.
-        :param full_cov: the joint covariance (1, N, N) in place of the variances.
-        :raises ValueError: another approximation, or no such block.
-        """
-        inputs = self._inputs(Xnew)
-        return predictions(self.posterior_in_block(block), inputs, full_cov)
 
     def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor:
         """Mean and variance (N, 2) of pairs (N, 2, D), each of which joins a block of `PITC`, by

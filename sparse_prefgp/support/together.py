@@ -78,6 +78,7 @@ CALLED = {
     "ahead": "scores day by day (ahead=, --ahead)",
     "in_one_pass": "taking duels up in one pass (in_one_pass=, --filter)",
     "pairs": "a list of pairs (--pairs)",
+    "no_pairs": "candidates without a list of pairs",
     "context": "a context (--at)",
     "set_size": "sets of more than two items (--set-size)",
     "groups": "who judges (groups=)",
@@ -266,6 +267,7 @@ TABLE: dict[str, dict[str, str]] = {
         "that is for pairs alone; leave it out, or give set_size=2 (--set-size)",
     ),
     "context": dict.fromkeys(("pairs", "no_contexts"), "leave it out (--at)"),
+    "no_pairs": {"column": "leave it out"},
     "broken_weights": dict.fromkeys(
         ("subset", "sampling"), "that draws whole duels; leave the weights out"
     ),

@@ -17,7 +17,7 @@ from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io import StreamedDuels, stream_duels
 from sparse_prefgp.io.choices import READERS
-from sparse_prefgp.io.forms import FORM_OPTIONS, Form, kind_of, load_answers
+from sparse_prefgp.io.forms import FORM_OPTIONS, Form, Stated, kind_of, load_answers
 from sparse_prefgp.io.streams import PARQUET, is_stream
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
@@ -257,8 +257,10 @@ class Sources(Form):
 
         :raises ValueError: what `kind_of` raises; options of another kind.
         """
-        table = load_answers(source, self)
-        kind = kind_of(table, self)
+        form = {one: getattr(self, one) for one in (*FORM_OPTIONS, "person", "ignore")}
+        stated = Stated(**form)
+        table = load_answers(source, stated)
+        kind = kind_of(table, stated)
         for one in fields(self):
             needs = several(option_of(one).needs)
             if (
@@ -274,6 +276,11 @@ class Sources(Form):
 
     def _given(self) -> str:
         given = [name for name in _ANSWERS if getattr(self, name) is not None]
+        if not given:
+            raise ValueError(
+                "There are no answers to fit to; give a table of them (fit answers.csv, answers=), "
+                "or say of which kind they are (--duels, --choices, --rankings, --best-worst)."
+            )
         if len(given) != 1:
             raise ValueError(one_of(_ANSWERS, given))
         assert not self.leaning.pairs or self.covariate  # refuses what makes no sense

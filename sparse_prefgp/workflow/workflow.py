@@ -77,9 +77,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
 # What `fit` takes by name along with settings.
-SOURCES = tuple(
-    one.name for one in fields(Sources) if one.init and one.name not in ("items", "duels")
-)
+SOURCES = tuple(one.name for one in fields(Sources) if one.name not in ("items", "duels"))
 
 
 class FitCheckpoints(Protocol):

@@ -139,7 +139,7 @@ def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:
     model = spg.load(folder / "fitted")
     named = spg.evaluate(model, folder / "new.csv")
     frame = pd.read_csv(folder / "new.csv").rename(columns={"judge": "who"})
-    with pytest.warns(UserWarning, match="no column 'judge', though there are leans by it"):
+    with pytest.warns(UserWarning, match="no column 'judge' .what leans by it is unknown"):
         unknown = spg.evaluate(model, frame)
     assert unknown["held_out"]["model"]["nlp_nats"] > named["held_out"]["model"]["nlp_nats"] + 0.05
 
@@ -270,6 +270,6 @@ def test_two_columns_lean_by_two_covariates(folder: Path, tmp_path: Path, source
     new = ("--duels", tmp_path / "new.csv", "--quiet", "--out", tmp_path / "scores.json")
     call("evaluate", *model, *new)
     scores = json.loads((tmp_path / "scores.json").read_text())["held_out"]["model"]
-    with pytest.warns(UserWarning, match="no column 'kind', though there are leans by it"):
+    with pytest.warns(UserWarning, match="no column 'kind' .what leans by it is unknown"):
         found = spg.evaluate(spg.load(tmp_path / "fitted"), frame[:40].drop(columns="kind"))
     assert found["held_out"]["model"]["nlp_nats"] != pytest.approx(scores["nlp_nats"], rel=1e-3)

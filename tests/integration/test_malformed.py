@@ -581,7 +581,7 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,how,tie\ni1,i2,1,0\n"),
     ),
     "columns in no form": Case(EVALUATE + " --columns judge", ("such as judge=rater", "'judge'")),
-    "a role twice": Case(EVALUATE + " --columns judge=a,judge=b", ("each role once",)),
+    "a role twice": Case(EVALUATE + " --columns judge=a,judge=b", ("each once",)),
     "a role that there is not": Case(EVALUATE + " --columns umpire=who", ("'umpire'", "judge")),
     "a column of a role that is not there": Case(EVALUATE + " --columns count=n", ("'n'", "new")),
     "item column of no table": Case(FIT + " --item player", ("'player'", "items.csv", "--item")),

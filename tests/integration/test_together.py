@@ -146,6 +146,7 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("set_size", "context"): lambda: _asked(_model(), set_size=3, at="surface=clay"),
     ("set_size", "contexts"): lambda: _asked(in_contexts(), set_size=3),
     ("context", "pairs"): lambda: _asked(in_contexts(), pairs=PAIRS_TO_ASK, at="surface=clay"),
+    ("no_pairs", "column"): lambda: _asked(_model(), columns={"surface": "ground"}),
     ("contexts", "answers"): lambda: spg.evaluate(in_contexts(), choices=CHOICES),
     ("contexts", "meeting"): lambda: meet(in_contexts(), NEW),
     ("groups", "one_noise"): lambda: _model().predict_duel(X, X, groups="a"),

@@ -13,7 +13,7 @@ import numpy as np
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import column_names
-from sparse_prefgp.io.forms import Form
+from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.judgements import COUNT, TIE, Roles, columns_of_codes, names_of_columns
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, named_columns
 from sparse_prefgp.io.streams.contexts import InContexts, placed
@@ -21,7 +21,7 @@ from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable, raw_items
 from sparse_prefgp.io.streams.memory import DuelRows
-from sparse_prefgp.io.streams.parquet import ParquetRows
+from sparse_prefgp.io.streams.parquet import ParquetRows, Renamed
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support import together
@@ -103,7 +103,7 @@ def stream_duels(
                 "duel; give another."
             )
     wanted = tuple(column_names(context, "context"))
-    source = _source(duels, ignore, roles, wanted, Form(**form, ignore=tuple(ignore)))
+    source = _source(duels, ignore, roles, wanted, Stated(**form, ignore=tuple(ignore)))
     if isinstance(duels, Duels):
         given = {"items": items, "features": features, "ignore": ignore or None, "item": item}
         given |= {"groups": groups, "person": person}
@@ -148,7 +148,7 @@ def is_stream(duels: Any) -> bool:
     return isinstance(duels, str | os.PathLike) and os.path.isdir(duels)
 
 
-def columns_of(duels: Any, form: Form) -> tuple[str, ...]:
+def columns_of(duels: Any, form: Stated) -> tuple[str, ...]:
     """Columns of Parquet files, or of all in a folder, as duels have them.
 
     :param form: how rows of two sides are read.
@@ -184,19 +184,22 @@ def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str])
 
 
 def _source(
-    duels: Any, ignore: Sequence[str], roles: Roles, context: tuple[str, ...], form: Form
+    duels: Any, ignore: Sequence[str], roles: Roles, context: tuple[str, ...], form: Stated
 ) -> Source:
     if isinstance(duels, Duels):
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
         return DatasetRows(duels, roles, context)
+    called: Mapping[str, str] = {}
+    if isinstance(duels, Renamed):
+        duels, called = duels
     paths = [duels] if isinstance(duels, str | os.PathLike) else duels
     if not isinstance(paths, list | tuple):
         raise ValueError(
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
-    return ParquetRows.of(_files_of(paths), ignore, roles, context, form).counted()
+    return ParquetRows.of(_files_of(paths), ignore, roles, context, called, form).counted()
 
 
 def _files_of(paths: Sequence[Any]) -> list[Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from sparse_prefgp.data.answers import FLAGGED
 from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
-from sparse_prefgp.io.forms import Form
+from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import (
     LOSER,
@@ -36,10 +37,18 @@ from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import listing
 
-PLAIN = Form()
+PLAIN = Stated()
 # On which the form of rows is settled.
 _FIRST_ROWS = 1 << 18
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
+
+
+class Renamed(NamedTuple):
+    """Files whose columns are read by other names than they have."""
+
+    path: Any
+    called: Mapping[str, str]
+    """By these names, the columns in the files."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +63,10 @@ class ParquetRows:
     covariate_columns: tuple[tuple[str, ...], ...] = ()
     context: tuple[str, ...] = ()
     context_pairs: tuple[tuple[str, str], ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
     two: TwoSides | None = None
     """How rows of two sides become duels."""
-    form: Form = PLAIN
+    form: Stated = PLAIN
     side: bool = False
     """Whether being the first side is a covariate."""
     read_as: ReadAs | None = None
@@ -68,12 +78,14 @@ class ParquetRows:
         ignore: Sequence[str] = (),
         roles: Roles = NO_ROLES,
         context: tuple[str, ...] = (),
-        form: Form = PLAIN,
+        called: Mapping[str, str] = MappingProxyType({}),
+        form: Stated = PLAIN,
     ) -> ParquetRows:
         """The files, whose columns must be the same.
 
         Which columns are sides, and what verdicts mean, is settled on the first rows.
 
+        :param called: as of `Renamed`; by default columns are read by the names that they have.
         :raises ValueError: no file, one that is missing or not Parquet, or no schema of duels; no
             such column as the roles name; columns that seem to be weights or ties, unless
             ignored.
@@ -99,6 +111,7 @@ class ParquetRows:
         else:
             two, side = None, False
             read_as = ReadAs("winner and loser", {WINNER: WINNER, LOSER: LOSER})
+        first = tuple(called) or first
         for kind in FLAGGED.values():
             if kind.column in ignore and kind.column in first:
                 raise ValueError(
@@ -113,7 +126,10 @@ class ParquetRows:
         inline = _inline_names(left, name, {*ignore, roles.weight})
         pairs = context_columns(first, context, name)
         shown = read_as if inline is None else replace(read_as, form="features of both sides")
-        return cls(files, first, inline, (), roles, said, context, pairs, two, form, side, shown)
+        return cls(
+            *(files, first, inline, (), roles, said, context, pairs),
+            *(dict(called), two, form, side, shown),
+        )
 
     @property
     def remembered(self) -> Mapping[str, str]:
@@ -144,7 +160,7 @@ class ParquetRows:
         names += [column for column, _ in named_columns(self.roles)]
         several = (*self.covariate_columns, *self.context_pairs)
         names += [column for each in several for column in each]
-        wanted = [name for name in dict.fromkeys(names) if name in self.columns]
+        wanted = {name: self.called.get(name, name) for name in names if name in self.columns}
         before = 0
         for path, rows in zip(self.paths, self._sizes(), strict=True):
             low, high = max(start - before, 0), min(stop - before, rows)
@@ -152,26 +168,26 @@ class ParquetRows:
             if low >= high:
                 continue
             if self.two is None:
-                for batch in _batches(path, low, high, size, wanted):
-                    yield {name: batch.column(name) for name in wanted}
+                for batch in _batches(path, low, high, size, wanted.values()):
+                    yield {name: batch.column(column) for name, column in wanted.items()}
                 continue
             yield from self._meetings(path, low, high, size, wanted, before - rows)
 
     def _meetings(
-        self, path: str, low: int, high: int, size: int, wanted: Sequence[str], first: int
+        self, path: str, low: int, high: int, size: int, wanted: Mapping[str, str], first: int
     ) -> Iterator[Rows]:
         """Rows low to high of a file of two sides, as duels."""
         two = self.two
         assert two is not None
         own = _open_parquet(path).schema_arrow.names
         both = {column for pair in two.of_sides.values() for column in pair}
-        raw = [name for name in own if name in {*two.used, *both, *wanted}]
+        raw = [name for name in own if name in {*two.used, *both, *wanted.values()}]
         position = first + low
         for batch in _batches(path, low, high, size, raw):
             made = two.meetings(batch.to_pandas(), self._where_from(position))
             position += batch.num_rows
             frame = made.frame if TIE in made.frame else made.frame.assign(**{TIE: 0})
-            yield {name: frame[name].to_numpy() for name in wanted}
+            yield {name: frame[column].to_numpy() for name, column in wanted.items()}
 
     def _where_from(self, first: int) -> Where:
         return lambda i: self.where(first + i)
@@ -192,7 +208,7 @@ class ParquetRows:
 
 
 def _two_sides(
-    files: Sequence[str], columns: tuple[str, ...], form: Form, grade: str | None, name: str
+    files: Sequence[str], columns: tuple[str, ...], form: Stated, grade: str | None, name: str
 ) -> tuple[TwoSides, ReadAs, bool, tuple[str, ...]] | None:
     """How rows of two sides become duels, what was understood, whether the side is a covariate, and
     the columns that duels have; None of duels and of features of both sides.
@@ -239,7 +255,7 @@ def _unreadable(path: str, error: BaseException) -> ValueError:
     )
 
 
-def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> Iterator[Any]:
+def _batches(path: str, low: int, high: int, size: int, columns: Collection[str]) -> Iterator[Any]:
     """Record batches of rows low to high of one file; row groups outside are not touched."""
     import pyarrow as pa
 
@@ -254,7 +270,8 @@ def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> I
     groups = [g for g, end in enumerate(ends) if end > low and (g == 0 or ends[g - 1] < high)]
     position = int(ends[groups[0] - 1]) if groups and groups[0] else 0
     try:
-        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=columns):
+        read = {"batch_size": size, "row_groups": groups, "columns": sorted({*columns})}
+        for batch in file.iter_batches(**read):
             rows = batch.num_rows
             first, last = max(low - position, 0), min(high - position, rows)
             position += rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from scipy import stats
+from scipy.special import stdtrit
 
 from sparse_prefgp.lab.measures import NEITHER, Measure
 from sparse_prefgp.lab.report.results import NO_M, POINT, Frame, Results
@@ -164,7 +164,7 @@ def _difference(
     data: str, ms: tuple[int, int], measure: Measure, apart: Frame, unmatched: tuple[int, ...] = ()
 ) -> Difference:
     mean, error = float(apart.mean()), float(apart.sem())
-    half = float(stats.t.ppf(0.5 + LEVEL / 2, max(len(apart) - 1, 1))) * error
+    half = float(stdtrit(max(len(apart) - 1, 1), 0.5 + LEVEL / 2)) * error
     won, lost = (int((sign * measure.better * apart > 0).sum()) for sign in (1, -1))
     ends = (mean - half, mean + half)
     return Difference(data, *ms, measure, mean, error, ends, len(apart), won, lost, unmatched)

@@ -150,6 +150,12 @@ def test_calibration_averages_within_a_bin():
         (dict(log_probabilities=[-1.0], counts=[1, 2]), r"counts has shape \(2,\); give \(1,\)"),
         (dict(log_probabilities=[-1.0], counts=[0]), "counts has 0.0 in duel 0"),
         (dict(log_probabilities=[-1.0], happened=[1]), "happened has 1 in duel 0"),
+        (
+            dict(log_probabilities=[-1.0], happened=["first"]),
+            r"happened is .*'first'.*, the places",
+        ),
+        (dict(log_probabilities=["much"]), "log_probabilities is .'much'.; give numbers"),
+        (dict(log_probabilities=[-1.0], counts=["twice"]), "counts is .'twice'.; give numbers"),
         (dict(log_probabilities=[-1.0], groups=["a", "b"]), r"groups has shape \(2,\) for 1"),
         (
             dict(log_probabilities=[-1.0], of="matches"),

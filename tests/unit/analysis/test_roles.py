@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.data.roles import ROLES
 
 ITEMS = pd.DataFrame({"item_id": list("abcdef"), "x": [0.1, 1.3, -0.7, 0.4, -1.6, 0.9]})
@@ -106,16 +105,21 @@ MATTERS = {
 NEEDED = {"evaluate": {"date"}, "predict": set(), "update": {"judge", "person", "date", "block"}}
 
 
-@pytest.mark.filterwarnings("ignore:These .* duels are equal", "ignore:.*no column 'how'")
-@pytest.mark.filterwarnings("ignore:.*inducing values alone", "ignore:.*count twice now")
+@pytest.mark.filterwarnings("ignore:These .* duels are equal", "ignore:.*count twice now")
+@pytest.mark.filterwarnings("ignore:.*inducing values alone", "ignore:.*though the model has")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("role", ROLES)
 def test_a_column_is_found_by_its_role_or_by_the_name_that_is_given(role: str, door: str) -> None:
     ask, new = DOORS[door], _table(1, role)
     known = _model(role).duels.roles[role]  # of blocks a reader knows nothing
     new = new.rename(columns={CALLED[role]: known})
-    found = ask(role, new)
-    assert found == ask(role, new.rename(columns={known: "other"}), {role: "other"})
+    found, other = ask(role, new), new.rename(columns={known: "other"})
+    if role == "weight" and door != "update":
+        with pytest.raises(ValueError, match="The role 'weight' is not read of such a table"):
+            ask(role, other, {role: "other"})
+        return
+    for key in (role, known):
+        assert found == ask(role, other, {key: "other"})
     without = new.drop(columns=known)
     if role in NEEDED[door]:
         with pytest.raises(ValueError, match=f"{known}|dates"):
@@ -124,10 +128,131 @@ def test_a_column_is_found_by_its_role_or_by_the_name_that_is_given(role: str, d
         assert (found != ask(role, without)) == (role in MATTERS[door])
 
 
+# What each door tells of a column that is not there.
+TOLD = {
+    "evaluate": {"judge": "noise", "person": "somebody", "grade": "won by its winner"},
+    "predict": {"judge": "noise", "person": "somebody", "date": "the last date"},
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*inducing values alone")
+@pytest.mark.parametrize("door", TOLD)
+@pytest.mark.parametrize("role", sorted({*ROLES} - {"date"}))
+def test_a_column_that_is_not_there_is_told_once(role: str, door: str) -> None:
+    without = _table(1, role).drop(columns=CALLED[role])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DOORS[door](role, without)
+    said = [str(one.message) for one in caught if "though the model has" in str(one.message)]
+    words = TOLD[door].get(role)
+    assert len(said) == (words is not None)
+    if words is not None:
+        assert f"no column {CALLED[role]!r}" in said[0] and words in said[0]
+
+
+def test_what_a_view_says_is_not_missing() -> None:
+    pairs = pd.DataFrame({"first": ["a"], "second": ["b"]})
+    with pytest.warns(UserWarning, match="no column 'day' .*of the last date"):
+        spg.predict(_model("date"), pairs)
+    views = _model("date").at_date(18_100.0), _model("person").of_person("cy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for view in views:
+            spg.predict(view, pairs)
+        spg.shares(_model("person"), ["a", "b"])
+
+
 def test_what_a_model_remembers() -> None:
     assert spg.Duels(np.eye(2), [0], [1]).roles == {role: role for role in ROLES}
     for role in set(ROLES) - {"block"}:
         assert _model(role).duels.roles == {**{r: r for r in ROLES}, role: CALLED[role]}
+
+
+# How training says what has a name.
+NAMES: dict[str, dict[str, Any]] = {
+    "home": {"covariates": ["home"]},
+    "late": {"covariates": ["late"]},
+    "surface": {"context": ["surface"]},
+    "kind": {"labels": ["kind"], "covariates": ["late"]},
+}
+
+
+def _named_table(seed: int) -> pd.DataFrame:
+    rng, t = np.random.default_rng(seed + 10), 16
+    table = _table(seed, "judge").assign(late=rng.normal(size=t), kind=["s", "t"] * (t // 2))
+    table = table.assign(surface=["clay", "clay", "grass", "grass"] * (t // 4))
+    return table.assign(winner_home=rng.integers(0, 2, t), loser_home=rng.integers(0, 2, t))
+
+
+@lru_cache
+def _model_of_names(name: str) -> spg.PreferenceGP:
+    lean_by = [("kind", "late")] if name == "kind" else []
+    old = pd.concat([_named_table(seed) for seed in (0, 1)])
+    duels = spg.read_duels(ITEMS, old, **NAMES[name])
+    return spg.PreferenceGP(duels, gpflow.kernels.Linear(), lean_by=lean_by)
+
+
+def _of_pairs(table: pd.DataFrame) -> pd.DataFrame:
+    return table.rename(columns=lambda x: x.replace("winner", "first").replace("loser", "second"))
+
+
+def _suggested(model: Any, table: pd.DataFrame, columns: Any) -> Any:
+    pairs = _of_pairs(table).drop(columns="annotator")
+    found = spg.suggest(model, pairs=pairs, batch=3, columns=columns).frame
+    return found.to_dict("list")
+
+
+def _streamed(model: Any, table: pd.DataFrame, columns: Any, folder: Path) -> Any:
+    table.to_parquet(folder / "new.parquet", index=False)
+    return spg.evaluate(model, str(folder), columns=columns)
+
+
+@pytest.mark.filterwarnings("ignore:.* duels are equal", "ignore:.*count twice now")
+@pytest.mark.filterwarnings("ignore:.*count as 0 in what is suggested")
+@pytest.mark.parametrize("door", ["evaluate", "predict", "update", "suggest", "stream"])
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_training_may_be_keys(name: str, door: str, tmp_path: Path) -> None:
+    doors: dict[str, Callable[..., Any]] = {
+        "evaluate": lambda model, table, columns: spg.evaluate(model, table, columns=columns),
+        "predict": lambda model, table, columns: list(
+            spg.predict(model, _of_pairs(table), columns=columns)["probability"]
+        ),
+        "update": lambda *asked: spg.update(*asked[:2], columns=asked[2])[0].log_evidence(),
+        "suggest": _suggested,
+        "stream": lambda *asked: _streamed(*asked, tmp_path),
+    }
+    ask, model, new = doors[door], _model_of_names(name), _named_table(1)
+    # Whatever else is called so here says nothing.
+    wrong = new.rename(columns=lambda x: x.replace(name, "other")).assign(**{name: 1.0})
+    columns = {name: "other"}
+    assert ask(model, new, None) == ask(model, wrong, columns)
+    with pytest.raises(ValueError, match=rf"column of {name} is 'nowhere'.*--columns"):
+        ask(model, new, {name: "nowhere"})
+    if door in ("evaluate", "stream") and name != "surface":
+        lacking = new.drop(columns=[x for x in new if name in x])
+        with pytest.warns(UserWarning, match=f"no column '{name}' .*though the model has learned"):
+            assert ask(model, lacking, None) != ask(model, new, None)
+
+
+def test_names_may_be_swapped_and_pairs_keep_their_columns() -> None:
+    model, new = _model_of_names("kind"), _of_pairs(_named_table(1))
+    swapped = new.rename(columns={"late": "kind", "kind": "late"})
+    found = spg.predict(model, swapped, columns={"late": "kind", "kind": "late"})
+    assert found["probability"].tolist() == spg.predict(model, new)["probability"].tolist()
+    assert found[swapped.columns].equals(swapped)
+
+
+def test_covariates_of_sets_by_another_name() -> None:
+    model = _model_of_names("late")
+    table = pd.DataFrame({"choice_set": [1, 1, 1, 2, 2, 2], "item_id": list("abcdef")})
+    table = table.assign(late=[0.5, -1.0, 0.2, 0.1, 2.0, 0.0], chosen=[1, 0, 0, 0, 1, 0])
+    renamed, columns = table.rename(columns={"late": "when"}), {"late": "when"}
+    assert spg.evaluate(model, choices=table) == spg.evaluate(
+        model, choices=renamed, columns=columns
+    )
+    shares = [spg.shares(model, table), spg.shares(model, renamed, columns=columns)]
+    assert shares[0].frame["share"].tolist() == shares[1].frame["share"].tolist()
+    assert "when" in shares[1].frame
 
 
 @pytest.mark.parametrize("columns", [{"umpire": "x"}, {"judge": "x"}, {"person": "winner"}])
@@ -204,12 +329,12 @@ def test_of_sets() -> None:
 
 def test_of_somebody_new() -> None:
     mine = _table(1, "person").assign(who="eve")
-    items = spg.rank(meet(_model("person"), mine), rng=np.random.default_rng(0)).frame
+    items = spg.rank(spg.meet(_model("person"), mine), rng=np.random.default_rng(0)).frame
     renamed = mine.rename(columns={"who": "name"})
-    met = meet(_model("person"), renamed, columns={"person": "name"})
+    met = spg.meet(_model("person"), renamed, columns={"person": "name"})
     assert items.equals(spg.rank(met, rng=np.random.default_rng(0)).frame)
     with pytest.raises(ValueError, match="duels are of 2 people"):
-        meet(_model("person"), _table(1, "person"))
+        spg.meet(_model("person"), _table(1, "person"))
 
 
 def test_columns_that_a_table_in_chunks_is_read_without_are_told(tmp_path: Path) -> None:

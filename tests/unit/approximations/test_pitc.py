@@ -19,7 +19,7 @@ from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.buckets import bucketed
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models import describing
-from tests.cases import DUEL_CASES, case_duels, case_model, incidence, random_duels
+from tests.cases import DUEL_CASES, case_duels, case_model, in_block, incidence, random_duels
 from tests.reference.regression import RegressionGP
 from tests.reference.slow_approximations import (
     SlowPosterior,
@@ -117,7 +117,7 @@ def test_blocks_of_one_are_fitc_and_one_block_is_exact(index: int) -> None:
         mean, cov = model.predict_f(new, full_cov=True)
         if row == "exact":
             # q(u) is exact; a new item in the block is predicted exactly too.
-            mean, cov = model.predict_f_in_block(new, 0, full_cov=True)
+            mean, cov = in_block(model, new, 0, full_cov=True)
         np.testing.assert_allclose(mean[:, 0], expected["mean"], atol=FIXED_POINT, rtol=0)
         np.testing.assert_allclose(cov[0], expected["cov"], atol=FIXED_POINT, rtol=0)
 
@@ -188,9 +188,7 @@ def test_order_of_duels_and_names_of_blocks_do_not_matter() -> None:
     renamed = [names[block] for block in blocks[order]]
     first, second = build(duels, spg.PITC(blocks)), build(shuffled, spg.PITC(renamed))
     assert first.log_evidence() == pytest.approx(second.log_evidence(), abs=IDENTITY, rel=0)
-    for a, b in zip(
-        first.predict_f_in_block(NEW, "bo"), second.predict_f_in_block(NEW, -2), strict=True
-    ):
+    for a, b in zip(in_block(first, NEW, "bo"), in_block(second, NEW, -2), strict=True):
         assert_close(a, b, IDENTITY)
 
 
@@ -199,7 +197,7 @@ def test_all_items_as_inducing_inputs_is_exact() -> None:
     exact = build(duels, spg.Exact())
     model = build(duels, spg.PITC(blocks), inducing_variable=duels.items.copy())
     assert model.log_evidence() == pytest.approx(exact.log_evidence(), abs=EVIDENCE, rel=0)
-    for predict in (model.predict_f, lambda x: model.predict_f_in_block(x, "al")):
+    for predict in (model.predict_f, lambda x: in_block(model, x, "al")):
         for a, b in zip(predict(NEW), exact.predict_f(NEW), strict=True):
             assert_close(a, b, FIXED_POINT)
 
@@ -348,10 +346,10 @@ def test_joining_a_block_against_the_dense_joint(block: str) -> None:
     duels, blocks = contradictory()
     model = build(duels, spg.PITC(blocks))
     slow = dense(duels, blocks=blocks, test_block=block)
-    mean, cov = model.predict_f_in_block(NEW, block, full_cov=True)
+    mean, cov = in_block(model, NEW, block, full_cov=True)
     assert_close(mean[:, 0], slow.mean, FIXED_POINT)
     assert_close(cov[0], slow.cov, FIXED_POINT)
-    marginal_mean, variance = model.predict_f_in_block(NEW, block)
+    marginal_mean, variance = in_block(model, NEW, block)
     assert_close(marginal_mean, mean, ROUNDING)
     assert_close(variance[:, 0], np.diag(cov[0]), ROUNDING)
     # A block says more than u alone about what is near it.
@@ -368,7 +366,7 @@ def test_joining_a_block_with_a_mean_function_and_chunks(monkeypatch: pytest.Mon
     )
     slow = dense(duels, blocks=blocks, test_block="cy", mean_function=lambda x: float(x @ slope))
     monkeypatch.setattr("sparse_prefgp.models.posterior.CHUNK", 2)
-    mean, variance = model.predict_f_in_block(NEW, "cy")
+    mean, variance = in_block(model, NEW, "cy")
     assert_close(mean[:, 0], slow.mean, FIXED_POINT)
     assert_close(variance[:, 0], np.diag(slow.cov), FIXED_POINT)
 
@@ -376,7 +374,7 @@ def test_joining_a_block_with_a_mean_function_and_chunks(monkeypatch: pytest.Mon
 def test_duel_probabilities_in_a_block_are_those_of_its_joint() -> None:
     duels, blocks = contradictory()
     model = build(duels, spg.PITC(blocks))
-    mean, cov = (x.numpy() for x in model.predict_f_in_block(NEW, "al", full_cov=True))
+    mean, cov = (x.numpy() for x in in_block(model, NEW, "al", full_cov=True))
     first, second = [0, 1, 2], [3, 4, 0]
     spread = cov[0][first, first] + cov[0][second, second] - 2 * cov[0][first, second] + 0.3
     probability = norm.cdf((mean[first, 0] - mean[second, 0]) / np.sqrt(spread))
@@ -389,8 +387,8 @@ def test_duel_probabilities_in_a_block_are_those_of_its_joint() -> None:
 def test_a_compiled_prediction_in_a_block_is_the_eager_one() -> None:
     duels, blocks = contradictory()
     model = build(duels, spg.PITC(blocks))
-    compiled = tf.function(lambda: model.predict_f_in_block(NEW, "al"))
-    for a, b in zip(compiled(), model.predict_f_in_block(NEW, "al"), strict=True):
+    compiled = tf.function(lambda: in_block(model, NEW, "al"))
+    for a, b in zip(compiled(), in_block(model, NEW, "al"), strict=True):
         assert_close(a, b, FIXED_POINT)
 
 
@@ -446,9 +444,7 @@ def test_item_effects_and_white_noise_within_a_block() -> None:
         whole = build(duels, spg.PITC(["all"] * len(blocks)), kernel=kernel)
         assert whole.log_evidence() == pytest.approx(exact.log_evidence(), abs=EVIDENCE, rel=0)
         inputs = exact.item_inputs()
-        for a, b in zip(
-            whole.predict_f_in_block(inputs, "all"), exact.predict_f(inputs), strict=True
-        ):
+        for a, b in zip(in_block(whole, inputs, "all"), exact.predict_f(inputs), strict=True):
             assert_close(a, b, FIXED_POINT)
         single = build(duels, spg.PITC(range(len(blocks))), kernel=kernel)
         fitc = build(duels, spg.FITC(), kernel=kernel)
@@ -533,8 +529,8 @@ def test_a_saved_model_keeps_its_blocks(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.duels.rows_given, duels.rows_given)
         assert again.infer() == model.infer()
         for a, b in zip(
-            again.predict_f_in_block(NEW, block, full_cov=True),
-            model.predict_f_in_block(NEW, block, full_cov=True),
+            in_block(again, NEW, block, full_cov=True),
+            in_block(model, NEW, block, full_cov=True),
             strict=True,
         ):
             np.testing.assert_array_equal(a, b)
@@ -556,8 +552,8 @@ def test_blocks_are_those_that_were_saved_when_kmeans_finds_others(
     assert_close(again.log_evidence(), model.log_evidence(), ROUNDING)
     for number in range(4):
         for a, b in zip(
-            again.predict_f_in_block(NEW, number),
-            model.predict_f_in_block(NEW, number),
+            in_block(again, NEW, number),
+            in_block(model, NEW, number),
             strict=True,
         ):
             assert_close(a, b, ROUNDING)
@@ -640,11 +636,11 @@ def test_a_block_that_is_not_there_is_refused() -> None:
     duels, blocks = contradictory()
     model = build(duels, spg.PITC(blocks))
     with pytest.raises(ValueError, match="no block 'dan'; the blocks are 'al', 'bo', 'cy'"):
-        model.predict_f_in_block(NEW, "dan")
+        in_block(model, NEW, "dan")
     with pytest.raises(ValueError, match="no block 3; the blocks are 0, 1, 2"):
-        build(duels, spg.PITC(3)).predict_f_in_block(NEW, 3)
+        in_block(build(duels, spg.PITC(3)), NEW, 3)
     with pytest.raises(ValueError, match=r"FITC\(\) has no blocks that an item could join"):
-        build(duels, spg.FITC()).predict_f_in_block(NEW, 0)
+        in_block(build(duels, spg.FITC()), NEW, 0)
 
 
 def test_a_kernel_that_takes_no_stacked_inputs_is_told() -> None:

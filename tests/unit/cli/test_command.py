@@ -199,7 +199,8 @@ def fine(one: Any, about: Any) -> Any:
     typed = str(about.kind or one.type)
     if isinstance(one.default, bool):
         return True
-    return 0.5 if "float" in typed else 7 if "int" in typed else "x"
+    text = "x=y" if "=" in (about.metavar or "") else "x"
+    return 0.5 if "float" in typed else 7 if "int" in typed else text
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from sparse_prefgp.covariances import residual
 from sparse_prefgp.covariances.residual import Term, Unexplained, joined
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph
+from tests.cases import in_block
 from tests.reference.slow_residual import Composed, Duels, components, slow_composed
 from tests.tolerances import GRADIENT_SOLVER, IDENTITY
 
@@ -172,7 +173,7 @@ def test_new_items_join_one_block_of_the_sum() -> None:
     model = model_of(duels, WithPairs(duels.blocks))
     for block in (0, 9):
         expected = slow_composed(duels, VARIANCE, LENGTHSCALE, PAIR, NEW, test_block=block)
-        mean, cov = model.predict_f_in_block(NEW, block, full_cov=True)
+        mean, cov = in_block(model, NEW, block, full_cov=True)
         np.testing.assert_allclose(mean[:, 0], expected.mean, atol=IDENTITY)
         np.testing.assert_allclose(cov[0], expected.cov, atol=IDENTITY)
         assert np.abs(mean - model.predict_f(NEW)[0]).max() > 1e-3

@@ -225,6 +225,16 @@ def test_texts_become_features_that_are_kept_in_the_model(tmp_path: Path) -> Non
     assert report.new_items == 2 and updated.duels.num_items == 62
 
 
+def test_a_known_item_whose_text_is_another_is_refused() -> None:
+    items, duels = tables()
+    old = spg.read_duels(items, duels.head(40), text=["said"])
+    model = spg.PreferenceGP(old, gpflow.kernels.Linear())
+    items.loc[0, "said"] = "Another text!"
+    message = r"item 't0' .* has 'said: .*' .*, but the model knows it with"
+    with pytest.raises(ValueError, match=message):
+        spg.update(model, duels.tail(2), items=items)
+
+
 def test_vectors_of_texts_by_a_function_of_the_user() -> None:
     items, duels = tables()
 

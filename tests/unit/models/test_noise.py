@@ -21,7 +21,7 @@ from sparse_prefgp.analysis.acquisition import expected_reduction, information_g
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.candidates import pool, random_pairs
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.learning.checkpoint import identify
 from sparse_prefgp.models.outcomes import GroupRatios
@@ -244,10 +244,12 @@ def test_blocks_and_exports_are_averaged_too(model: spg.PreferenceGP, tmp_path: 
     served = tf.saved_model.load(str(tmp_path / "out")).predict_duel(a, b)
     np.testing.assert_allclose(served["probability"], expected(model)[:, 0], atol=IDENTITY)
     np.testing.assert_allclose(served["tie_probability"], expected(model)[:, 1], atol=IDENTITY)
-    blocks = made(approximation=spg.PITC(2), inducing_variable=model.duels.items[:4])
+    names = ["al", "bo"] * (PAIRS // 2)
+    blocks = made(approximation=spg.PITC(names), inducing_variable=model.duels.items[:4])
     n = np.arange(len(a))
-    found = blocks.predict(Answers.between(n, n + len(a)), np.concatenate([a, b]), 0).p[:, 0]
-    posterior = blocks.posterior_in_block(0)
+    asked = Answers.between(n, n + len(a), block=Codes.of(["al"] * len(a)))
+    found = blocks.predict(asked, np.concatenate([a, b])).p[:, 0]
+    posterior = blocks.posterior_in_block("al")
     mean, variance = posterior.difference(tf.stack([tf.constant(a), tf.constant(b)], 1)).numpy().T
     for p, m, v in zip(found, mean, variance, strict=True):
         assert p == pytest.approx(slow.outcomes(m, max(v, 0.0), 2 * NOISE, MARGIN)[0], abs=IDENTITY)

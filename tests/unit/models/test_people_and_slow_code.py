@@ -17,8 +17,17 @@ from tests.reference.slow_people import (
     meeting,
     spread,
 )
+from tests.reference.slow_set_probabilities import choice
 from tests.together import apart, refused
-from tests.tolerances import FIXED_POINT, GRADIENT, GRADIENT_SOLVER, IDENTITY, PARTS, SOLVER
+from tests.tolerances import (
+    CHOICE_BY_POINTS,
+    FIXED_POINT,
+    GRADIENT,
+    GRADIENT_SOLVER,
+    IDENTITY,
+    PARTS,
+    SOLVER,
+)
 
 RNG = np.random.default_rng(7)
 ITEMS = RNG.normal(size=(6, 2))
@@ -113,6 +122,18 @@ def test_tastes_are_those_of_dense_matrices(row, featured, over_rows, monkeypatc
     if row != "pitc":  # whose residuals a person shares by PIC alone
         close(model.of_person("bo"), wanted, at[0])
         close(model.of_people(["bo"]), wanted, at[0])
+        known = [("bo", wanted, at[0]), (None, nobody, at[2])]
+        known += [("di", wanted, at[3])] if featured else []
+        chances = model.predict_choice(
+            [ITEMS[:3]] * len(known),
+            people=[name for name, _, _ in known],
+            method="points",
+            points=8192,
+        )
+        for (_, of, where), chance in zip(known, chances, strict=True):
+            mean, covariance = of.mean[where][:3], of.covariance[where, where][:3, :3]
+            slow_chance = [choice(mean, covariance + 0.3 * np.eye(3), k) for k in range(3)]
+            np.testing.assert_allclose(chance, slow_chance, atol=CHOICE_BY_POINTS)
     # Many at once are what they are one by one.
     who = ["bo", None, "di" if featured else None, "cy"]
     pairs = ITEMS[:4], ITEMS[2:]
