@@ -23,7 +23,6 @@ OWN = ROOT / "tests" / "data"  # sets that are small and may be passed on
 PAGES = [
     pytest.param("examples/one-dimension.md", None, id="one-dimension"),
     pytest.param("fitting.md", None, id="fitting"),
-    pytest.param("tables.md", None, id="tables"),
     pytest.param("ablations.md", None, id="ablations", marks=SLOW),
     pytest.param("ablation_report.md", None, id="ablation_report", marks=SLOW),
     pytest.param("approximations.md", None, id="approximations", marks=SLOW),
