@@ -171,9 +171,6 @@ def test_a_code_is_never_an_item():
     fruit = pd.DataFrame({"option_1": ["plum"], "option_2": ["pear"], "option_3": ["fig"]})
     for code in ("Fig", "figg"):
         refused_alone(fruit.assign(chosen=code), repr(code), "row 0", "did you mean 'fig'?")
-    for code, how in ((3, "position"), ("C", "letter"), ("c", "letter"), ("option 3", "column")):
-        table = read_choice_table(None, fruit.assign(chosen=code))
-        assert table.item_ids[table.winners[0]] == "fig" and how in str(table.read_as)
 
 
 def test_numbers_that_may_be_items_or_positions():
@@ -204,8 +201,8 @@ def test_nobody_is_not_the_item_0():
     assert "0 stands at the ends of rows alone (1 row)" in str(table.read_as)
     between = pd.DataFrame({"rank_1": [12, 7], "rank_2": [0, 12], "rank_3": [7, 0]})
     refused(lambda _, x: read(None, x), between, "Row 0", "0 in 'rank_2'", "--empty 0")
-    gap = "fill the places from the first"
-    refused(lambda _, x: read(None, x, empty="0"), between, "Row 0", gap)
+    order = [("ranking", "127"), ("ranking", "712")]
+    assert said(read(None, between, empty="0")) == order  # places may have gaps
     items = pd.DataFrame({"item_id": [7, 12, 31], "x": [1.0, 2.0, 4.0]})
     assert said(read(items, rows[:2])) == said(table)
     with_0 = pd.concat([items, pd.DataFrame({"item_id": [0], "x": [0.0]})])
@@ -564,7 +561,6 @@ def test_bad_rankings():
     refused(read, PLACES.assign(item_id=list("dcbeb")), "'b' a second time", "'r1'", "Row 4")
     refused(read, PLACES[:3], "'r2' in row 0", "one item only")
     refused(read, PLACES.drop(columns="rank"), "no column 'rank'")
-    refused(read, RANKED.assign(rank_2=[None, "e"]), "Row 0", "'rank_3' but none at 'rank_2'")
     refused(read, RANKED.drop(columns="rank_2"), "no column 'rank_2'")
     refused(read, RANKED.assign(rank_2=["b", "e"]), "Row 0", "'b' a second time")
     refused(read, RANKED.assign(rank_2=["a", None]), "'1' in row 1", "one item only")
@@ -576,9 +572,6 @@ def test_bad_rankings():
         ValueError, match=r"'0' a second time.*leave the cells empty if 0 is nobody"
     ):
         read(None, zeros)
-    numbers = pd.DataFrame({"chosen": ["0"], "option_1": [10], "option_2": [20], "option_3": [30]})
-    with pytest.raises(ValueError, match="not among its options '10', '20', '30'; write the id of"):
-        read_choice_table(None, numbers)
     refused(read_choice_table, WIDE.assign(person=["p", None]), "give every row", person="person")
 
 
