@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow.comparison import compare as compare
+    from sparse_prefgp.workflow.fit_sources import read as read
     from sparse_prefgp.workflow.model_names import Candidate as Candidate
     from sparse_prefgp.workflow.settings import CompareSettings as CompareSettings
     from sparse_prefgp.workflow.settings import FitSettings as FitSettings
@@ -170,6 +171,7 @@ _HOMES = {
     "StreamedGP": "models.streaming",
     "sample_posterior": "sampling",
     "compare": "workflow.comparison",
+    "read": "workflow.fit_sources",
     "Candidate": "workflow.model_names",
     "CompareSettings": "workflow.settings",
     "FitSettings": "workflow.settings",

@@ -47,7 +47,6 @@ from sparse_prefgp.io.forms import (
     Understood,
     understood,
 )
-from sparse_prefgp.io.ids import is_zero
 from sparse_prefgp.io.judgements import (
     Roles,
     columns_of_codes,
@@ -418,7 +417,7 @@ def _read(items: Source | None, source: Source, kind: str, columns: dict[str, An
         **stated,
         person=said.person,
         ignore=tuple(said.ignore),
-        has_zero=any(is_zero(id_text(value)) for value in ids),
+        ids=[id_text(value) for value in ids],
     )
     words = () if said.like is None else said.like.categorical_columns
     made = understood(source, form, kind, asked=said.asked, words=words)

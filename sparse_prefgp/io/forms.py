@@ -16,7 +16,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io import sets, sides
 from sparse_prefgp.io.files import Source, Table, load
 from sparse_prefgp.io.header import Header
-from sparse_prefgp.io.sides import COUNT, LOSER, TIE, WINNER, ids_of, often
+from sparse_prefgp.io.sides import COUNT, LOSER, TIE, TIED, WINNER, ids_of, often
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.options import (
     Panel,
@@ -26,7 +26,7 @@ from sparse_prefgp.support.options import (
     option,
     option_of,
 )
-from sparse_prefgp.support.words import listing, spelling
+from sparse_prefgp.support.words import and_so, listing, spelling
 
 DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
 KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
@@ -145,6 +145,8 @@ class Form:
         :param header: the columns that it has; None if it has all.
         """
         said: dict[str, Any] = {}
+        sides = roles.get("sides", "").split(",")
+        apart = header is not None and not {*sides} <= {*header}
         for one in fields(cls):
             parse, text = option_of(one).parse, roles.get(one.name)
             if text is None or not option_of(one).of_command:
@@ -152,7 +154,7 @@ class Form:
             value = text if parse is None else parse(text)
             if one.name in ("sides", "scores", "outcome"):
                 wanted = [value] if isinstance(value, str) else value
-                if header is not None and not {*wanted} <= {*header}:
+                if apart or (header is not None and not {*wanted} <= {*header}):
                     continue
             if isinstance(value, Mapping) and one.name == "columns":
                 there = [*value.values()] if header is None else header
@@ -169,8 +171,8 @@ class Stated(Form):
     """The column of persons, with which numbers of answers begin again."""
     ignore: Sequence[str] = ()
     """Columns of which nothing is to be made."""
-    has_zero: bool = False
-    """Whether an item is called 0."""
+    ids: Sequence[str] = ()
+    """What items are called, where there is a table of them."""
 
 
 # All of them, as names.
@@ -303,19 +305,31 @@ def kind_of(table: Table, form: Stated) -> str:
     if all(name in header for name in (sets.BEST, sets.WORST)):
         return BEST_WORST
     place = header.column(*sets.PLACES)
-    if header.numbered(*sets.RANKS) or (place and header.column(sets.RANKING, *sets.SETS)):
-        return RANKINGS
     chosen = header.column(sets.CHOSEN, *sets.CHOICE_WORDS)
+    met = header.sides() and (header.column(*sides.OUTCOMES) or header.scores(header.sides()[0]))
+    if header.numbered(*sets.RANKS) and not met:
+        return RANKINGS
+    if place and header.column(sets.RANKING, *sets.SETS):
+        if chosen is not None:
+            raise ValueError(
+                f"Both {place!r} and {chosen!r} of {table.name} may be the answer; say which kind "
+                f"it is, --rankings FILE by {place!r} or --choices FILE by {chosen!r} (kind=)."
+            )
+        return RANKINGS
     if header.sides() or (
         header.other_sides()
         and (header.column(*sides.OUTCOMES) or not header.numbered(*sets.OPTIONS))
     ):
         try:
-            if sides.settle(header, table.frame, form, table.row, None, table.name):
-                return DUELS
+            two = sides.settle(header, table.frame, form, table.row, None, table.name)
         except ValueError:
-            if header.sides() and chosen is None:
+            shown = header.numbered(*sets.OPTIONS)
+            if header.sides() and (chosen is None or header.sides() == [tuple(shown)]):
                 raise
+            two = None
+        if two is not None:
+            _refuse_described(two, header, chosen, table.name)
+            return DUELS
     if chosen is not None:
         scored = {text.casefold() for text in ids_of(table.frame[chosen])}
         return BEST_WORST if scored & {"-1", "worst"} else CHOICES
@@ -334,6 +348,20 @@ def kind_of(table: Table, form: Stated) -> str:
         f"What {table.name} holds cannot be told from its columns ({table.columns_found}); "
         f"{would_do}, as 'Tables' in the documentation shows for each form."
     )
+
+
+def _refuse_described(two: sides.TwoSides, header: Header, chosen: str | None, name: str) -> None:
+    """Refuse sides of no usual name that may be one of several attributes of two alternatives."""
+    verdicts = two.verdicts
+    if header.sides() or not two.of_sides or verdicts is None or verdicts.by_name:
+        return
+    if verdicts.column == chosen:
+        others = and_so(map(repr, next(iter(two.of_sides.values()))))
+        raise ValueError(
+            f"The columns {and_so(map(repr, two.sides))} of {name} may be the sides of duels, or "
+            f"describe two alternatives, as {others} do; say which (--sides {','.join(two.sides)}, "
+            "or --choices FILE)."
+        )
 
 
 def _plain_sides(header: Header) -> tuple[str, str] | None:
@@ -369,7 +397,10 @@ def _duels(table: Table, form: Stated, grade: str | None) -> Understood:
             remedy="; of other names say so (--columns winner=…,loser=…), and of two sides and an "
             "outcome --sides A,B --outcome C",
         )
-    assert two is not None
+        raise ValueError(
+            f"Which columns of {table.name} are the sides cannot be told; name them, such as "
+            f"--sides {WINNER},{LOSER} (sides=)."
+        )
     made = two.meetings(table.frame, table.row)
     if not len(made.frame):
         raise ValueError(f"All rows of {table.name} are left out; nothing is there to be read.")
@@ -382,7 +413,7 @@ def _duels(table: Table, form: Stated, grade: str | None) -> Understood:
 
 def _plain(table: Table, header: Header, form: Stated, winner: str, loser: str) -> Understood:
     named = {WINNER: winner, LOSER: loser}
-    tie = header.column(TIE, "tied", "draw", "drawn", "is_tie", "is_draw")
+    tie = header.column(*TIED)
     if tie is not None:
         named[TIE] = tie
     read_as = ReadAs("winner and loser", named)

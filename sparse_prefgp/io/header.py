@@ -13,6 +13,8 @@ _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _GOALS = ("fthg", "ftag")
 _SCORES = ("score", "scores", "goals", "points", "pts", "runs")
 _WINS = ("wins", "win", "won", "winner", "w", "n", "votes")
+# Of which each column asks something else.
+_QUESTIONS = ("q", "question", "ques")
 _EQUAL = ("ties", "tie", "draws", "draw", "equal", "tij", "nequal", "nties", "ntie", "winnertie")
 
 
@@ -63,6 +65,8 @@ class Header:
         for stem in stems:
             for first, second in marks:
                 for keys in ((stem + first, stem + second), (first + stem, second + stem)):
+                    if not {*keys} <= self._by_key.keys():
+                        continue
                     one, other = self.column(keys[0]), self.column(keys[1])
                     if one and other and (one, other) not in pairs:
                         pairs.append((one, other))
@@ -71,11 +75,10 @@ class Header:
     def sides(self) -> list[tuple[str, str]]:
         """What may be both sides of duels: of items if there are any, else of what they said."""
         marks = [marks for marks in MARKS if marks != ("1", "2")]
-        return [
-            pair
-            for pair in self.pairs(STEMS, MARKS) or self.pairs([""], marks)
-            if not self._of_several(pair)
-        ] or self.pairs(CONTENTS, MARKS)
+        stemmed = self.pairs(STEMS, MARKS)
+        bare = [both for both in marks if not stemmed or len(both[0]) > 1]
+        pairs = [*stemmed, *self.pairs([""], bare)]
+        return [pair for pair in pairs if not self._of_several(pair)] or self.pairs(CONTENTS, MARKS)
 
     def _of_several(self, pair: tuple[str, str]) -> bool:
         """Whether these are the first two of more options."""
@@ -201,7 +204,7 @@ class Header:
                     number = re.fullmatch(r"\d+", parts[at])
                     behind = at == 1 and stem not in ("alt", "alternative", "option", "concept")
                     label = None if not number or (behind and len(parts) > 2) else parts[at]
-                if label is None or (at == 1 and len(parts) < 3):
+                if label is None or (at == 1 and len(parts) < 3) or parts[0] in _QUESTIONS:
                     continue
                 rest = parts[2:] if at == 1 else parts[1:] if at == 0 else parts[:-1]
                 alternatives.setdefault(label, {})["_".join(rest)] = name

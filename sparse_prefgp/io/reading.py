@@ -150,7 +150,10 @@ def read_table(
     codes = columns_of_codes(judge=groups, person=person)
     roles = Roles(counts, weights, *said, codes, own)
     if item_table is None:
-        item_table = items_named_in(table, (WINNER, LOSER))
+        # Of two sides every id was seen to be one, whatever the columns that were made are called.
+        own_columns = [WINNER, LOSER] if made.remembered else [*table.frame.columns]
+        met = replace(table, frame=table.frame[own_columns])
+        item_table = items_named_in(met, (WINNER, LOSER))
     never = (*never_features, *([] if time is None else [time]))
     order = order_of_dates(day_first)
     dates = [name for name in (time, *never_features) if name in table.frame.columns]

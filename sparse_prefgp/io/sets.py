@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -230,7 +231,7 @@ class Long:
         for texts in shown:
             texts[np.isin(texts.astype(str), empty)] = ""
         zero = np.stack([[is_zero(text) for text in texts] for texts in shown], 1)
-        if empty or not zero.any() or self.form.has_zero:
+        if empty or not zero.any() or any(map(is_zero, self.form.ids)):
             return
         there = np.stack([texts != "" for texts in shown], 1)
         at_end = ~np.flip(np.maximum.accumulate(np.flip(there & ~zero, 1), 1), 1)
@@ -289,10 +290,18 @@ class Long:
                         f"option at that position, {other!r}; give items ids that are no such "
                         "numbers, or a row for each option."
                     )
+        letters = any((places["letter"] != places["name"]).any() for places in readings)
+        if how == "name" and not bad["letter"] and letters:
+            self.notes.append(
+                f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} names, which "
+                "are letters too, and are not taken for the place of an option"
+            )
         if how != "name":
+            counted_from_0 = how == "position" and any("0" in texts for texts in columns)
+            from_0 = ", counted from 0" if counted_from_0 else ""
             self.notes.append(
                 f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} the {how} of "
-                "an option, not its name"
+                f"an option{from_0}, not its name"
             )
         return [places[how] for places in readings]
 
@@ -356,16 +365,36 @@ class Long:
     def _attributes(self, chosen: str) -> tuple[dict[str, dict[str, str]], bool]:
         """Columns that describe alternatives, by alternative and attribute, and whether these have
         names and no numbers."""
-        found = self.header.attributes(self.form.options)
+        others = [name for name in self.header.names if name not in self.form.ignore]
+        found = Header(others).attributes(self.form.options)
         if self.form.options:
             return found, True
         found = {label: columns for label, columns in found.items() if label.isdigit()}
         common = set.intersection(*map(set, found.values())) if len(found) > 1 else set()
+        self._refuse_families(found, common)
         numbers, k = sorted(map(int, found)), len(found)
         if common and numbers in ([*range(1, k + 1)], [*range(k)]):
             return {label: found[label] for label in sorted(found, key=int)}, False
         values = {*ids_of(self.frame[chosen])} - {"", self.form.none}
         return labelled(self.header.names, map(str, values)), True
+
+    def _refuse_families(self, found: dict[str, dict[str, str]], common: set[str]) -> None:
+        """Refuse attributes of other alternatives than those of the others."""
+        columns: dict[str, list[str]] = {}
+        for of in found.values():
+            for name, column in of.items():
+                columns.setdefault(name, []).append(column)
+        several = [name for name in columns if len(columns[name]) > 1]
+        odd = next((name for name in several if name not in common), None)
+        if odd is not None and common:
+            one, other = columns[next(iter(common))], columns[odd]
+            fewer = one if len(one) < len(other) else other
+            raise ValueError(
+                f"The columns {listing(one)} and {listing(other)} of {self.table.name} have other "
+                "numbers, so that they cannot both describe the alternatives; leave one kind out "
+                f"(--ignore {','.join(fewer)}, ignore=), or say which columns "
+                "are options (--options)."
+            )
 
     def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str, named: bool) -> Table:
         """A row for each alternative that columns describe."""
@@ -435,11 +464,13 @@ class Long:
             elif re.fullmatch("[a-z]", key) and ord(key) - 97 < len(labels):
                 places[i] = ord(key) - 97
             else:
+                zero = is_zero(texts[i]) and str(len(labels)) not in texts
+                begins = "; if it is the first one, write positions from 1 on" if zero else ""
                 raise ValueError(
                     f"The {chosen} {shortened(texts[i]) if texts[i] else 'that is missing'} in "
                     f"{self.table.row(int(i))} is none of the alternatives {listing(labels)}, nor "
                     "the position, letter or column of one; correct it, or, if it is none of "
-                    f"these, say so with --none {texts[i] or 'VALUE'} (none=)."
+                    f"these, say so with --none {texts[i] or 'VALUE'} (none=){begins}."
                 )
         return places
 
@@ -507,7 +538,8 @@ class Long:
         sets, people = ids_of(frame[column]), ids_of(frame[person])
         blocks = (sets[1:] != sets[:-1]) | (people[1:] != people[:-1])
         both = [f"{a}|{b}" for a, b in zip(people, sets, strict=True)]
-        if len({*both}) == len({*sets}) or len({*both}) != blocks.sum() + 1:
+        numbers = len({*both}), len({*sets}), blocks.sum() + 1, len(both)
+        if numbers[0] in (numbers[1], numbers[3]) or numbers[0] != numbers[2]:
             return table
         self.notes.append(
             f"{own!r} begins again for each {person!r}, so that an answer is one of both"
@@ -521,7 +553,9 @@ class Long:
         header, frame = self.header, self.frame
         places = header.numbered(*RANKS)
         options = self.options() if self.form.options else header.numbered(OPTIONS[0])
-        if places and not (self.form.options and not self.holds_places(options)):
+        matrix = self.form.options and ({*options} & {*places} or not self.holds_places(options))
+        if places and not matrix:
+            self._refuse_matrix(places)
             missing = [i for i in range(1, len(places) + 1) if not _has_number(places, i)]
             if missing:
                 self.table.require(f"{RANK}_{missing[0]}")
@@ -558,6 +592,19 @@ class Long:
         table = replace(self.table, frame=frame)
         return self._by_person(table, own), "a row for each place"
 
+    def _refuse_matrix(self, places: Sequence[str]) -> None:
+        """Refuse numbers that may be the places of columns, and not the items at places."""
+        rows = [*zip(*(ids_of(self.frame[name]) for name in places), strict=True)]
+        numbers = {str(i) for i in range(1, len(places) + 1)}
+        if not all({*row} == numbers for row in rows) or numbers <= {*self.form.ids}:
+            return
+        raise ValueError(
+            f"The columns {and_so(map(repr, places))} of {self.table.name} hold 1 to {len(places)} "
+            "in each row, which may be items, best first, or the place of each column; if columns "
+            f"are items, say so (--rankings FILE --options {','.join(places)}, options=), else "
+            "give a table of items with these ids (--items)."
+        )
+
     @property
     def whole(self) -> bool:
         """Whether all columns that a row for each alternative needs were found."""
@@ -586,7 +633,7 @@ class Long:
         for first in range(len(numbers) - 1):
             for last in range(len(numbers), first + 2, -1):
                 rows = zip(*cells[first:last], strict=True)
-                if all(_are_places([text for text in row if text]) for row in rows):
+                if all(_are_places([x for x in row if x not in _NOT_RANKED]) for row in rows):
                     return numbers[first:last]
         return []
 
@@ -715,9 +762,12 @@ def _ordered(cell: str) -> list[tuple[str, int]]:
     text = cell.strip()
     if text.startswith("["):
         try:
-            listed = json.loads(text.replace("'", '"'))
+            listed = json.loads(text)
         except json.JSONDecodeError:
-            listed = text.strip("[]").split(",")
+            try:
+                listed = literal_eval(text)
+            except (SyntaxError, ValueError):
+                listed = text.strip("[]").split(",")
         return [(str(item).strip(), i) for i, item in enumerate(listed, 1)]
     separator = next((mark for mark in (">", "|", ";", ",") if mark in text), ",")
     tiers = [re.split(r"\s*[=~]\s*", part) for part in text.split(separator)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.data.flags import Where, refuse_cells
+from sparse_prefgp.data.flags import YES_AND_NO, Where, refuse_cells
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io.files import id_text, refuse_control
 from sparse_prefgp.io.header import Header
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.io.forms import Stated
 
 WINNER, LOSER, TIE, COUNT = "winner", "loser", "tie", "count"
+TIED = (TIE, "tied", "draw", "drawn", "is_tie", "is_draw")
 SIDE, BOTH_BAD, MARGIN = "side", "both_bad", "grade_of_margin"
 OUTCOMES = (
     *("winner", "result", "outcome", "verdict", "label", "choice", "preference", "ftr"),
@@ -61,6 +62,8 @@ class TwoSides:
     """How often each side won."""
     equal: str | None = None
     """How often neither did, next to `wins`."""
+    tied: str | None = None
+    """Whether neither won, next to `verdicts`, whose value does not count then."""
     of_sides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """What belongs to a side, by what it is of both."""
     lower_wins: bool = False
@@ -88,8 +91,9 @@ class TwoSides:
             columns["scores"] = " and ".join(self.scores)
         if self.wins is not None:
             columns["wins"] = " and ".join(self.wins)
-        if self.equal is not None:
-            columns["neither"] = self.equal
+        for name in (self.equal, self.tied):
+            if name is not None:
+                columns["neither"] = name
         return columns | {name: " and ".join(both) for name, both in self.of_sides.items()}
 
     @property
@@ -103,7 +107,7 @@ class TwoSides:
     @property
     def used(self) -> set[str]:
         """Columns of which nothing else is made."""
-        named = (*self.sides, *(self.scores or ()), *(self.wins or ()), self.equal)
+        named = (*self.sides, *(self.scores or ()), *(self.wins or ()), self.equal, self.tied)
         verdict = None if self.verdicts is None else self.verdicts.column
         return {name for name in (*named, verdict) if name is not None}
 
@@ -138,7 +142,7 @@ class TwoSides:
         verdicts: Mapping[str, tuple[str, int]] = {}
         way, bad, skipped = np.ones(len(first), np.int64), *np.zeros((2, len(first)), bool)
         if self.verdicts is not None:
-            texts = ids_of(frame[self.verdicts.column])
+            texts = _verdicts_in(frame, self.verdicts.column, self.tied)
             with mistakes.noted():
                 way, bad, skipped, verdicts = self.verdicts.of(texts, (first, second), where)
         if self.scores is not None:
@@ -195,10 +199,7 @@ class TwoSides:
             )
             sides[f"{WINNER}_{name}"] = left.where(ahead, right)
             sides[f"{LOSER}_{name}"] = right.where(ahead, left)
-        sides |= said
-        if SIDE in made.columns:
-            del sides[SIDE]
-        return made.assign(**sides)
+        return made.assign(**sides, **said)
 
     def _counted(
         self,
@@ -272,6 +273,14 @@ def ids_of(column: Any) -> Texts:
     return texts
 
 
+def _verdicts_in(frame: Any, column: str, tied: str | None) -> Texts:
+    """The values of a column of verdicts, "tie" where another one says so."""
+    texts = ids_of(frame[column])
+    if tied is not None:
+        texts[[YES_AND_NO.get(text.casefold(), False) for text in ids_of(frame[tied])]] = TIE
+    return texts
+
+
 def often(column: Any, name: str, where: Where) -> IntArray:
     """How often each was seen, which may be never."""
     values = finite_of(column, name, where)
@@ -321,6 +330,11 @@ def settle(
     if sides is None:
         return _settled_of_others(header, frame, form, where, graded, name)
     stated = {*form.ignore}
+    if SIDE in {*header.names} - stated:
+        raise ValueError(
+            f"The column {SIDE!r} of {name} has the name of what says which side was the first; "
+            f"rename it, or leave it out (--ignore {SIDE}, ignore=)."
+        )
     of_sides = {k: v for k, v in header.of_sides(sides).items() if not stated & {*v}}
     two = TwoSides(
         sides,
@@ -341,17 +355,18 @@ def settle(
     if graded is not None or (form.scores and not form.outcome):
         names = []
     ids = tuple(ids_of(frame[side]) for side in sides)
+    tied = header.column(*TIED)
+    if tied in (*sides, *names, *stated) or not _are_flags(frame, tied):
+        tied = None
     settled: list[Verdicts] = []
     for column in names:
         try:
-            texts = ids_of(frame[column])
+            texts = _verdicts_in(frame, column, tied)
             settled.append(Verdicts.settled(column, texts, ids, sides, form.verdicts or {}, where))  # type: ignore[arg-type]
         except ValueError as error:
             if form.outcome is None and len({*ids_of(frame[column])}) > _MOST_VALUES:
                 continue  # measures something else
-            if len(names) == 1 and not (two.scores or header.wins(sides)):
-                mistakes.add(str(error))
-            elif form.outcome or (len(names) == 1 and two.scores):
+            if len(names) == 1:
                 mistakes.add(str(error))
     if len(settled) > 1:
         mistakes.add(
@@ -359,7 +374,7 @@ def settle(
             f"which does (--outcome {settled[0].column}, outcome=)."
         )
     elif settled:
-        two = replace(two, verdicts=settled[0])
+        two = replace(two, verdicts=settled[0], tied=tied)
     if not settled and graded is None and two.scores is None and not mistakes.sentences:
         wins = [pair for pair in header.wins(sides) if not stated & {*pair}]
         pair = _one_pair("wins", (), wins, header, name)
@@ -372,6 +387,12 @@ def settle(
     mistakes.stop()
     of_sides = {k: v for k, v in of_sides.items() if not {*v} & two.used}
     return replace(two, of_sides=of_sides)
+
+
+def _are_flags(frame: Any, column: str | None) -> bool:
+    if column is None:
+        return False
+    return {text.casefold() for text in ids_of(frame[column])} <= {*YES_AND_NO}
 
 
 def _settled_of_others(

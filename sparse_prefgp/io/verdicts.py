@@ -103,7 +103,7 @@ _BETTER = re.compile(
     r"(?P<how>slightly|somewhat|a bit|a little|marginally|much|significantly|far|strongly|clearly)?"
     r"\s*(better|preferred|wins|win)$"
 )
-_ARROWS = re.compile(r"^\[*\s*(\w+)\s*(>{1,3}|<{1,3})\s*(\w+)\s*\]*$")
+_ARROWS = re.compile(r"^\[*\s*(\w+)\s*(>{1,3}|<{1,3}|=)\s*(\w+)\s*\]*$")
 
 
 def verdict_key(text: str) -> str:
@@ -167,6 +167,14 @@ class Verdicts:
         named = cls(column, {**_TIES, **stated}, by_name=True)
         readings = [cls(column, {**_TIES, **words, **stated}) for words in _readings(values, names)]
         known, way = named._ways(texts, sides)
+        own = (texts == sides[0]) | (texts == sides[1])
+        for i in np.flatnonzero(own & known.all()):
+            if verdict_key(texts[i]) in {*_TIES} - {*stated}:
+                raise ValueError(
+                    f"The value {texts[i]!r} of {column!r} in {where(int(i))} may be the item of "
+                    f"that name or a tie; say so if it is a tie (--verdicts {texts[i]}=tie, "
+                    "verdicts=), else give the item another name."
+                )
         if known.all() and any(verdict_key(text) not in named.words for text in values):
             for other in readings:
                 at = np.flatnonzero(other._ways(texts, sides)[1] != way)
@@ -209,7 +217,8 @@ class Verdicts:
         way = np.array([self._word(value).way for value in values])[codes]
         if self.by_name:
             first, second = texts == sides[0], texts == sides[1]
-            known, way = known | first | second, np.where(first, 1, np.where(second, -1, way))
+            way = np.where(known, way, np.where(first, 1, np.where(second, -1, 0)))
+            known = known | first | second
         return known & (texts != "") | known & ("" in self.words), way
 
     def _word(self, value: str) -> Verdict:
@@ -336,13 +345,14 @@ def _graded(values: Sequence[str], own: Mapping[str, Verdict]) -> dict[str, Verd
         arrow, words = _ARROWS.match(text), _BETTER.match(text)
         if arrow:
             side, marks = sides.get(verdict_key(arrow[1])), arrow[2]
-            way = 1 if marks[0] == ">" else -1
+            way = {">": 1, "<": -1, "=": 0}[marks[0]]
             if side is not None:
-                levels[verdict_key(value)] = side.way * way, len(marks)
+                levels[verdict_key(value)] = side.way * way, len(marks) * abs(way)
         elif words:
             side = sides.get(verdict_key(words["side"]))
             if side is not None:
                 how = _STRENGTHS.get(verdict_key(words["how"] or ""), 2)
                 levels[verdict_key(value)] = side.way, how
-    ranks = {how: i for i, how in enumerate(sorted({how for _, how in levels.values()}), 1)}
+    strengths = {how for way, how in levels.values() if way}
+    ranks = {0: 1, **{how: i for i, how in enumerate(sorted(strengths), 1)}}
     return {key: Verdict(way, ranks[how]) for key, (way, how) in levels.items()}
