@@ -388,12 +388,10 @@ class Long:
         odd = next((name for name in several if name not in common), None)
         if odd is not None and common:
             one, other = columns[next(iter(common))], columns[odd]
-            fewer = one if len(one) < len(other) else other
             raise ValueError(
                 f"The columns {listing(one)} and {listing(other)} of {self.table.name} have other "
-                "numbers, so that they cannot both describe the alternatives; leave one kind out "
-                f"(--ignore {','.join(fewer)}, ignore=), or say which columns "
-                "are options (--options)."
+                "numbers, so that they cannot both describe the alternatives; leave those out that do "
+                f"not (--ignore {','.join(one)} or --ignore {','.join(other)}, ignore=)."
             )
 
     def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str, named: bool) -> Table:

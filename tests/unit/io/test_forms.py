@@ -319,7 +319,7 @@ ASKED = {
     ),
     "numbers of other things": (
         PHONES,
-        ("age1, age2, age0", "cost1, cost2", "--ignore cost1,cost2"),
+        ("age1, age2, age0", "cost1, cost2", "or --ignore cost1,cost2"),
         {"ignore": ["age0", "age1", "age2"]},
         Counter({("choice", "1", "2"): 1, ("choice", "3", "4"): 1}),
     ),
