@@ -26,10 +26,11 @@ from sparse_prefgp.support.options import (
     option,
     option_of,
 )
-from sparse_prefgp.support.words import and_so, listing, spelling
+from sparse_prefgp.support.words import and_so, listing, spelling, squeezed
 
 DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
 KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
+_SUMS = ("total", "totals", "sum", "all")
 _MATRIX = ("rows-win", "columns-win")
 _WINNER_AND_LOSER = (
     (WINNER, LOSER),
@@ -324,7 +325,8 @@ def kind_of(table: Table, form: Stated) -> str:
             two = sides.settle(header, table.frame, form, table.row, None, table.name)
         except ValueError:
             shown = header.numbered(*sets.OPTIONS)
-            if header.sides() and (chosen is None or header.sides() == [tuple(shown)]):
+            plain = chosen is None or not header.column(sets.CHOICE_SET, *sets.SETS)
+            if header.sides() and (plain or header.sides() == [tuple(shown)]):
                 raise
             two = None
         if two is not None:
@@ -434,6 +436,12 @@ def _of_matrix(table: Table, form: Stated) -> Understood:
     """Wins of a square matrix, a duel for each cell that is not 0."""
     first = table.frame.columns[0]
     ids, mistakes = ids_of(table.frame[first]), Mistakes()
+    for i, text in enumerate(ids):
+        if squeezed(text) in _SUMS:
+            raise ValueError(
+                f"The matrix of {table.name} has a row {text!r} ({table.row(i)}), which is a sum "
+                "and no item; leave that row and its column out, or call the item something else."
+            )
     others = [name for name in table.frame.columns[1:] if name.strip() in {*ids}]
     unused = tuple(name for name in table.frame.columns[1:] if name not in others)
     numbers = np.zeros((len(ids), len(others)), np.int64)

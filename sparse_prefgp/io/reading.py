@@ -197,12 +197,13 @@ def finished(
     """
     events = table.events
     often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
+    unused = (*made.read_as.unused, *map(str, table.unused))
     answers = {kind.name: number for kind, number in zip(KINDS, often, strict=True) if number}
     table = replace(
         table,
         people=people_of(people, person),
         roles={**roles.by_role, **made.remembered},
-        read_as=replace(made.read_as, answers=answers, unused=tuple(map(str, table.unused))),
+        read_as=replace(made.read_as, answers=answers, unused=unused),
     )
     return placed(table, items, context, item)
 

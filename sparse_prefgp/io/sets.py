@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from ast import literal_eval
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -388,12 +388,10 @@ class Long:
         odd = next((name for name in several if name not in common), None)
         if odd is not None and common:
             one, other = columns[next(iter(common))], columns[odd]
-            fewer = one if len(one) < len(other) else other
             raise ValueError(
                 f"The columns {listing(one)} and {listing(other)} of {self.table.name} have other "
-                "numbers, so that they cannot both describe the alternatives; leave one kind out "
-                f"(--ignore {','.join(fewer)}, ignore=), or say which columns "
-                "are options (--options)."
+                "numbers, so that they cannot both describe the alternatives; leave those out that do "
+                f"not (--ignore {','.join(one)} or --ignore {','.join(other)}, ignore=)."
             )
 
     def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str, named: bool) -> Table:
@@ -589,8 +587,11 @@ class Long:
             frame = frame.assign(
                 **{RANK: np.where(np.isin(cells.astype(str), self.form.empty), "", cells)}
             )
-        table = replace(self.table, frame=frame)
-        return self._by_person(table, own), "a row for each place"
+        table = self._by_person(replace(self.table, frame=frame), own)
+        if {RANKING, RANK} <= {*table.frame.columns}:
+            ranks = require_pandas().Series(ids_of(table.frame[RANK]))
+            self._refuse_zero_places(x for _, x in ranks.groupby(ids_of(table.frame[RANKING])))
+        return table, "a row for each place"
 
     def _refuse_matrix(self, places: Sequence[str]) -> None:
         """Refuse numbers that may be the places of columns, and not the items at places."""
@@ -704,18 +705,7 @@ class Long:
         """A column for each item, which holds its place."""
         texts = [ids_of(self.frame[name]) for name in options]
         empty = self.form.empty
-        if not empty and any(is_zero(text) for column in texts for text in column):
-            first = min(
-                int(float(text))
-                for column in texts
-                for text in column
-                if text not in _NOT_RANKED and not is_zero(text)
-            )
-            if first > 1:
-                raise ValueError(
-                    f"Places of {self.table.name} may begin with 0, or 0 may be nobody; say "
-                    "--empty 0 if it is nobody (empty=)."
-                )
+        self._refuse_zero_places(zip(*texts, strict=True))
         places = np.stack(
             [
                 [np.nan if x in (*_NOT_RANKED, *empty) else float(x) for x in column]
@@ -729,6 +719,18 @@ class Long:
         if not there.all():
             self._note_unranked(there)
         return self._melted(there, names, options, **{RANK: places})
+
+    def _refuse_zero_places(self, rankings: Iterable[Sequence[str]]) -> None:
+        """Refuse 0 as a place where places do not begin with it in each ranking that has it."""
+        if self.form.empty:
+            return
+        rows = [[x for x in row if WHOLE_NUMBER.fullmatch(x)] for row in rankings]
+        places = [sorted(int(float(x)) for x in row) for row in rows]
+        if any(0 in row for row in places) and any(row != [*range(len(row))] for row in places):
+            raise ValueError(
+                f"Places of {self.table.name} may begin with 0, or 0 may be nobody; say --empty 0 "
+                "if it is nobody (empty=), else number the places from 1 on."
+            )
 
     def _in_one_cell(self, column: str) -> Table:
         cells = ids_of(self.frame[column])

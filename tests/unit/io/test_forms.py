@@ -60,6 +60,7 @@ def test_scores_counts_matrices_and_grades(seed):
     assert "rows beat columns" in str(answers.read_as) and "diagonal, 36 in all" in str(
         answers.read_as
     )
+    assert read(matrix.assign(age=3)).read_as.unused == ("age",)
     turned = matrix.set_index("who").T.rename_axis("who").reset_index()
     assert events_of(read(turned, matrix="columns-win")) == slow.of_duels(won)
     for words in slow.GRADES:
@@ -318,7 +319,7 @@ ASKED = {
     ),
     "numbers of other things": (
         PHONES,
-        ("age1, age2, age0", "cost1, cost2", "--ignore cost1,cost2"),
+        ("age1, age2, age0", "cost1, cost2", "or --ignore cost1,cost2"),
         {"ignore": ["age0", "age1", "age2"]},
         Counter({("choice", "1", "2"): 1, ("choice", "3", "4"): 1}),
     ),
@@ -345,6 +346,18 @@ ASKED = {
         ("Row 0", "0 in 'rank_2'", "--empty 0"),
         {"empty": ["0"]},
         Counter({("ranking", "5", "7"): 1, ("ranking", "7", "5", "9"): 1}),
+    ),
+    "0 as a place": (
+        "race,driver,position; p,u,1; p,v,2; q,u,0; q,v,1; q,z,2",
+        ("0 may be nobody", "--empty 0"),
+        {"empty": ["0"], "unranked_last": True},
+        Counter({("ranking", "u", "v"): 1, ("ranking", "v", "z", "u"): 1}),
+    ),
+    "none beside sides": (
+        "left,right,choice; u,v,left; v,u,none; u,z,right",
+        ("'none' in row 1", "--verdicts"),
+        {"verdicts": {"none": "tie"}},
+        wins("uv", "zu", tie=["uv"]),
     ),
     "items in columns": (
         "u,v,z; 1,2,3; 3,1,2",
@@ -390,6 +403,7 @@ def test_two_readings_are_asked_and_the_option_is_followed(case):
         ("first,second,third; u,v,z; v,z,u", ("'first' and 'second'", "--outcome")),
         ("q1,q2,q3,choice; 1,2,3,2; 2,3,4,3", ("columns found: q1, q2, q3, choice",)),
         ("model_a,Winner,winner,model_b; u,u,v,v", ()),
+        ("who,u,v,Total; u,0,3,3; v,2,0,2; Total,2,3,5", ("'Total'", "row 2", "a sum")),
         ("who,u,v; u,0,.5; v,.5,0", ("'v'", "whole number")),
         ("team,opponent,result; u,v,W; v,u,L", ("cannot be told", "--sides")),
     ],
@@ -445,6 +459,16 @@ def test_names_that_could_mislead(text, expected):
         assert [kind for kind, *_ in found] == ["choice"]
     else:
         assert found == expected
+
+
+def test_0_in_a_matrix_of_places():
+    said = {"kind": "rankings", "options": ["u", "v", "z"]}
+    with pytest.raises(ValueError, match="0 may be nobody; say --empty 0"):
+        read(table("u,v,z; 1,2,3; 2,1,0"), **said)
+    found = events_of(read(table("u,v,z; 1,2,3; 2,1,0"), empty=["0"], **said))
+    assert found == Counter({("ranking", "u", "v", "z"): 1, ("ranking", "v", "u"): 1})
+    from_0 = events_of(read(table("u,v,z; 1,2,0; 2,1,0"), **said))
+    assert from_0 == Counter({("ranking", "z", "u", "v"): 1, ("ranking", "z", "v", "u"): 1})
 
 
 def test_a_list_in_a_cell_keeps_its_names():
