@@ -217,6 +217,15 @@ def _read_pairs(
         covariates = {SIDE: float(sides == own), **covariates}
     for name in covariates:
         check_choice("The covariate", name, names, " (at=, --at)")
+    if covariates and not names_covariates(given.frame.columns, others, sides):
+        left = [name for name in others if name not in covariates]
+        covariates = {**dict.fromkeys(left, 0.0), **covariates}
+        if left:
+            warnings.warn(
+                f"{given.name} has no column {left[0]!r}, a covariate of the model, which counts "
+                "as 0 (at=, --at).",
+                stacklevel=4,
+            )
     how = {"sides": sides, "stated": stated, "unsaid": {"grade"}}
     of_all = replace(given, frame=given.frame.assign(**covariates))
     roles, table = read_by(model, of_all, columns, **how)

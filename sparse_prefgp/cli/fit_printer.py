@@ -130,7 +130,10 @@ def _print_stream(console: Output, holdout: StreamHoldout) -> None:
 
 def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
     settings, noun = holdout.settings, holdout.noun
-    console.tell(facts_table("Data", holdout.everything.summary().rows()))
+    rows = holdout.everything.summary().rows()
+    if holdout.table.read_as is not None:  # which has told what is not used
+        rows = [row for row in rows if not row[0].startswith("columns of the ")]
+    console.tell(facts_table("Data", rows))
     transform = holdout.train.transform
     if show_columns and transform is not None:
         console.tell(*column_lines(transform))

@@ -10,6 +10,7 @@ from sparse_prefgp.support.words import and_so, counted, some_of
 
 # What several answers of a kind are called, where an s is not enough.
 _SEVERAL = {
+    "choice": "choices",
     "top": "rankings of the first alone",
     "best_worst": "best and worst",
     "best_worst_at_once": "best and worst at once",
@@ -56,7 +57,10 @@ class ReadAs:
 
     def lines(self) -> Iterator[str]:
         """The same for people, a line each."""
-        columns = (f"{role} {column}" for role, column in self.columns.items())
+        columns = (
+            f"{role} {'(a column without a name)' if column.startswith('Unnamed: ') else column}"
+            for role, column in self.columns.items()
+        )
         yield f"Read as {self.form}: {', '.join(columns)}".rstrip(": ")
         if self.verdicts:
             meanings = (
@@ -66,7 +70,7 @@ class ReadAs:
             yield f"Verdicts: {some_of([*meanings], 12)}"
         if self.answers:
             yield "Answers: " + and_so(
-                f"{number:,} {_SEVERAL.get(kind, f'{kind}s')}"
+                counted(number, kind.replace("_", " and "), _SEVERAL.get(kind, ""))
                 for kind, number in self.answers.items()
             )
         for reason, rows in self.left_out.items():

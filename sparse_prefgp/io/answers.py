@@ -185,7 +185,7 @@ class Alternatives:
         raise ValueError(
             f"The {what} {label!r} has two {name} options, in {table.row(first)} and in "
             f"{table.row(second)}; mark one, and give every {what} an id of its own, also across "
-            "persons."
+            "persons (--person COLUMN, person=, where numbers begin again for each)."
         )
 
 

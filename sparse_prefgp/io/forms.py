@@ -26,7 +26,7 @@ from sparse_prefgp.support.options import (
     option,
     option_of,
 )
-from sparse_prefgp.support.words import and_so, listing, spelling, squeezed
+from sparse_prefgp.support.words import and_so, listing, some_of, spelling, squeezed
 
 DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
 KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
@@ -199,6 +199,8 @@ class Understood(NamedTuple):
     """Of rankings: whether those without a place were shown, below all others."""
     shared: str | None = None
     """Of rankings: how places that are shared are read."""
+    called: Mapping[str, str] = MappingProxyType({})
+    """What columns that were made of others are called in the table."""
     would_do: str = ""
     """Of sets whose columns are not all found: which may be what."""
 
@@ -241,8 +243,11 @@ def understood(
             would_do="" if asked or long.whole else long.would_do(),
         )
     if form.join_spellings:
-        made = made._replace(table=_joined(made.table))
-    return made
+        table, note = _joined(made.table)
+        made = made._replace(table=table, read_as=made.read_as.noting(note))
+    own = {known: name for known, name in (form.columns or {}).items()}
+    columns = {role: own.get(name, name) for role, name in made.read_as.columns.items()}
+    return made._replace(read_as=replace(made.read_as, columns=columns))
 
 
 def load_answers(
@@ -478,8 +483,8 @@ def _number(value: Any) -> float:
     return number if number == number else 0.0
 
 
-def _joined(table: Table) -> Table:
-    """Ids that look alike as one: the spelling that is there most often."""
+def _joined(table: Table) -> tuple[Table, str]:
+    """Ids that look alike as one, the spelling that is there most often, and a note of which."""
     columns = [name for name in (WINNER, LOSER, "item_id") if name in table.frame.columns]
     texts = {name: ids_of(table.frame[name]) for name in columns}
     alike: dict[str, dict[str, int]] = {}
@@ -489,4 +494,10 @@ def _joined(table: Table) -> Table:
             spelt[text] = spelt.get(text, 0) + 1
     most = {key: max(spelt, key=lambda text: spelt[text]) for key, spelt in alike.items()}
     joined = {name: [most[spelling(text)] for text in column] for name, column in texts.items()}
-    return replace(table, frame=table.frame.assign(**joined))
+    several = [
+        f"{and_so(f'{text} ({number:,})' for text, number in spelt.items())} as {most[key]}"
+        for key, spelt in alike.items()
+        if len(spelt) > 1
+    ]
+    note = f"Spellings joined: {some_of(several) or 'none, as no two look alike'}"
+    return replace(table, frame=table.frame.assign(**joined)), note

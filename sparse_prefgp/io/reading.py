@@ -197,7 +197,8 @@ def finished(
     """
     events = table.events
     often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
-    unused = (*made.read_as.unused, *map(str, table.unused))
+    left = (made.called.get(str(name), str(name)) for name in table.unused)
+    unused = tuple(dict.fromkeys((*made.read_as.unused, *left)))
     answers = {kind.name: number for kind, number in zip(KINDS, often, strict=True) if number}
     table = replace(
         table,

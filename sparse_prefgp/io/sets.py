@@ -43,10 +43,10 @@ SETS = (
     *("scenario", "ballot", "race", "event", "qid", "ques"),
 )
 _ITEMS = ("item", "alternative", "option", "product", "object", "variety", "alt")
-CHOICE_WORDS = ("choice", "selected", "picked", "decision", "response", "answer")
+CHOICE_WORDS = ("choice", "selected", "picked", "decision", "response", "answer", "best_worst")
 PLACES = ("rank", "place", "position", "pos")
 # Of rankings in one cell.
-CELLS = (RANKING, "order", "ranked", "ranks", "preference_order", "ordering")
+CELLS = (RANKING, "ballot", "order", "ranked", "ranks", "preference_order", "ordering")
 _PEOPLE = (
     *("person", "person_id", "pid", "respondent", "respondent_id", "resp_id", "resp", "user"),
     *("user_id", "subject", "subject_id", "participant", "participant_id", "voter", "id"),
@@ -390,8 +390,8 @@ class Long:
             one, other = columns[next(iter(common))], columns[odd]
             raise ValueError(
                 f"The columns {listing(one)} and {listing(other)} of {self.table.name} have other "
-                "numbers, so that they cannot both describe the alternatives; leave those out that do "
-                f"not (--ignore {','.join(one)} or --ignore {','.join(other)}, ignore=)."
+                "numbers, so that they cannot both describe the alternatives; leave those out that "
+                f"do not (--ignore {','.join(one)} or --ignore {','.join(other)}, ignore=)."
             )
 
     def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str, named: bool) -> Table:

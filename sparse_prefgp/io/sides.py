@@ -152,6 +152,7 @@ class TwoSides:
                     way = self._graded(ahead)
                 else:
                     self._refuse_other(way, ahead, skipped, frame, where)
+                    way = self._graded(ahead) if self.margins else way
         mistakes.stop()
         for reason, rows in (
             ("whose verdict says nothing", skipped),
@@ -162,11 +163,11 @@ class TwoSides:
                 left_out[reason] = int(rows.sum())
         kept = np.flatnonzero(~(skipped | (bad & self.drop_both_bad) | (same & self.drop_self)))
         grades = np.abs(way).max(initial=0) > 1
-        won = np.where(grades | (way[kept] >= 0), 1, -1)
+        won = np.where(way[kept] >= 0, 1, -1)
         said: dict[str, Any] = {}
         if self.verdicts is not None or self.scores is not None:
             if grades:
-                said[MARGIN] = way[kept]
+                said[MARGIN] = np.abs(way[kept])
             elif (way == 0).any():
                 said[TIE] = (way[kept] == 0).astype(np.int64)
         if bad[kept].any():
@@ -384,6 +385,11 @@ def settle(
             return None
         if pair is None:
             mistakes.add(_no_verdict(header, frame, ids, sides, form, where, name))
+    if (form.grades_of_margin or form.lower_wins) and two.scores is None:
+        mistakes.add(
+            f"--grades-of-margin and --lower-wins speak of scores, but {name} has none; name them "
+            "(--scores A,B), or leave these out."
+        )
     mistakes.stop()
     of_sides = {k: v for k, v in of_sides.items() if not {*v} & two.used}
     return replace(two, of_sides=of_sides)
@@ -481,13 +487,21 @@ def _no_verdict(
 
 def as_read(two: TwoSides, meetings: Meetings, form: Stated) -> tuple[ReadAs, bool]:
     """What was understood, and whether the side is a covariate."""
-    reason, first = meetings.side, two.sides[0]
+    reason, first, notes = meetings.side, two.sides[0], []
+    if two.margins and two.margins[0] > 1:
+        notes.append(f"A difference of the scores below {two.margins[0]:g} is a tie")
     if not reason and len({*meetings.frame.get(SIDE, [])}) < 2:
         reason = "it is the same in all duels"
-    if SIDE not in meetings.frame.columns or form.side is False:
-        return ReadAs(two.form, two.columns, meetings.verdicts, meetings.left_out), False
-    takes = not reason or form.side is True
-    note = f"Side: being the first ({first}) has a coefficient of its own (--no-side leaves it out)"
-    if not takes:
-        note = f"Side: which is the first is taken to mean nothing, as {reason} (--side insists)"
-    return ReadAs(two.form, two.columns, meetings.verdicts, meetings.left_out, (note,)), takes
+    takes = SIDE in meetings.frame.columns and form.side is not False
+    if takes and reason and form.side is None:
+        takes = False
+        notes.append(
+            f"Side: which is the first is taken to mean nothing, as {reason} (--side insists)"
+        )
+    elif takes:
+        notes.append(
+            f"Side: being the first ({first}) has a coefficient of its own (--no-side leaves it "
+            "out)"
+        )
+    read_as = ReadAs(two.form, two.columns, meetings.verdicts, meetings.left_out, tuple(notes))
+    return read_as, takes

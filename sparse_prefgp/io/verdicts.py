@@ -27,6 +27,9 @@ MARKS = (
     ("first", "second"),
     ("white", "black"),
     ("i", "j"),
+    ("visitor", "opponent"),
+    ("player", "opponent"),
+    ("team", "opponent"),
 )
 STEMS = (
     *("model", "player", "team", "item", "option", "candidate", "competitor", "contestant"),
@@ -201,12 +204,9 @@ class Verdicts:
                 f"The column {column!r} holds {some_of([*map(repr, values)])}, which may mean "
                 f"{first_way}, or {second_way}; say which (--verdicts {ask}, verdicts=)."
             )
-        # By whichever way makes sense of most, the first value that it makes none of.
-        single = [
-            (cls(column, {**_TIES, **words, **stated}))
-            for words in _readings([v for v in values if verdict_key(v) not in _TIES][:1], names)
-        ]
-        best = max([named, *single], key=lambda reading: int(reading._ways(texts, sides)[0].sum()))
+        # By whichever way makes sense of most, the values that it makes none of.
+        ways = [cls(column, {**_TIES, **words, **stated}) for words in _systems(values, names)]
+        best = max([named, *ways], key=lambda reading: int(reading._ways(texts, sides)[0].sum()))
         best.of(texts, sides, where)
         raise AssertionError("a value that means nothing was not refused")
 

@@ -234,7 +234,7 @@ def fit(
         something else, or to which another fit is writing.
     """
     columns = {name: options.pop(name) for name in SOURCES if name in options}
-    sources = Sources(items, duels, **columns)
+    sources = Sources(items=items, duels=duels, **columns)
     settings = settings_of(sources, settings, options)
     return run_fit(
         sources,
