@@ -115,6 +115,8 @@ class Form:
     """The column of persons, with which numbers of answers begin again."""
     ignore: Sequence[str] = option(default=(), of_command=False)
     """Columns of which nothing is to be made."""
+    unranked_last: bool = option(default=False, of_command=False)
+    """Whether items without a place were shown, below all others."""
     ids: Sequence[str] = option(default=(), of_command=False)
     """What items are called, where there is a table of them."""
 

@@ -390,8 +390,8 @@ class Long:
             one, other = columns[next(iter(common))], columns[odd]
             raise ValueError(
                 f"The columns {listing(one)} and {listing(other)} of {self.table.name} have other "
-                "numbers, so that they cannot both describe the alternatives; leave those out that do "
-                f"not (--ignore {','.join(one)} or --ignore {','.join(other)}, ignore=)."
+                "numbers, so that they cannot both describe the alternatives; leave those out that "
+                f"do not (--ignore {','.join(one)} or --ignore {','.join(other)}, ignore=)."
             )
 
     def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str, named: bool) -> Table:
@@ -718,6 +718,8 @@ class Long:
         there = ~np.isnan(places)
         if not there.all():
             self._note_unranked(there)
+        if self.form.unranked_last:
+            there |= there.any(1)[:, None]
         return self._melted(there, names, options, **{RANK: places})
 
     def _refuse_zero_places(self, rankings: Iterable[Sequence[str]]) -> None:
