@@ -723,11 +723,6 @@ CASES: dict[str, Case] = {
         ("'choice_set' and 'item_id'", "'option_1', 'option_2'", "found: pid, left, right, chosen"),
         write("choices.csv", "pid,left,right,chosen\n1,a,b,a\n2,b,c,c\n"),
     ),
-    "0 for nobody": Case(
-        "fit --out {}/new --rankings {}/rankings.csv",
-        ("Row 3 of rankings.csv", "0 in 'rank4'", "nobody or an item"),
-        write("rankings.csv", "rank1,rank2,rank3,rank4\n12,7,31,4\n7,12,4,0\n12,31,0,0\n"),
-    ),
     "the name of a column for an item": Case(
         ALONE,
         ("'home' in row 2 of duels.csv", "the name of a column", "--items"),
