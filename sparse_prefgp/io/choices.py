@@ -235,7 +235,7 @@ def read_ranking_table(
     :raises ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
         one item only, a rank that is missing.
     """
-    form = _read(items, rankings, RANKINGS, columns)
+    form = _read(items, rankings, RANKINGS, columns, unranked_last)
     last = unranked_last or form.read.unranked
     answers, tied = _placed(form.table, form.answers, last, form.read.shared)
     answers.check(form.table, form.columns)
@@ -401,7 +401,13 @@ def _pairs(answers: Alternatives) -> tuple[IntArray, IntArray]:
     return first[order], second[order]
 
 
-def _read(items: Source | None, source: Source, kind: str, columns: dict[str, Any]) -> _Form:
+def _read(
+    items: Source | None,
+    source: Source,
+    kind: str,
+    columns: dict[str, Any],
+    unranked_last: bool = False,
+) -> _Form:
     """A table of answers in the long form, with its items.
 
     :param columns: fields of `SetColumns` and of `Form`.
@@ -417,6 +423,7 @@ def _read(items: Source | None, source: Source, kind: str, columns: dict[str, An
         **stated,
         person=said.person,
         ignore=tuple(said.ignore),
+        unranked_last=unranked_last,
         ids=[id_text(value) for value in ids],
     )
     words = () if said.like is None else said.like.categorical_columns

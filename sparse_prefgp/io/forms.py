@@ -172,6 +172,8 @@ class Stated(Form):
     """The column of persons, with which numbers of answers begin again."""
     ignore: Sequence[str] = ()
     """Columns of which nothing is to be made."""
+    unranked_last: bool = False
+    """Whether items without a place were shown, below all others."""
     ids: Sequence[str] = ()
     """What items are called, where there is a table of them."""
 

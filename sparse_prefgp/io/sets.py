@@ -718,6 +718,8 @@ class Long:
         there = ~np.isnan(places)
         if not there.all():
             self._note_unranked(there)
+        if self.form.unranked_last:
+            there |= there.any(1)[:, None]
         return self._melted(there, names, options, **{RANK: places})
 
     def _refuse_zero_places(self, rankings: Iterable[Sequence[str]]) -> None:

@@ -718,25 +718,10 @@ CASES: dict[str, Case] = {
         ("'i3' in row 3 of choices.csv", "not among its options"),
         write("choices.csv", "chosen,option_1,option_2\ni0,i0,i2\ni3,i1,i2\n"),
     ),
-    "letters of options": Case(
-        "fit --out {}/new --best-worst {}/choices.csv",
-        ("'C' in row 2 of choices.csv", "options 'plum', 'pear', 'fig'", "did you mean 'fig'"),
-        write("choices.csv", "option_1,option_2,option_3,best,worst\nplum,pear,fig,C,A\n"),
-    ),
     "options that nobody named": Case(
         "fit --out {}/new --choices {}/choices.csv",
         ("'choice_set' and 'item_id'", "'option_1', 'option_2'", "found: pid, left, right, chosen"),
         write("choices.csv", "pid,left,right,chosen\n1,a,b,a\n2,b,c,c\n"),
-    ),
-    "0 for nobody": Case(
-        "fit --out {}/new --rankings {}/rankings.csv",
-        ("Row 3 of rankings.csv", "0 in 'rank4'", "nobody or an item"),
-        write("rankings.csv", "rank1,rank2,rank3,rank4\n12,7,31,4\n7,12,4,0\n12,31,0,0\n"),
-    ),
-    "scores of best and worst": Case(
-        "fit --out {}/new --best-worst {}/choices.csv",
-        ("'choice_set', 'best', 'worst' and 'item_id'", "also across persons"),
-        write("choices.csv", "pid,trial,item,decision\n1,1,price,1\n1,1,look,-1\n"),
     ),
     "the name of a column for an item": Case(
         ALONE,

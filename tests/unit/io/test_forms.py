@@ -467,6 +467,11 @@ def test_0_in_a_matrix_of_places():
         read(table("u,v,z; 1,2,3; 2,1,0"), **said)
     found = events_of(read(table("u,v,z; 1,2,3; 2,1,0"), empty=["0"], **said))
     assert found == Counter({("ranking", "u", "v", "z"): 1, ("ranking", "v", "u"): 1})
+    empty = table("u,v,z; 1,,; 2,1,NA; 1,2,3")
+    below = events_of(read(empty, unranked_last=True, **said))
+    assert below == Counter(
+        [("choice", "u", "v", "z"), ("ranking", "v", "u", "z"), ("ranking", "u", "v", "z")]
+    )
     from_0 = events_of(read(table("u,v,z; 1,2,0; 2,1,0"), **said))
     assert from_0 == Counter({("ranking", "z", "u", "v"): 1, ("ranking", "z", "v", "u"): 1})
 
