@@ -28,8 +28,6 @@ MARKS = (
     ("white", "black"),
     ("i", "j"),
     ("visitor", "opponent"),
-    ("player", "opponent"),
-    ("team", "opponent"),
 )
 STEMS = (
     *("model", "player", "team", "item", "option", "candidate", "competitor", "contestant"),
