@@ -285,7 +285,7 @@ TABLE: dict[str, dict[str, str]] = {
     "duels_object": dict.fromkeys(("items", "column"), TABLES),
     "compiled": dict.fromkeys(
         ("people", "choice", "streamed", "in_time", "covariates", "date", "groups"),
-        "call it outside of tf.function, or export the model (export_saved_model)",
+        "call it outside of tf.function (compile=False), or export the model (export_saved_model)",
     ),
     "stacked": dict.fromkeys(
         ("ties", "grades", "judges", "covariates", "item_effects"),

@@ -130,6 +130,16 @@ def _build(run: str, number: int, generation: int, packed: bytes) -> int:
         return part.duels.num_rows
 
 
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns, or its mistake: the traceback of another process names no line."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        if is_mistake(error) or isinstance(error, OSError):
+            return ValueError(str(error))
+        raise
+
+
 def _unpacked(packed: bytes) -> _Blueprint:
     blueprint: _Blueprint = pickle.loads(packed)
     table = blueprint.streams[0].items
@@ -361,7 +371,7 @@ class Cluster:
         try:
             return self._client.submit(
                 run_pickled,
-                pickle.dumps((function, arguments)),
+                pickle.dumps((_called, (function, *arguments))),
                 workers=[worker],
                 allow_other_workers=False,
                 pure=False,
@@ -401,6 +411,8 @@ class Cluster:
                             lost = f"the worker {worker} did not know it any more"
                     except Exception:  # gone between its answer and its being fetched
                         lost = f"the answer of the worker {worker} was lost"
+                    if isinstance(result, ValueError):
+                        raise ValueError(f"Part {k} failed on the worker {worker}: {result}")
                 elif call.status == "error":
                     lost = self._failed(k, call)
                 elif alive is not None and worker not in alive:
@@ -426,7 +438,5 @@ class Cluster:
             return f"the answer of the worker {self._place[number]} was lost"
         if isinstance(error, self._dask.scheduler.KilledWorker):
             return f"the worker {self._place[number]} died"
-        where = f"Part {number} failed on the worker {self._place[number]}: "
-        if is_mistake(error) or isinstance(error, OSError):
-            raise ValueError(where + str(error)) from error
-        raise RuntimeError(where + repr(error)) from error
+        where = f"Part {number} failed on the worker {self._place[number]}"
+        raise RuntimeError(f"{where}: {error!r}") from error

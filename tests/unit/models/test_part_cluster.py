@@ -167,7 +167,17 @@ def test_workers_of_a_command_say_nothing(duels, tmp_path, interrupted) -> None:
     items = pd.DataFrame(np.random.default_rng(1).normal(size=(N, 2)), columns=["a", "b"])
     items.assign(item_id=range(N)).to_csv(tmp_path / "items.csv", index=False)
     words = ["fit", "--items", str(tmp_path / "items.csv"), "--duels", str(duels), "--quiet"]
-    words += ["--parts", "2", "--scheduler", "local", "--inducing", "8", "--kernel", "se"]
+    words += [
+        "--stream",
+        "--parts",
+        "2",
+        "--scheduler",
+        "local",
+        "--inducing",
+        "8",
+        "--kernel",
+        "se",
+    ]
     words += ["--max-iterations", "3000" if interrupted else "2", "--checkpoint-every", "1"]
     out = tmp_path / "fitted"
     # A level of one's own brings TensorFlow's errors back, as where there is no graphics processor.
