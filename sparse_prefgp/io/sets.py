@@ -86,6 +86,7 @@ class Long:
         self.header = Header(table.frame.columns)
         self.columns: dict[str, str] = {}
         self.notes: list[str] = []
+        self.left_out: dict[str, int] = {}
         self.by_name = False
 
     # ---- which columns ---------------------------------------------------------------------------
@@ -130,7 +131,8 @@ class Long:
                 "Items against themselves and both-bad verdicts are of tables of two sides; leave "
                 "--drop-self and --both-bad out."
             )
-        return table, ReadAs(form, self.columns, notes=tuple(self.notes))
+        read_as = ReadAs(form, self.columns, left_out=self.left_out, notes=tuple(self.notes))
+        return table, read_as
 
     def _marked(self) -> tuple[Table, str]:
         options = self.options()
@@ -157,8 +159,12 @@ class Long:
         self, there: BoolArray, items: Sequence[Texts], drop: Sequence[str], **columns: Any
     ) -> Table:
         """A row for each cell that is there, (rows, k), answer by answer."""
+        alone = there.sum(1) < 2
+        if self.kind == "rankings" and alone.any() and not alone.all():
+            self.left_out["of one item or none, which say nothing"] = int(alone.sum())
+            there = there & ~alone[:, None]
         bare = np.flatnonzero(~there.any(1))
-        if bare.size:
+        if bare.size and not self.left_out:
             raise ValueError(
                 f"{_begin(self.table.row(int(bare[0])))} has no item; give at least two, or remove "
                 "it."

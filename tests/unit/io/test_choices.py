@@ -256,8 +256,7 @@ def test_files_keep_ids_as_written(tmp_path):
     assert pairs(table) == {("NA", "007"), ("3", "007")}
     with pytest.raises(ValueError, match=r"Row 6 of l.csv \(the header is row 1\) has the item_id"):
         read_choice_table(tmp_path / "i.csv", tmp_path / "l.csv")
-    with pytest.raises(ValueError, match=r"'1' in row 3 of r.csv .* has one item only"):
-        read_ranking_table(tmp_path / "i.csv", tmp_path / "r.csv")
+    assert read_ranking_table(tmp_path / "i.csv", tmp_path / "r.csv").num_rows == 1
 
 
 def test_bad_choices():
@@ -564,7 +563,10 @@ def test_bad_rankings():
     refused(read, PLACES.drop(columns="rank"), "no column 'rank'")
     refused(read, RANKED.drop(columns="rank_2"), "no column 'rank_2'")
     refused(read, RANKED.assign(rank_2=["b", "e"]), "Row 0", "'b' a second time")
-    refused(read, RANKED.assign(rank_2=["a", None]), "'1' in row 1", "one item only")
+    alone = read(ITEMS, RANKED.assign(rank_2=["a", None]))
+    assert said(alone) == said(read(ITEMS, RANKED[:1].assign(rank_2="a")))
+    assert "Left out: 1 row, of one item or none, which say nothing" in str(alone.read_as)
+    refused(read, RANKED[1:].assign(rank_2=[None]), "one item only")
     refused(read, RANKED.assign(rank_1=[None, None])[["rank_1"]], "no item")
     refused(read, RANKED.assign(rank_1=["z", "d"]), "Row 0", "item_id 'z'", "the ranking")
     refused(read, RANKED[:0], "no rankings")
