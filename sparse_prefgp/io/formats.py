@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import io
 import itertools
 import lzma
 import re
@@ -12,6 +13,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,8 +108,7 @@ def read_file(
 
 def _read_json(path: Path, role: str, id_columns: IdColumns, ending: str) -> Loaded:
     try:
-        _refuse_null(path)
-        with _opened(path)(path, "rt", encoding="utf-8-sig") as file:
+        with _text_of(path) as file:
             records, numbers, said = records_in(file.read(), ending, path.name)
         frame = frame_of_records(records, id_columns)
     except RecursionError:
@@ -309,7 +310,6 @@ def _read_csv(
     }
     commas: list[str] = []
     try:
-        _refuse_null(path)
         titles = options["skiprows"] = _titles(path)
         options["sep"], written = _header(path, options)
         header = [_name(name) for name in written]
@@ -321,7 +321,8 @@ def _read_csv(
         options |= {"keep_default_na": False, "na_values": [""], "skip_blank_lines": blank_rows}
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, converters=converters, dtype=texts, **options)
+            with _text_of(path) as file:
+                frame = pd.read_csv(file, converters=converters, dtype=texts, **options)
         for name in frame.columns if len(set(written)) == len(written) else ():
             if name in texts or name in converters or frame[name].dtype.kind not in "OU":
                 continue
@@ -433,15 +434,33 @@ def _opened(path: Path) -> Any:
     return PACKED.get(path.suffix.lower(), open)
 
 
-def _refuse_null(path: Path) -> None:
-    """Refuse a NUL byte, at which pandas would end a cell without a word."""
-    line = 1
+class _WithoutNull(io.RawIOBase):
+    """The bytes of a file, in which a NUL is refused as it is met, at which pandas would end a cell
+    without a word."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self._file, self._line = file, 1
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._file.read(len(buffer))
+        at = chunk.find(0)
+        self._line += chunk.count(b"\n", 0, None if at < 0 else at)
+        if at >= 0:
+            raise ValueError(f"a NUL byte in line {self._line}")
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+@contextmanager
+def _text_of(path: Path) -> Iterator[Any]:
+    """The text of a file, read once."""
     with _opened(path)(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            at = chunk.find(0)
-            line += chunk.count(b"\n", 0, None if at < 0 else at)
-            if at >= 0:
-                raise ValueError(f"a NUL byte in line {line}")
+        buffered = io.BufferedReader(_WithoutNull(file), _CHUNK)
+        yield io.TextIOWrapper(buffered, encoding="utf-8-sig", newline="")
 
 
 def _header(path: Path, options: dict[str, Any]) -> tuple[str, list[str]]:

@@ -42,24 +42,18 @@ class Ids:
         """The beginning of a remedy for an id that there is not, see `meant_id`."""
         return meant_id(text, self._lookup)
 
-    def rows_in(
-        self, table: Table, column: str, what: str = "duel", optional: bool = False
-    ) -> IntArray:
+    def rows_in(self, table: Table, column: str, what: str = "duel") -> IntArray:
         """The row of each id in a column of a table.
 
         :param what: what a row of the table stands for.
-        :param optional: an empty cell is no item, -1.
         :raises ValueError: an id that is missing or unknown; the message names the row.
         """
         result = np.empty(len(table.frame), dtype=np.int64)
         for i, value in enumerate(table.frame[column]):
             text = id_text(value)
-            row = -1 if optional and not text else self.find(text)
+            row = self.find(text)
             if row is None:
-                meant = self.meant(text)
-                if optional and is_zero(text):
-                    meant = "leave the cell empty if 0 is nobody, "
-                raise unknown_item(column, text, table.row(i), self.name, what, meant)
+                raise unknown_item(column, text, table.row(i), self.name, what, self.meant(text))
             result[i] = row
         return result
 

@@ -41,7 +41,7 @@ from sparse_prefgp.io.values import (
 )
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import check_choice, check_shape
+from sparse_prefgp.support.checks import Mistakes, check_choice, check_shape
 from sparse_prefgp.support.words import agreeing, and_so, counted, listing, spelling
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
@@ -143,32 +143,44 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
 
     :param items: finds the rows of the items, whose ids are `ids`.
     :raises ValueError: an id that is missing or unknown, an item against itself, and what `said_by`
-        raises, each with its row; a flag that is neither 0 nor 1, or two that are 1.
+        raises, each with its row; a flag that is neither 0 nor 1, or two that are 1; several of
+        these at once.
     """
-    winners, losers = (items.rows_in(table, name) for name in (WINNER, LOSER))
-    refuse_itself(winners == losers, table.row, lambda i: f"item {str(ids[winners[i]])!r}")
-    if roles.grade is not None:
-        return _graded_in(table, roles, winners, losers)
-    there = {i: kind for i, kind in FLAGGED.items() if kind.column in table.frame.columns}
-    flags = {
-        i: flags_of(table.frame[kind.column], str(kind.column), table.row, kind.flags)
-        for i, kind in there.items()
-    }
-    kind = kinds_of(flags, len(table.frame), table.row)
-    return said_by(table, roles, Answers.between(winners, losers, kind=kind))
+    mistakes = Mistakes()
+    sides: list[IntArray] = []
+    for name in (WINNER, LOSER):
+        with mistakes.noted():
+            sides.append(items.rows_in(table, name))
+    if len(sides) == 2:
+        with mistakes.noted():
+            same = sides[0] == sides[1]
+            refuse_itself(same, table.row, lambda i: f"item {str(ids[sides[0][i]])!r}")
+    outcome: dict[str, Any] = {}
+    with mistakes.noted():
+        outcome = _outcome_in(table, roles)
+    said: dict[str, Any] = {}
+    with mistakes.noted():
+        said = _columns_in(table, roles)
+    mistakes.stop()
+    return _saying(Answers.between(*sides, **outcome), said, roles)
 
 
-def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) -> Answers:
-    """Duels whose grade a column says."""
+def _outcome_in(table: Table, roles: Roles) -> dict[str, Any]:
+    """The kind of each duel, and its grade where a column says one."""
+    if roles.grade is None:
+        flags = {
+            i: flags_of(table.frame[kind.column], str(kind.column), table.row, kind.flags)
+            for i, kind in FLAGGED.items()
+            if kind.column in table.frame.columns
+        }
+        return {"kind": kinds_of(flags, len(table.frame), table.row)}
     column = str(roles.grade)
     table.require(column)
     for kind in FLAGGED.values():
         besides = kind.column in table.frame.columns and f"the column {kind.column!r}"
         together.check(grade=f"the column of grades {column!r}", said_by_grades=besides)
-    numbers, names = grades_of(table.frame[column], column, table.row, roles.levels)
-    answer = Grades.of(numbers, names)
-    events = Answers.between(winners, losers, kind=kinds_of_grades(answer), answer=answer)
-    return said_by(table, roles, events)
+    answer = Grades.of(*grades_of(table.frame[column], column, table.row, roles.levels))
+    return {"kind": kinds_of_grades(answer), "answer": answer}
 
 
 def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None = None) -> Answers:
@@ -176,44 +188,58 @@ def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None =
 
     :param rows: (e,) the row of each event; by default each row is one.
     :raises ValueError: no such column; a count that is not whole and positive, or a weight that is
-        not positive, a judge or a person that is missing, or what is no date, with its row.
+        not positive, a judge or a person that is missing, or what is no date, with its row; several
+        of these at once.
     """
+    return _saying(events, _columns_in(table, roles, rows), roles)
+
+
+def _saying(events: Answers, said: dict[str, Any], roles: Roles) -> Answers:
+    values = said.pop("covariates", None)
+    events = events.saying(**said)
+    return events if values is None else events.with_differences(values, roles.covariates)
+
+
+def _columns_in(table: Table, roles: Roles, rows: IntArray | None = None) -> dict[str, Any]:
+    """What `said_by` makes of the columns, by name."""
     for name in roles.named:
         table.require(name)
-    which = slice(None) if rows is None else rows
-    counts = np.ones(len(table.frame), dtype=np.int64)
-    if not (roles.count is None or isinstance(roles.count, str)):
-        given = np.asarray(roles.count)
-        check_shape("counts", given, len(counts), hint=", one for each row of duels")
-        counts = counts_of(given, "counts", table.row)
-    elif roles.count_column in table.frame.columns:
-        name = roles.count_column
-        counts = counts_of(table.frame[name], name, table.row)
-    check_total(counts, table.row)
+    which: Any = slice(None) if rows is None else rows
+    counts, mistakes = np.ones(len(table.frame), dtype=np.int64), Mistakes()
+    said: dict[str, Any] = {}
+    with mistakes.noted():
+        if not (roles.count is None or isinstance(roles.count, str)):
+            given = np.asarray(roles.count)
+            check_shape("counts", given, len(counts), hint=", one for each row of duels")
+            counts = counts_of(given, "counts", table.row)
+        elif roles.count_column in table.frame.columns:
+            name = roles.count_column
+            counts = counts_of(table.frame[name], name, table.row)
+        check_total(counts, table.row)
     counts = counts[which]
-    weights, time = None, None
+    if np.any(counts != 1):
+        said["counts"] = counts
     if roles.weight is not None:
-        each = weights_of(table.frame[roles.weight], roles.weight, table.row)
-        weights = each[which] * counts
-    codes = codes_in(table, roles, which)
-    for role in roles.codes:
-        _warn_of_labels(codes[role], counts, ROLES[role].words[1])
-    for labels in codes["labels"].values():
-        if labels.column not in roles.codes.values():
-            _warn_of_labels(labels, counts, "labels")
+        with mistakes.noted():
+            each = weights_of(table.frame[roles.weight], roles.weight, table.row)
+            said["weights"] = each[which] * counts
+    with mistakes.noted():
+        codes = codes_in(table, roles, which)
+        said |= codes
+        for role in roles.codes:
+            _warn_of_labels(codes[role], counts, ROLES[role].words[1])
+        for labels in codes["labels"].values():
+            if labels.column not in roles.codes.values():
+                _warn_of_labels(labels, counts, "labels")
     if roles.date is not None:
-        time = dates_of(table.frame[roles.date], roles.date, table.row, done=True)[which]
-    once = np.all(counts == 1)
-    said = events.saying(
-        counts=None if once else counts,
-        weights=weights,
-        time=time,
-        **codes,
-    )
-    if not roles.covariates:
-        return said
-    values = covariates_in(table, roles.covariates)[which]
-    return said.with_differences(values, roles.covariates)
+        with mistakes.noted():
+            days = dates_of(table.frame[roles.date], roles.date, table.row, done=True)
+            said["time"] = days[which]
+    if roles.covariates:
+        with mistakes.noted():
+            said["covariates"] = covariates_in(table, roles.covariates)[which]
+    mistakes.stop()
+    return said
 
 
 def codes_in(table: Table, roles: Roles, which: Any = slice(None)) -> dict[str, Any]:

@@ -184,14 +184,19 @@ class Sources(Form):
         return *tables, *paths_of(self.embedding)
 
     @property
+    def _of_duels(self) -> Any:
+        """What may hold duels."""
+        return self.answers if self.duels is None else self.duels
+
+    @property
     def must_stream(self) -> bool:
         """Whether the duels can only be read in chunks."""
-        return isinstance(self.duels, StreamedDuels) or is_stream(self.duels)
+        return isinstance(self._of_duels, StreamedDuels) or is_stream(self._of_duels)
 
     @property
     def can_stream(self) -> bool:
         """Whether duels can be read in chunks, which tables and arrays are not."""
-        duels = self.duels
+        duels = self._of_duels
         if isinstance(duels, str | os.PathLike):
             return is_stream(duels) or os.fspath(duels).lower().endswith(PARQUET)
         several = isinstance(duels, list | tuple) and bool(duels)
@@ -289,11 +294,12 @@ class Sources(Form):
     def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
         there = {name: getattr(self, name) is not None for name in ("time", "day_first")}
         together.check(chunks=True, ties_table=self.ties is not None, **there)
-        if isinstance(self.duels, StreamedDuels):
-            self._refuse_columns(self.duels)
-            return self.duels
+        duels = self._of_duels
+        if isinstance(duels, StreamedDuels):
+            self._refuse_columns(duels)
+            return duels
         return stream_duels(
-            self.duels,
+            duels,
             # Arrays of items stay arrays, unless they have vectors besides.
             self.items if self.embedding is None and not self.text else self._items_given(),
             features=None if self.features is None else list(self.features),
