@@ -233,6 +233,9 @@ def _two_sides(
             "disk), or write winner, loser and count."
         )
     read_as, side = as_read(two, made, form)
+    read_as = read_as.noting(
+        f"Settled on the first {len(frame):,} rows, whose verdicts are counted"
+    )
     there = dict.fromkeys((*made.frame.columns, TIE))
     return two, read_as, side, tuple(there)
 
