@@ -106,7 +106,10 @@ def _given(
         if value is None or is_default(one, value):
             continue
         if option.parse is not None and value != "":
-            value = option.parse(value)
+            try:
+                value = option.parse(value)
+            except ValueError as error:
+                raise ValueError(f"{called(one, option)} cannot be read: {error}") from None
         found[name] = value
     return found
 

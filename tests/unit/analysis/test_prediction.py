@@ -68,6 +68,7 @@ def test_the_models_own_items(model: spg.PreferenceGP) -> None:
     np.testing.assert_allclose(frame["lower"], mean - half_width, rtol=ROUNDING)
     assert not frame["outside_range"].any()
     assert frame.attrs == {
+        "sides": ("first", "second"),
         "level": 0.8,
         "negative_variances": 0,
         "outside_items": {},
