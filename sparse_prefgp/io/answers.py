@@ -50,37 +50,35 @@ class Sets:
     """What an answer is, for messages: a choice, a ranking."""
 
     @classmethod
-    def of(cls, table: Table, column: str, what: str, one_each: bool = False) -> Sets:
+    def of(cls, table: Table, column: str, what: str) -> Sets:
         """The sets of a table.
 
-        :param one_each: every row is one, and the column may be missing.
-        :raises ValueError: a row of no set; with `one_each`, two of one.
+        :raises ValueError: a row of no set.
         """
-        if one_each and column not in table.frame.columns:
-            number = np.arange(len(table.frame))
-            return cls(number, tuple(number.tolist()), column, what)
-        refuse_control([id_text(value) for value in table.frame[column]], column, table.row)
-        lookup: dict[str, int] = {}
-        code = np.empty(len(table.frame), dtype=np.int64)
-        first: list[int] = []
-        for i, value in enumerate(table.frame[column]):
-            text = id_text(value)
-            if not text:
-                raise ValueError(
-                    f"The {what} (column {column!r}) is missing in {table.row(i)}; say which "
-                    f"{what} the row belongs to."
-                )
-            if one_each and text in lookup:
-                raise ValueError(
-                    f"The {what} {text!r} in {table.row(i)} was used before, in "
-                    f"{table.row(first[lookup[text]])}; give every {what} an id of its own, also "
-                    "across persons."
-                )
-            if text not in lookup:
-                lookup[text] = len(lookup)
-                first.append(i)
-            code[i] = lookup[text]
-        return cls(code, plain_ids(list(lookup)), column, what)
+        texts = [id_text(value) for value in table.frame[column]]
+        refuse_control(texts, column, table.row)
+        if "" in texts:
+            raise ValueError(
+                f"The {what} (column {column!r}) is missing in {table.row(texts.index(''))}; say "
+                f"which {what} the row belongs to."
+            )
+        code, names = require_pandas().factorize(np.array(texts, dtype=object))
+        return cls(np.asarray(code, np.int64), plain_ids(names.tolist()), column, what)
+
+    def refuse_twice(self, table: Table) -> None:
+        """Refuse a set of two rows.
+
+        :raises ValueError: see above.
+        """
+        first = np.unique(self.code, return_index=True)[1]
+        later = np.setdiff1d(np.arange(len(self.code)), first)
+        if later.size:
+            i = int(later[0])
+            raise ValueError(
+                f"The {self.what} {str(self.ids[self.code[i]])!r} in {table.row(i)} was used "
+                f"before, in {table.row(int(first[self.code[i]]))}; give every {self.what} an id "
+                "of its own, also across persons."
+            )
 
 
 @dataclass(frozen=True)
@@ -154,19 +152,11 @@ class Alternatives:
                 "two, or remove it."
             )
 
-    def check_marked(
-        self,
-        table: Table,
-        flags: BoolArray,
-        name: str,
-        word: str = "option",
-        optional: bool = False,
-    ) -> None:
+    def check_marked(self, table: Table, flags: BoolArray, name: str) -> None:
         """Refuse sets in which none is marked, or two are.
 
         :param flags: (s,) of the entries.
         :param name: what a marked one is: chosen, best, worst.
-        :param optional: none may be marked.
         :raises ValueError: see above.
         """
         code, what = self.code, self.sets.what

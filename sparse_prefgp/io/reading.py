@@ -196,10 +196,12 @@ def finished(
     :param items: the table of items.
     """
     events = table.events
-    often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
+    often = [len(events) if "counts" not in events.columns else int(events.counts.sum())]
+    if "kind" in events.columns:
+        often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
     left = (made.called.get(str(name), str(name)) for name in table.unused)
     unused = tuple(dict.fromkeys((*made.read_as.unused, *left)))
-    answers = {kind.name: number for kind, number in zip(KINDS, often, strict=True) if number}
+    answers = {kind.name: number for kind, number in zip(KINDS, often, strict=False) if number}
     table = replace(
         table,
         people=people_of(people, person),

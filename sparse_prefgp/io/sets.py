@@ -15,6 +15,7 @@ import numpy as np
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.read_as import ReadAs
+from sparse_prefgp.io.answers import Sets
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, refuse_control
 from sparse_prefgp.io.header import Header, labelled
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
@@ -178,7 +179,8 @@ class Long:
         if own is None or own in drop:
             said[self.set_column] = row
         else:
-            self._refuse_twice(own)
+            what = {"choices": "choice", "rankings": "ranking"}.get(self.kind, "answer")
+            Sets.of(self.table, own, what).refuse_twice(self.table)
             frame = frame.rename(columns={own: self.set_column})
         table = self.table
         return replace(table, frame=frame.assign(**said), row=table.row.select(row))
@@ -187,24 +189,6 @@ class Long:
         texts = ids_of(self.frame[name])
         refuse_control(texts.tolist(), name, self.table.row)
         return texts
-
-    def _refuse_twice(self, column: str) -> None:
-        texts = ids_of(self.frame[column])
-        first: dict[str, int] = {}
-        what = {"choices": "choice", "rankings": "ranking"}.get(self.kind, "answer")
-        for i, text in enumerate(texts):
-            if not text:
-                raise ValueError(
-                    f"The {what} (column {column!r}) is missing in {self.table.row(i)}; say which "
-                    f"{what} the row belongs to."
-                )
-            if text in first:
-                raise ValueError(
-                    f"The {what} {text!r} in {self.table.row(i)} was used before, in "
-                    f"{self.table.row(first[text])}; give every {what} an id of its own, also "
-                    "across persons."
-                )
-            first[text] = i
 
     def _wide(self, options: Sequence[str], marked: Sequence[str | None]) -> Table:
         self.table.require(
@@ -285,7 +269,7 @@ class Long:
         if bad[how]:
             name, i = bad[how][0]
             text, here = columns[names.index(name)][i], [column[i] for column in shown]
-            raise self._not_among(name, text, i, here, options, optional)
+            raise self._not_among(name, text, i, here, optional)
         if how == "name" and not bad["position"]:
             for name, texts, places in zip(names, columns, readings, strict=True):
                 for i in np.flatnonzero(places["position"] != places["name"])[:1]:
@@ -349,7 +333,6 @@ class Long:
         text: str,
         i: int,
         ids: Sequence[str],
-        options: Sequence[str],
         optional: bool,
     ) -> ValueError:
         here = [id for id in ids if id]
