@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
-from sparse_prefgp.io.forms import FORM_OPTIONS, Stated, understood
+from sparse_prefgp.io.forms import FORM_OPTIONS, Stated, load_answers, understood
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
@@ -179,25 +180,80 @@ def read_answers(
         return ReadAnswers(_as_read(model, source), items_of(model, source))
     unsaid = {*unsaid, "date"}  # which is asked for where it is missing
     how = {"among": among, "unsaid": unsaid, "learning": learning}
-    roles, table = read_by(model, load_duels(model, source), columns, **how)
+    table, columns = load_duels(model, source, columns)
+    roles, table = read_by(model, _with_covariates(model, table), columns, **how)
     found, table = met(model, items, table, (WINNER, LOSER))
     table = _with_dates(model, table, roles)
     events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
     return ReadAnswers(events, found, table)
 
 
-def load_duels(model: Predicts, source: Any) -> Table:
-    """A table of duels, read in the way in which those of the model were.
+def load_duels(model: Predicts, source: Any, columns: Columns = None) -> tuple[Table, Columns]:
+    """A table of duels, read in the way in which those of the model were, and which columns remain
+    to be told apart.
 
+    :param columns: as for `roles_in`; also sides and verdict by the names that they had.
     :raises ValueError: what `understood` raises.
     """
-    roles = model.duels.roles
-    grade = roles["grade"] if model.duels.levels is not None else None
+    roles, own = model.duels.roles, model.duels
+    names = [*roles.get("sides", "").split(","), roles.get("outcome"), roles.get("scores")]
+    given = columns if isinstance(columns, Mapping) else {}
+    renamed = {new: old for old, new in given.items() if old in names}
 
     def form(header: Sequence[str]) -> Stated:
-        return Stated.again(roles, header)
+        called = [renamed.get(name, name) for name in header]
+        return replace(Stated.again(roles, called), covariates=own.covariate_names)
 
-    return understood(source, form, "duels", grade=grade).table
+    if renamed:
+        raw = load_answers(
+            source, lambda header: Stated(columns={v: k for k, v in renamed.items()})
+        )
+        source = replace(raw, frame=raw.frame.rename(columns=renamed))
+    grade = roles["grade"] if own.levels is not None else None
+    table = understood(source, form, "duels", grade=grade).table
+    left = {name: column for name, column in given.items() if name not in names}
+    return table, columns if columns is None or not renamed else left
+
+
+def _with_covariates(
+    model: Predicts,
+    table: Table,
+    sides: tuple[str, str] = (WINNER, LOSER),
+    stated: Mapping[str, float] = MappingProxyType({}),
+) -> Table:
+    """A table with what it says of covariates, by the names of its sides; and with 0, of which a
+    warning tells, for those that it lacks where it says something of others.
+
+    :param stated: covariates that are the same in all rows.
+    """
+    own = tuple(model.duels.roles.get("sides", "").split(","))
+    names, frame = model.duels.covariate_names, table.frame
+    for name in stated:
+        check_choice("The covariate", name, names, " (at=, --at)")
+    if sides == own and sides != (WINNER, LOSER):
+        pairs = Header(frame.columns).of_sides(sides)
+        said = {
+            f"{side}_{name}": frame[column]
+            for name, pair in pairs.items()
+            for side, column in zip(sides, pair, strict=True)
+            if name in names
+        }
+        frame = frame.assign(**said)
+    there = [name for name in names if names_covariates(frame.columns, [name], sides)]
+    if SIDE in names and SIDE not in (*there, *stated):
+        # Whoever stands first where sides were learned is the first side, elsewhere none is.
+        stated = {SIDE: float(sides == own and sides != (WINNER, LOSER)), **stated}
+    lacking = [name for name in names if name not in (*there, *stated)]
+    if lacking and (there or [*stated] != [SIDE] or sides == own):
+        warnings.warn(
+            f"{table.name} has no column {lacking[0]!r}, a covariate of the model, which counts as "
+            "0 (--columns, columns=; at=, --at).",
+            stacklevel=5,
+        )
+        stated = {**dict.fromkeys(lacking, 0.0), **stated}
+    elif lacking:
+        stated = {name: value for name, value in stated.items() if name != SIDE}
+    return replace(table, frame=frame.assign(**stated))
 
 
 def _read_pairs(
@@ -210,24 +266,8 @@ def _read_pairs(
 ) -> ReadAnswers:
     own = tuple(model.duels.roles.get("sides", "").split(","))
     given, sides = load_pairs(source, own if len(own) == 2 else ())
-    names = model.duels.covariate_names
-    others = [name for name in names if name != SIDE]
-    if SIDE in names and (not others or names_covariates(given.frame.columns, others, sides)):
-        # Whoever stands first where sides were learned is the first side, elsewhere none is.
-        covariates = {SIDE: float(sides == own), **covariates}
-    for name in covariates:
-        check_choice("The covariate", name, names, " (at=, --at)")
-    if covariates and not names_covariates(given.frame.columns, others, sides):
-        left = [name for name in others if name not in covariates]
-        covariates = {**dict.fromkeys(left, 0.0), **covariates}
-        if left:
-            warnings.warn(
-                f"{given.name} has no column {left[0]!r}, a covariate of the model, which counts "
-                "as 0 (at=, --at).",
-                stacklevel=4,
-            )
     how = {"sides": sides, "stated": stated, "unsaid": {"grade"}}
-    of_all = replace(given, frame=given.frame.assign(**covariates))
+    of_all = _with_covariates(model, given, sides, covariates)
     roles, table = read_by(model, of_all, columns, **how)
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
@@ -275,7 +315,17 @@ def _read_sets(
     rows = own.item_rows
     context = ", ".join(() if rows is None else rows.columns)
     together.check(answers=True, contexts=context and f"items in contexts ({context})")
-    loaded = load(source, kind.replace("_", "-"), lambda header: ())
+    said_of_form = {name: options[name] for name in FORM_OPTIONS if name in options}
+    options = {name: value for name, value in options.items() if name not in FORM_OPTIONS}
+
+    def form(header: Sequence[str]) -> Stated:
+        return replace(Stated.again(own.roles, header), **said_of_form)
+
+    words = () if own.transform is None else own.transform.categorical_columns
+    long = understood(source, form, kind, asked=bool(options.get("asked")), words=words)
+    source = loaded = long.table
+    if kind == "rankings" and long.unranked:
+        options["unranked_last"] = True
     header = list(loaded.frame.columns)
     how = {"among": OF_SETS, "sides": ("", ""), **how}
     roles, called = roles_in(model, header, loaded.name, columns, **how)

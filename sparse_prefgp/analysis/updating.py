@@ -168,7 +168,7 @@ def update(
     if kind != "duels":
         model.allow(answers=True)
     else:
-        source = load_duels(model, source)
+        source, columns = load_duels(model, source, columns)
         named_only = items is None and old.num_features == 0 and old.item_ids is not None
         if named_only:
             items = items_named_in(source, (WINNER, LOSER)).frame

@@ -4,6 +4,7 @@ alternative, before anything else is made of it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
@@ -47,6 +48,8 @@ def pairs_of_words(text: str) -> dict[str, str]:
 
     :raises ValueError: a part without `=`.
     """
+    if text.startswith("{"):
+        return dict(json.loads(text))
     parts = [part.rpartition("=") for part in text.split(",")]
     bad = next((part for part, mark, _ in parts if not mark), None)
     if bad is not None or any(not mark for _, mark, _ in parts):
@@ -83,6 +86,9 @@ class Form:
         default=None, kind=str, parse=pairs_of_words, metavar="VALUE=MEANING", panel=Panel.FORM
     )
     """What values of it mean, each first, second, tie, both_bad or skip: m1=first,m2=second."""
+    chosen_by: str | None = option(default=None, panel=Panel.FORM)
+    """How a value says which side or option it was: name, or position, position-from-0, letter or
+    column of it."""
     scores: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.FORM)
     """Two columns with the scores of both sides: the higher one wins."""
     lower_wins: bool = option(default=False, panel=Panel.FORM)
@@ -118,6 +124,7 @@ class Form:
             check_choice("matrix", self.matrix, _MATRIX)
         check_choice("both_bad", self.both_bad, ("tie", "drop"))
         check_choice("shared", self.shared or "tie", ("tie",))
+        check_choice("chosen_by", self.chosen_by or "name", sets.CHOSEN_BY)
         margins = [*self.grades_of_margin]
         if margins != sorted({*margins}) or any(margin <= 0 for margin in margins):
             raise ValueError(
@@ -133,7 +140,7 @@ class Form:
             if not option_of(one).of_command or is_default(one, value) or not value:
                 continue
             if isinstance(value, Mapping):
-                value = ",".join(f"{name}={meaning}" for name, meaning in value.items())
+                value = json.dumps({**value})
             elif isinstance(value, Sequence) and not isinstance(value, str):
                 value = ",".join(map(str, value))
             said[one.name] = str(value)
@@ -172,6 +179,8 @@ class Stated(Form):
     """The column of persons, with which numbers of answers begin again."""
     ignore: Sequence[str] = ()
     """Columns of which nothing is to be made."""
+    covariates: Sequence[str] = ()
+    """Columns that tell the sides apart besides their items."""
     unranked_last: bool = False
     """Whether items without a place were shown, below all others."""
     ids: Sequence[str] = ()
@@ -235,10 +244,12 @@ def understood(
         made = _duels(table, form, grade)
     else:
         long = sets.Long(table, form, kind, asked)
+        made_of_sets = long.made()
+        by = {} if long.chosen_by is None else {"chosen_by": long.chosen_by}
         made = Understood(
             kind,
-            *long.made(),
-            remembered=form.remembered(),
+            *made_of_sets,
+            remembered={**form.remembered(), **by},
             by_name=long.by_name,
             unranked=long.by_name,
             shared=form.shared,

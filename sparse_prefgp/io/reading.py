@@ -137,7 +137,7 @@ def read_table(
     """
     names = column_names(covariates, "covariates")
     own = names_of_columns(labels)
-    stated = Stated(**form, person=person, ignore=tuple(ignore))
+    stated = Stated(**form, person=person, ignore=tuple(ignore), covariates=tuple(names))
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     levels = _grades(grade, grades)[1]

@@ -56,6 +56,8 @@ POSITIONS = ("alt", "alternative", "position", "profile")
 _AVAILABLE = ("av", "avail", "available", "availability")
 _NUMBERED = re.compile(r"(?:option|choice|alt|alternative|item)0*([1-9]\d*)")
 _NOT_RANKED = ("", "NA", "NaN", "nan", "n/a")
+# How a column says which option was chosen.
+CHOSEN_BY = ("name", "position", "position-from-0", "letter", "column", "number")
 # What says best, worst and neither in one column.
 _SCORED = {"1": BEST, "best": BEST, "-1": WORST, "worst": WORST}
 _SCORED |= dict.fromkeys(("0", "neither", "none", ""), "")
@@ -88,6 +90,7 @@ class Long:
         self.columns: dict[str, str] = {}
         self.notes: list[str] = []
         self.left_out: dict[str, int] = {}
+        self.chosen_by: str | None = None
         self.by_name = False
 
     # ---- which columns ---------------------------------------------------------------------------
@@ -265,20 +268,26 @@ class Long:
                 for name, texts, places in zip(names, columns, readings, strict=True)
                 for i in np.flatnonzero((places[how] < 0) & ~(optional & (texts == "")))
             ]
+        # Codes are none where some are names, unless somebody says so.
+        named = len(bad["name"]) < sum(map(len, columns)) - sum((x == "").sum() for x in columns)
         how = min(bad, key=lambda word: len(bad[word]))
+        if bad[how] and named:
+            how = "name"
+        stated = (self.form.chosen_by or "").removesuffix("-from-0")
+        how = stated or how
         if bad[how]:
             name, i = bad[how][0]
             text, here = columns[names.index(name)][i], [column[i] for column in shown]
             raise self._not_among(name, text, i, here, optional)
-        if how == "name" and not bad["position"]:
+        if how == "name" and not stated and not bad["position"]:
             for name, texts, places in zip(names, columns, readings, strict=True):
                 for i in np.flatnonzero(places["position"] != places["name"])[:1]:
                     other = shown[places["position"][i]][i]
                     raise ValueError(
                         f"The column {name!r} has only numbers of options, such as {texts[i]} in "
                         f"{self.table.row(int(i))}, which may be the item {texts[i]!r} or the "
-                        f"option at that position, {other!r}; give items ids that are no such "
-                        "numbers, or a row for each option."
+                        f"option at that position, {other!r}; say which (--chosen-by name or "
+                        "position, chosen_by=)."
                     )
         letters = any((places["letter"] != places["name"]).any() for places in readings)
         if how == "name" and not bad["letter"] and letters:
@@ -286,6 +295,11 @@ class Long:
                 f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} names, which "
                 "are letters too, and are not taken for the place of an option"
             )
+        self.chosen_by = how
+        if how == "position" and (
+            self.form.chosen_by == "position-from-0" or any("0" in texts for texts in columns)
+        ):
+            self.chosen_by = "position-from-0"
         if how != "name":
             counted_from_0 = how == "position" and any("0" in texts for texts in columns)
             from_0 = ", counted from 0" if counted_from_0 else ""
@@ -314,7 +328,8 @@ class Long:
         keys = [squeezed(text) for text in texts]
         columns = [squeezed(name) for name in options]
         numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else -1 for x in texts]
-        start = 0 if 0 in numbers else 1
+        start = 0 if 0 in numbers or self.form.chosen_by == "position-from-0" else 1
+        start = 1 if self.form.chosen_by == "position" else start
         codes = {
             "position": [n - start if n >= start else -1 for n in numbers],
             "letter": [ord(key) - 97 if re.fullmatch("[a-z]", key) else -1 for key in keys],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,6 +65,8 @@ class TwoSides:
     """How often neither did, next to `wins`."""
     tied: str | None = None
     """Whether neither won, next to `verdicts`, whose value does not count then."""
+    covariates: tuple[str, ...] = ()
+    """Columns of a row, each of its first side less its second."""
     of_sides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """What belongs to a side, by what it is of both."""
     lower_wins: bool = False
@@ -94,7 +97,8 @@ class TwoSides:
         for name in (self.equal, self.tied):
             if name is not None:
                 columns["neither"] = name
-        return columns | {name: " and ".join(both) for name, both in self.of_sides.items()}
+        columns |= {name: " and ".join(both) for name, both in self.of_sides.items()}
+        return columns | {f"first less second {name}": name for name in self.covariates}
 
     @property
     def remembered(self) -> dict[str, str]:
@@ -102,6 +106,10 @@ class TwoSides:
         remembered = {"sides": ",".join(self.sides)}
         if self.verdicts is not None:
             remembered["outcome"] = self.verdicts.column
+            if self.verdicts.by_name:
+                remembered["chosen_by"] = "name"
+            else:
+                remembered["verdicts"] = json.dumps(self.verdicts.meanings)
         return remembered
 
     @property
@@ -162,7 +170,8 @@ class TwoSides:
             if rows.any():
                 left_out[reason] = int(rows.sum())
         kept = np.flatnonzero(~(skipped | (bad & self.drop_both_bad) | (same & self.drop_self)))
-        grades = np.abs(way).max(initial=0) > 1
+        words = () if self.verdicts is None else self.verdicts.words.values()
+        grades = any(word.strength > 1 for word in words) or np.abs(way).max(initial=0) > 1
         won = np.where(way[kept] >= 0, 1, -1)
         said: dict[str, Any] = {}
         if self.verdicts is not None or self.scores is not None:
@@ -188,7 +197,8 @@ class TwoSides:
         """The frame of duels: `won` is 1 where the first side is called the winner."""
         ahead = won > 0
         of_both = {name for pair in self.of_sides.values() for name in pair}
-        made = frame.drop(columns=[*self.used, *of_both]).iloc[rows].reset_index(drop=True)
+        drop = [*self.used, *of_both, *self.covariates]
+        made = frame.drop(columns=drop).iloc[rows].reset_index(drop=True)
         sides: dict[str, Any] = {
             WINNER: np.where(ahead, first[rows], second[rows]),
             LOSER: np.where(ahead, second[rows], first[rows]),
@@ -341,6 +351,9 @@ def settle(
         sides,
         lower_wins=form.lower_wins,
         margins=tuple(form.grades_of_margin),
+        covariates=tuple(
+            x for x in form.covariates if x in header.names and x not in {*sides, SIDE, *of_sides}
+        ),
         drop_self=form.drop_self,
         drop_both_bad=form.both_bad == "drop",
     )
@@ -353,7 +366,7 @@ def settle(
         check_choice("The column of outcomes", form.outcome, header.names, f" ({name}; --outcome)")
     names = [form.outcome] if form.outcome else header.every(*OUTCOMES)
     names = [x for x in names if x not in (*sides, *stated) and x is not None]
-    if graded is not None or (form.scores and not form.outcome):
+    if graded is not None:
         names = []
     ids = tuple(ids_of(frame[side]) for side in sides)
     tied = header.column(*TIED)
@@ -363,12 +376,20 @@ def settle(
     for column in names:
         try:
             texts = _verdicts_in(frame, column, tied)
-            settled.append(Verdicts.settled(column, texts, ids, sides, form.verdicts or {}, where))  # type: ignore[arg-type]
+            said = form.verdicts or {}
+            settled.append(
+                Verdicts.settled(column, texts, ids, sides, said, where, form.chosen_by)  # type: ignore[arg-type]
+            )
         except ValueError as error:
-            if form.outcome is None and len({*ids_of(frame[column])}) > _MOST_VALUES:
+            if form.outcome is None and (
+                form.scores or len({*ids_of(frame[column])}) > _MOST_VALUES
+            ):
                 continue  # measures something else
             if len(names) == 1:
-                mistakes.add(str(error))
+                with mistakes.noted():
+                    raise error
+                with mistakes.noted():
+                    replace(two, verdicts=None, scores=None).meetings(frame, where)
     if len(settled) > 1:
         mistakes.add(
             f"Both {settled[0].column!r} and {settled[1].column!r} of {name} may say who won; say "

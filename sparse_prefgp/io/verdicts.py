@@ -49,6 +49,14 @@ class Verdict(NamedTuple):
     """The row says nothing."""
 
     @property
+    def meaning(self) -> str:
+        """As `meanings_of` takes it."""
+        if self.left_out or self.way == 0:
+            return "skip" if self.left_out else "both_bad" if self.both_bad else "tie"
+        side = "first" if self.way > 0 else "second"
+        return side if self.strength == 1 else f"{side}:{self.strength}"
+
+    @property
     def means(self) -> str:
         """In a word."""
         if self.left_out:
@@ -110,13 +118,13 @@ _ARROWS = re.compile(r"^\[*\s*(\w+)\s*(>{1,3}|<{1,3}|=)\s*(\w+)\s*\]*$")
 def verdict_key(text: str) -> str:
     """The same for spellings of one value."""
     key = "".join(text.casefold().replace("_", "").split())
-    number = _number(key)
+    number = None if "/" in key else _number(key)
     return key if number is None or not number.is_integer() else str(int(number))
 
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        return 0.5 if text.strip() in ("1/2", "½") else float(text)
     except ValueError:
         return None
 
@@ -126,13 +134,17 @@ def meanings_of(given: Mapping[str, str]) -> dict[str, Verdict]:
 
     :raises ValueError: another meaning than those of `MEANINGS`.
     """
+    meanings: dict[str, Verdict] = {}
     for value, meaning in given.items():
-        if meaning not in MEANINGS:
+        side, _, strength = meaning.partition(":")
+        verdict = MEANINGS.get(side)
+        if verdict is None or (strength and not (strength.isdecimal() and verdict.way)):
             raise ValueError(
                 f"The value {value!r} is said to mean {meaning!r}; give one of "
-                f"{', '.join(MEANINGS)} (--verdicts, verdicts=)."
+                f"{', '.join(MEANINGS)}, or with a grade such as first:2 (--verdicts, verdicts=)."
             )
-    return {verdict_key(value): MEANINGS[meaning] for value, meaning in given.items()}
+        meanings[verdict_key(value)] = verdict._replace(strength=int(strength or 1))
+    return meanings
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,7 @@ class Verdicts:
         names: tuple[str, str],
         given: Mapping[str, str],
         where: Callable[[int], str],
+        chosen_by: str | None = None,
     ) -> Verdicts:
         """The one way in which all values make sense.
 
@@ -161,31 +174,32 @@ class Verdicts:
         :param sides: (t,) items of the first and of the second side.
         :param names: the columns of both.
         :param given: what somebody said that values mean.
+        :param chosen_by: `name` if they are names of items, another text if they are none.
         :raises ValueError: a value that means nothing, or several ways.
         """
         stated = meanings_of(given)
         values = [x for x in dict.fromkeys(texts) if x and verdict_key(x) not in stated]
         named = cls(column, {**_TIES, **stated}, by_name=True)
         readings = [cls(column, {**_TIES, **words, **stated}) for words in _readings(values, names)]
-        known, way = named._ways(texts, sides)
-        own = (texts == sides[0]) | (texts == sides[1])
-        for i in np.flatnonzero(own & known.all()):
-            if verdict_key(texts[i]) in {*_TIES} - {*stated}:
+        known = named._ways(texts, sides)[0]
+        way = np.where(texts == sides[0], 1, np.where(texts == sides[1], -1, 0))
+        own = way != 0
+        if chosen_by is not None:
+            readings, known = ([], known) if chosen_by == "name" else (readings, known & False)
+        ties = [cls(column, {**_TIES, **stated})] if own.any() and known.all() else []
+        for reading in [*readings, *ties] if chosen_by is None else []:
+            meant = reading._ways(texts, sides)[0]
+            meant &= [verdict_key(text) not in stated for text in texts]
+            at = np.flatnonzero(own & meant & (reading._words(texts) != way))
+            if at.size:
+                i = int(at[0])
                 raise ValueError(
-                    f"The value {texts[i]!r} of {column!r} in {where(int(i))} may be the item of "
-                    f"that name or a tie; say so if it is a tie (--verdicts {texts[i]}=tie, "
-                    "verdicts=), else give the item another name."
+                    f"The value {texts[i]!r} of {column!r} in {where(i)} may be the item of that "
+                    f"name or mean {reading._word(texts[i]).means}; say whether values are names "
+                    "(--chosen-by name, chosen_by=), or what they mean (--verdicts "
+                    f'"{texts[i]}=…" with first, second, tie, both_bad or skip, verdicts=).'
                 )
-        if known.all() and any(verdict_key(text) not in named.words for text in values):
-            for other in readings:
-                at = np.flatnonzero(other._ways(texts, sides)[1] != way)
-                if at.size:
-                    i = int(at[0])
-                    raise ValueError(
-                        f"The value {texts[i]!r} of {column!r} in {where(i)} may be the item of "
-                        f"that name or stand for the {other.words[verdict_key(texts[i])].means} "
-                        f"side; say what it means (--verdicts {texts[i]}=first, verdicts=)."
-                    )
+        if known.all() and (own.any() or not readings):
             return named
         if len(readings) == 1:
             readings[0].of(texts, sides, where)
@@ -207,6 +221,16 @@ class Verdicts:
         best = max([named, *ways], key=lambda reading: int(reading._ways(texts, sides)[0].sum()))
         best.of(texts, sides, where)
         raise AssertionError("a value that means nothing was not refused")
+
+    def _words(self, texts: Texts) -> IntArray:
+        """Which side each value calls better where it is no name, (t,)."""
+        codes, values = _coded(texts)
+        return np.array([self._word(value).way for value in values], np.int64)[codes]
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What values mean, as `meanings_of` takes it."""
+        return {value: word.meaning for value, word in self.words.items() if value not in _TIES}
 
     def _ways(self, texts: Texts, sides: tuple[Texts, Texts]) -> tuple[BoolArray, IntArray]:
         """Which values make sense, (t,), and which side each calls better."""
@@ -263,7 +287,8 @@ class Verdicts:
         return (
             f"The column {self.column!r} has {shortened(text)} in {where}, which is neither of its "
             f"sides, {shortened(sides[0])} and {shortened(sides[1])}, nor a known word for one; "
-            f'{meant}say what it means (--verdicts "{text}=tie", verdicts=).'
+            f'{meant}say what it means (--verdicts "{text}=…" with first, second, tie, both_bad or '
+            "skip, verdicts=)."
         )
 
 
@@ -316,6 +341,7 @@ def _systems(values: Sequence[str], names: tuple[str, str]) -> Iterator[dict[str
         here = {*numbers.values()}
         systems: list[Mapping[Any, Verdict]] = [_POINTS, _SIGNS, _BETWEEN]
         systems += _WITH_ZERO if 0.0 in here and not here & {0.5, -1.0} else []
+        systems += [{1.0: SECOND}] if here == {1.0} else []  # as where the first side is 0
         for meanings in systems:
             if here <= {*meanings}:
                 yield {verdict_key(x): meanings[number] for x, number in numbers.items()}

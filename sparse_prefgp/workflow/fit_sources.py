@@ -17,7 +17,8 @@ from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io import StreamedDuels, stream_duels
 from sparse_prefgp.io.choices import READERS
-from sparse_prefgp.io.forms import FORM_OPTIONS, Form, Stated, kind_of, load_answers
+from sparse_prefgp.io.forms import DUELS, FORM_OPTIONS, Form, Stated, kind_of, load_answers
+from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.io.streams import PARQUET, is_stream
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
@@ -142,7 +143,6 @@ class Sources(Form):
         default=None,
         kind=list[str],
         metavar="COLUMN:COVARIATE",
-        needs="covariate",
         panel=Panel.COLUMNS,
     )
     """How far each label in a column of the duels leans to one side by a covariate is learned:
@@ -174,7 +174,11 @@ class Sources(Form):
 
         :raises ValueError: no covariate of that name, or several and no name; a lean twice.
         """
-        return Leaning.of(self.lean_by, self.covariate)
+        asked = [self.lean_by] if isinstance(self.lean_by, str) else [*(self.lean_by or ())]
+        # Of two sides there is one more, which the table says.
+        of_sides = not self.covariate or any(str(one).endswith(f":{SIDE}") for one in asked)
+        names = (*self.covariate, SIDE) if of_sides else tuple(self.covariate)
+        return Leaning.of(self.lean_by, tuple(dict.fromkeys(names)))
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -263,9 +267,9 @@ class Sources(Form):
         :raises ValueError: what `kind_of` raises; options of another kind.
         """
         form = {one: getattr(self, one) for one in (*FORM_OPTIONS, "person", "ignore")}
-        stated = Stated(**form)
+        stated = Stated(**form, covariates=self.covariate)
         table = load_answers(source, stated)
-        kind = kind_of(table, stated)
+        kind = DUELS if self.grade is not None else kind_of(table, stated)
         for one in fields(self):
             needs = several(option_of(one).needs)
             if (

@@ -103,7 +103,9 @@ def stream_duels(
                 "duel; give another."
             )
     wanted = tuple(column_names(context, "context"))
-    source = _source(duels, ignore, roles, wanted, Stated(**form, ignore=tuple(ignore)))
+    source = _source(
+        duels, ignore, roles, wanted, Stated(**form, ignore=tuple(ignore), covariates=names)
+    )
     if isinstance(duels, Duels):
         given = {"items": items, "features": features, "ignore": ignore or None, "item": item}
         given |= {"groups": groups, "person": person}

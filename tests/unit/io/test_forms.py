@@ -241,27 +241,45 @@ ASKED = {
     ),
     "an item called tie": (
         "model_a,model_b,winner; tie,u,tie; u,v,u; v,tie,v",
-        ("'tie' of 'winner' in row 0", "item of that name or a tie", "--verdicts tie=tie"),
+        ("'tie' of 'winner' in row 0", "item of that name or mean tie", "--chosen-by name"),
         {"verdicts": {"tie": "tie"}},
         wins("uv", ("v", "tie"), tie=[("tie", "u")]),
     ),
     "an item called X": (
         "item_1,item_2,winner; X,v,X; v,X,X",
-        ("'X' of 'winner' in row 0", "--verdicts X=tie"),
+        ("'X' of 'winner' in row 0", "--verdicts"),
         {"verdicts": {"X": "tie"}},
         wins(tie=["vX", "vX"]),
     ),
     "a team called D": (
         "home,away,winner; D,A,D; A,B,B; C,D,C",
-        ("'D' of 'winner' in row 0", "--verdicts D=tie"),
+        ("'D' of 'winner' in row 0", "--verdicts"),
         {"verdicts": {"D": "tie"}},
         wins("BA", "CD", tie=["DA"]),
     ),
     "items called 1 and 2": (
         "player1,player2,winner; 1,2,1; 2,1,1; 2,3,2; 3,1,1",
-        ("'1' of 'winner' in row 1", "item of that name or stand for the first side"),
+        ("'1' of 'winner' in row 1", "item of that name or mean first"),
         {"verdicts": {"1": "first", "2": "second"}},
         wins("12", "21", "32", "31"),
+    ),
+    "items called 1 and 2, which won": (
+        "player1,player2,winner; 1,2,1; 2,1,1; 2,3,2; 3,1,1",
+        ("--chosen-by name",),
+        {"chosen_by": "name"},
+        wins("12", "12", "23", "13"),
+    ),
+    "an item that is a word for a tie": (
+        "model_a,model_b,winner; Both,v,Both; v,z,model_a; z,Both,model_b",
+        ("'Both' of 'winner' in row 0", "mean tie"),
+        {"verdicts": {"Both": "tie"}},
+        wins("vz", ("Both", "z"), tie=[("Both", "v")]),
+    ),
+    "only 1": (
+        "model_a,model_b,winner; u,v,1; v,z,1",
+        ("'winner' holds '1'", "--verdicts 1=first"),
+        {"verdicts": {"1": "second"}},
+        wins("vu", "zv"),
     ),
     "two columns that may be it": (
         "model_a,model_b,winner,label; u,v,model_a,a; v,u,model_b,a; z,u,tie,b",
@@ -284,7 +302,7 @@ ASKED = {
     "scores that say otherwise": (
         TWICE,
         ("row 0", "'result' is 'H'", "'home_score' and 'away_score' are 0 and 1", "--scores"),
-        {"scores": ["home_score", "away_score"]},
+        {"ignore": ["result"]},
         wins("vu", "vu"),
     ),
     "a verdict that says otherwise": (
