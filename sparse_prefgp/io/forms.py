@@ -17,6 +17,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io import sets, sides
 from sparse_prefgp.io.files import Source, Table, load
 from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.ids import WHOLE_NUMBER
 from sparse_prefgp.io.sides import COUNT, LOSER, TIE, TIED, WINNER, ids_of, often
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.options import (
@@ -31,6 +32,8 @@ from sparse_prefgp.support.words import and_so, listing, some_of, spelling, sque
 
 DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
 KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
+# What columns of other names may be called for.
+_NAMED = (WINNER, LOSER, TIE, COUNT, *sets.NAMES)
 _SUMS = ("total", "totals", "sum", "all")
 _MATRIX = ("rows-win", "columns-win")
 _WINNER_AND_LOSER = (
@@ -187,6 +190,12 @@ class Stated(Form):
     """What items are called, where there is a table of them."""
 
 
+# What means something of duels alone, and of answers about sets alone.
+_OF_SETS = ("options", "none", "empty", "shared")
+_OF_DUELS = (
+    *("sides", "outcome", "verdicts", "scores", "lower_wins", "grades_of_margin", "both_bad"),
+    *("drop_self", "side", "matrix"),
+)
 # All of them, as names.
 FORM_OPTIONS = tuple(one.name for one in fields(Form) if option_of(one).of_command)
 
@@ -239,6 +248,7 @@ def understood(
     table = load_answers(source, form, kind or "answers", words)
     form = form([*table.frame.columns]) if callable(form) else form
     kind = kind or kind_of(table, form)
+    _refuse_idle(form, kind)
     table = _renamed(table, form)
     if kind == DUELS:
         made = _duels(table, form, grade)
@@ -261,6 +271,19 @@ def understood(
     own = {known: name for known, name in (form.columns or {}).items()}
     columns = {role: own.get(name, name) for role, name in made.read_as.columns.items()}
     return made._replace(read_as=replace(made.read_as, columns=columns))
+
+
+def _refuse_idle(form: Stated, kind: str) -> None:
+    """Refuse options that mean nothing of answers of this kind."""
+    of_others = _OF_SETS if kind == DUELS else _OF_DUELS
+    for one in fields(Form):
+        value = getattr(form, one.name)
+        if one.name in of_others and value and not is_default(one, value):
+            option = one.name.replace("_", "-")
+            raise ValueError(
+                f"--{option} ({one.name}=) says nothing of {kind.replace('_', ' and ')}; leave it "
+                "out."
+            )
 
 
 def load_answers(
@@ -300,10 +323,22 @@ def _as_written(header: Sequence[str], form: Stated, role: str) -> list[str]:
 def _renamed(table: Table, form: Stated) -> Table:
     """A table whose columns have the names that they have here."""
     columns = dict(form.columns or {})
+    if len({*columns.values()}) < len(columns):  # one column of best and worst
+        both = {columns.get(sets.BEST), columns.get(sets.WORST)}
+        if len(both) > 1 or None in both:
+            raise ValueError(
+                f"One column of {table.name} is named for two things ({listing(columns.values())}; "
+                "--columns, columns=); name each once."
+            )
+        columns = {k: v for k, v in columns.items() if k not in (sets.BEST, sets.WORST)}
+        columns[sets.BEST_AND_WORST] = str(both.pop())
     count = Header(table.frame.columns).column(COUNT)
     if count is not None and COUNT not in columns:
         columns[COUNT] = count
     for known, name in columns.items():
+        check_choice(
+            "The column that is named for another", known, _NAMED, " (--columns, columns=)"
+        )
         hint = f" ({table.name}; columns=, --columns)"
         check_choice(f"The column of {known}", name, table.frame.columns, hint)
     frame = table.frame
@@ -462,6 +497,13 @@ def _of_matrix(table: Table, form: Stated) -> Understood:
             )
     others = [name for name in table.frame.columns[1:] if name.strip() in {*ids}]
     unused = tuple(name for name in table.frame.columns[1:] if name not in others)
+    for name in unused:
+        whole = all(WHOLE_NUMBER.fullmatch(text) for text in ids_of(table.frame[name]))
+        if whole and name not in form.ignore:
+            raise ValueError(
+                f"The matrix of {table.name} has a column {name!r} and no such row; add the row, "
+                f"or leave the column out (--ignore {name}, ignore=)."
+            )
     numbers = np.zeros((len(ids), len(others)), np.int64)
     for j, name in enumerate(others):
         with mistakes.noted():

@@ -14,7 +14,7 @@ _GOALS = ("fthg", "ftag")
 _SCORES = ("score", "scores", "goals", "points", "pts", "runs")
 _WINS = ("wins", "win", "won", "winner", "w", "n", "votes")
 # Of which each column asks something else.
-_QUESTIONS = ("q", "question", "ques")
+QUESTIONS = ("q", "question", "ques")
 _EQUAL = ("ties", "tie", "draws", "draw", "equal", "tij", "nequal", "nties", "ntie", "winnertie")
 
 
@@ -204,7 +204,7 @@ class Header:
                     number = re.fullmatch(r"\d+", parts[at])
                     behind = at == 1 and stem not in ("alt", "alternative", "option", "concept")
                     label = None if not number or (behind and len(parts) > 2) else parts[at]
-                if label is None or (at == 1 and len(parts) < 3) or parts[0] in _QUESTIONS:
+                if label is None or (at == 1 and len(parts) < 3) or parts[0] in QUESTIONS:
                     continue
                 rest = parts[2:] if at == 1 else parts[1:] if at == 0 else parts[:-1]
                 alternatives.setdefault(label, {})["_".join(rest)] = name

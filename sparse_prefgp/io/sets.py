@@ -17,7 +17,7 @@ from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io.answers import Sets
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, refuse_control
-from sparse_prefgp.io.header import Header, labelled
+from sparse_prefgp.io.header import QUESTIONS, Header, labelled
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
 from sparse_prefgp.io.sides import ids_of
 from sparse_prefgp.io.verdicts import Texts
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from sparse_prefgp.io.forms import Stated
 
 CHOICE_SET, CHOSEN, BEST, WORST = "choice_set", "chosen", "best", "worst"
-RANKING, RANK = "ranking", "rank"
+RANKING, RANK, BEST_AND_WORST = "ranking", "rank", "best_worst"
+NAMES = (CHOICE_SET, ITEM_ID, CHOSEN, BEST, WORST, RANKING, RANK, BEST_AND_WORST)
 OPTIONS = ("option", "item", "alt", "alternative", "variety", "product", "candidate", "profile")
 RANKS = ("rank", "ranked", "place", "pos", "position", "preference", "")
 SETS = (
@@ -130,11 +131,6 @@ class Long:
             table, form = self._rankings()
         else:
             table, form = self._marked()
-        if self.form.drop_self or self.form.both_bad != "tie":
-            raise ValueError(
-                "Items against themselves and both-bad verdicts are of tables of two sides; leave "
-                "--drop-self and --both-bad out."
-            )
         read_as = ReadAs(form, self.columns, left_out=self.left_out, notes=tuple(self.notes))
         return table, read_as
 
@@ -145,8 +141,12 @@ class Long:
             marked = [self.header.column(*CHOICE_WORDS)]
         there = [name for name in marked if name is not None]
         whole = len(there) == len(marked) or self.asked
+        if not options and there and whole and not any(map(self._flags, there)):
+            options = self._options_of_any_stem(there)
         if options and (whole or self.form.options):
             return self._wide(options, [*marked] if not self.asked else []), "a row for each answer"
+        if self.kind == "choices" and there:
+            self._refuse_flags(there[0])
         if self.kind == "choices" and there and not self._flags(there[0]):
             attributes, labels = self._attributes(there[0])
             if attributes:
@@ -154,8 +154,40 @@ class Long:
                 return table, "a row for each answer, with attributes"
         return self._long(marked), "a row for each alternative"
 
+    def _options_of_any_stem(self, marked: Sequence[str]) -> list[str]:
+        """Columns that share a stem and running numbers, among which each row names what was
+        chosen."""
+        stems = dict.fromkeys(re.sub(r"\d+$", "", squeezed(name)) for name in self.header.names)
+        for stem in stems:
+            questions = stem in ("", *QUESTIONS)
+            options = [] if questions else self.header.numbered("", stem)
+            shown = [ids_of(self.frame[name]) for name in options]
+            if len(options) > 1 and all(
+                np.any([(texts == ids_of(self.frame[name])) for texts in shown], axis=0).all()
+                for name in marked
+            ):
+                return options
+        return []
+
+    def _refuse_flags(self, chosen: str) -> None:
+        """Refuse 0 and 1 next to attributes of several alternatives in one row, which may be
+        positions."""
+        found = self.header.attributes(self.form.options)
+        numbered = [columns for label, columns in found.items() if label.isdigit()]
+        common = set.intersection(*map(set, numbered)) if len(numbered) > 1 else set()
+        long = any(self.header.column(name) for name in (CHOICE_SET, ITEM_ID))
+        if len(numbered) == 2 and common and not long and self._flags(chosen):
+            raise ValueError(
+                f"The column {chosen!r} of {self.table.name} holds 0 and 1 alone, next to "
+                f"attributes of {len(numbered)} alternatives in each row; say whether it is the "
+                "position of one (--chosen-by position-from-0 or position, chosen_by=), or write "
+                "a row for each alternative."
+            )
+
     def _flags(self, column: str) -> bool:
-        return {text.casefold() for text in ids_of(self.frame[column])} <= {*YES_AND_NO, ""}
+        by_code = (self.form.chosen_by or "name") != "name"
+        texts = {text.casefold() for text in ids_of(self.frame[column])}
+        return not by_code and texts <= {*YES_AND_NO, ""}
 
     # ---- one row for each answer -----------------------------------------------------------------
 
@@ -220,15 +252,25 @@ class Long:
         self, listed: Sequence[str], shown: Sequence[Texts], marked: Sequence[str]
     ) -> None:
         """Empty cells of 0 that is nobody: at the ends of rows alone, if no item is called so."""
-        empty = self.form.empty
-        for texts in shown:
-            texts[np.isin(texts.astype(str), empty)] = ""
+        empty, chosen_texts = self.form.empty, [ids_of(self.frame[name]) for name in marked]
+        known = {*self.form.ids, *(text for texts in chosen_texts for text in texts)}
+        for word in (*empty, *(word for word in _NOT_RANKED if word and word not in known)):
+            here = np.stack([texts == word for texts in shown], 1)
+            there = np.stack([texts != "" for texts in shown], 1) & ~here
+            between = (here & np.flip(np.maximum.accumulate(np.flip(there, 1), 1), 1)).any()
+            cells = counted(int(here.sum()), "cell")
+            if word == "NA" and word not in empty and between and not (here.sum(1) > 1).any():
+                self.notes.append(f"NA ({cells}) is an item; if it is nobody, say --empty NA")
+            elif here.any():
+                for texts in shown:
+                    texts[texts == word] = ""
+                self.notes.append(f"{word} ({cells}) is nobody")
         zero = np.stack([[is_zero(text) for text in texts] for texts in shown], 1)
         if empty or not zero.any() or any(map(is_zero, self.form.ids)):
             return
         there = np.stack([texts != "" for texts in shown], 1)
         at_end = ~np.flip(np.maximum.accumulate(np.flip(there & ~zero, 1), 1), 1)
-        chosen = any(is_zero(text) for name in marked for text in ids_of(self.frame[name]))
+        chosen = any(is_zero(text) for texts in chosen_texts for text in texts)
         row, place = (int(x) for x in np.argwhere(zero)[0])
         if chosen or (zero & ~at_end).any():
             if chosen or zero[:, 0].any():
@@ -456,15 +498,18 @@ class Long:
         """The alternative that was chosen in each row, (rows,), the last being none of these."""
         keys = {squeezed(label): i for i, label in enumerate(labels)}
         places = np.full(len(texts), len(labels))
+        shift = int(self.form.chosen_by == "position-from-0" and "0" not in keys)
         for i in np.flatnonzero(~is_none):
             key = squeezed(texts[i])
-            number = None if named else re.fullmatch(r"[a-z]*0*(\d+)", key)
-            if number is not None and number[1] in keys:
-                places[i] = keys[number[1]]
+            number = None if named else re.fullmatch(r"[a-z]*(\d+)", key)
+            if number is not None and (place := str(int(number[1]) + shift)) in keys:
+                places[i] = keys[place]
             elif key in keys:
                 places[i] = keys[key]
             elif re.fullmatch("[a-z]", key) and ord(key) - 97 < len(labels):
                 places[i] = ord(key) - 97
+            elif named and key.isdecimal() and 1 <= int(key) <= len(labels):
+                places[i] = int(key) - 1
             else:
                 zero = is_zero(texts[i]) and str(len(labels)) not in texts
                 begins = "; if it is the first one, write positions from 1 on" if zero else ""
@@ -492,16 +537,14 @@ class Long:
         said: dict[str, Any] = {}
         scored = None
         if self.kind == "best_worst" and not any(marked):
-            scored = header.column("best_worst", CHOSEN, "score", "value", *CHOICE_WORDS)
-            texts = None if scored is None else [x.casefold() for x in ids_of(frame[scored])]
-            if texts is not None and {*texts} <= {*_SCORED} and {*texts} & {"-1", "worst"}:
+            scored = self._scored()
+            if scored is not None:
+                texts = [x.casefold() for x in ids_of(frame[scored])]
                 said = {
                     mark: np.array([_SCORED[x] == mark for x in texts]).astype(np.int64)
                     for mark in self.marks
                 }
-                self.columns |= dict.fromkeys(self.marks, str(scored))
-            else:
-                scored = None
+                self.columns |= dict.fromkeys(self.marks, scored)
         for mark, name in zip(self.marks, marked, strict=True):
             if name is not None:
                 renamed[name] = mark
@@ -513,6 +556,19 @@ class Long:
         }
         table = replace(table, frame=frame.rename(columns=renamed))
         return self._by_person(table, own)
+
+    def _scored(self) -> str | None:
+        """The column of 1, 0 and -1, or best and worst: one of a usual name, or the only one."""
+        named = self.header.every("best_worst", CHOSEN, "score", "value", *CHOICE_WORDS)
+        for names in (named, self.header.names):
+            scored = []
+            for name in names:
+                texts = {text.casefold() for text in ids_of(self.frame[name])}
+                if texts <= {*_SCORED} and texts & {"-1", "worst"}:
+                    scored.append(name)
+            if scored and (names is named or len(scored) == 1):
+                return scored[0]
+        return None
 
     def _names_items(self, own: str | None) -> bool:
         """Whether a column of items by another name than `item_id` holds their names, and not where
@@ -591,6 +647,13 @@ class Long:
             frame = frame.assign(
                 **{RANK: np.where(np.isin(cells.astype(str), self.form.empty), "", cells)}
             )
+        for i, cell in enumerate(ids_of(frame[RANK]) if RANK in frame.columns else ()):
+            if cell and not re.fullmatch(r"[+-]?\d+([.,]\d+)?", cell):
+                raise ValueError(
+                    f"The place (column {place!r}) is {shortened(cell)} in {self.table.row(i)}, "
+                    f"which is no number; if it is none at all, say --empty {cell} (empty=), with "
+                    "--unranked-last if such stand below all others."
+                )
         table = self._by_person(replace(self.table, frame=frame), own)
         if {RANKING, RANK} <= {*table.frame.columns}:
             ranks = require_pandas().Series(ids_of(table.frame[RANK]))
@@ -657,8 +720,12 @@ class Long:
             scored = {*keys} & {"-1", "worst"}
             if not {*keys} <= {*YES_AND_NO, *_SCORED} or not 0 < chosen.mean() <= 0.5:
                 continue
+            person = self.header.column(*_PEOPLE)
             for own in texts:
-                sets = np.unique(texts[own].astype(str), return_inverse=True)[1].reshape(-1)
+                keys_of_sets = texts[own].astype(str)
+                if person not in (None, own, mark):
+                    keys_of_sets = np.char.add(texts[str(person)].astype(str), keys_of_sets)
+                sets = np.unique(keys_of_sets, return_inverse=True)[1].reshape(-1)
                 if (
                     own == mark
                     or not (np.bincount(sets[chosen], minlength=sets.max() + 1) == 1).all()
@@ -674,8 +741,9 @@ class Long:
                     and 2 * len({*texts[name]}) <= len(sets)
                 ]
                 item = f",{ITEM_ID}={items[0]}" if items else ""
+                each = repr(own) if person in (None, own) else f"{own!r} of each {person!r}"
                 return (
-                    f"if {mark!r} marks one row of each {own!r}, say {kind} FILE --columns "
+                    f"if {mark!r} marks one row of each {each}, say {kind} FILE --columns "
                     f"{CHOICE_SET}={own},{word}={mark}{item}"
                 )
         return ""
@@ -740,7 +808,8 @@ class Long:
 
     def _in_one_cell(self, column: str) -> Table:
         cells = ids_of(self.frame[column])
-        orders = [_ordered(cell) for cell in cells]
+        separator = next((mark for mark in ">|;," if any(mark in cell for cell in cells)), ",")
+        orders = [_ordered(cell, separator) for cell in cells]
         size = max(map(len, orders), default=0)
         items = np.full((len(orders), size), "", dtype=object)
         rank = np.zeros((len(orders), size))
@@ -765,8 +834,11 @@ def _are_places(texts: Sequence[str]) -> bool:
     return len(texts) > 1 and sorted(int(float(x)) for x in texts) == [*range(1, len(texts) + 1)]
 
 
-def _ordered(cell: str) -> list[tuple[str, int]]:
-    """Items with their places, of `a > b > c`, `a, b, c` or `["a", "b"]`; `b = c` share one."""
+def _ordered(cell: str, separator: str) -> list[tuple[str, int]]:
+    """Items with their places, of `a > b > c`, `a, b, c` or `["a", "b"]`; `b = c` share one.
+
+    :param separator: that of all cells.
+    """
     text = cell.strip()
     if text.startswith("["):
         try:
@@ -777,7 +849,6 @@ def _ordered(cell: str) -> list[tuple[str, int]]:
             except (SyntaxError, ValueError):
                 listed = text.strip("[]").split(",")
         return [(str(item).strip(), i) for i, item in enumerate(listed, 1)]
-    separator = next((mark for mark in (">", "|", ";", ",") if mark in text), ",")
     tiers = [re.split(r"\s*[=~]\s*", part) for part in text.split(separator)]
     return [
         (item.strip(), place)

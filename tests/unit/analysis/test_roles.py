@@ -230,7 +230,9 @@ def test_names_of_training_may_be_keys(name: str, door: str, tmp_path: Path) -> 
         ask(model, new, {name: "nowhere"})
     if door in ("evaluate", "stream") and name != "surface":
         lacking = new.drop(columns=[x for x in new if name in x])
-        with pytest.warns(UserWarning, match=f"no column '{name}'.*(model has learned|covariate of the model)"):
+        with pytest.warns(
+            UserWarning, match=f"no column '{name}'.*(model has learned|covariate of the model)"
+        ):
             assert ask(model, lacking, None) != ask(model, new, None)
 
 

@@ -221,7 +221,7 @@ def test_nobody_is_not_the_item_0():
 
 def test_all_columns_that_are_missing_are_named_at_once():
     scores = pd.DataFrame({"pid": [1, 1], "part": 1, "name": ["a", "b"], "mark": [1, -1]})
-    names = "'choice_set', 'best', 'worst' and 'item_id'"
+    names = "'choice_set' and 'item_id'"
     refused(read_best_worst_table, scores, names, "of its own", "'option_1'")
     unnamed = scores.drop(columns="name")
     refused(read_ranking_table, unnamed, "'ranking', 'rank' and 'item_id'", "'rank_1', 'rank_2'")
