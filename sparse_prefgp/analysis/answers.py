@@ -196,7 +196,8 @@ def load_duels(model: Predicts, source: Any, columns: Columns = None) -> tuple[T
     :raises ValueError: what `understood` raises.
     """
     roles, own = model.duels.roles, model.duels
-    names = [*roles.get("sides", "").split(","), roles.get("outcome"), roles.get("scores")]
+    said = ",".join(roles.get(name, "") for name in ("sides", "outcome", "scores"))
+    names = [name for name in said.split(",") if name]
     given = columns if isinstance(columns, Mapping) else {}
     renamed = {new: old for old, new in given.items() if old in names}
 
@@ -240,11 +241,12 @@ def _with_covariates(
         }
         frame = frame.assign(**said)
     there = [name for name in names if names_covariates(frame.columns, [name], sides)]
+    some = bool(there or stated) or sides == own
     if SIDE in names and SIDE not in (*there, *stated):
         # Whoever stands first where sides were learned is the first side, elsewhere none is.
         stated = {SIDE: float(sides == own and sides != (WINNER, LOSER)), **stated}
     lacking = [name for name in names if name not in (*there, *stated)]
-    if lacking and (there or [*stated] != [SIDE] or sides == own):
+    if lacking and some:
         warnings.warn(
             f"{table.name} has no column {lacking[0]!r}, a covariate of the model, which counts as "
             "0 (--columns, columns=; at=, --at).",

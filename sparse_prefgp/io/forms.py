@@ -269,7 +269,10 @@ def understood(
         table, note = _joined(made.table)
         made = made._replace(table=table, read_as=made.read_as.noting(note))
     own = {known: name for known, name in (form.columns or {}).items()}
-    columns = {role: own.get(name, name) for role, name in made.read_as.columns.items()}
+    columns = {
+        role: " and ".join(own.get(part, part) for part in name.split(" and "))
+        for role, name in made.read_as.columns.items()
+    }
     return made._replace(read_as=replace(made.read_as, columns=columns))
 
 

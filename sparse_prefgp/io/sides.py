@@ -104,6 +104,8 @@ class TwoSides:
     def remembered(self) -> dict[str, str]:
         """What a model is to remember of it."""
         remembered = {"sides": ",".join(self.sides)}
+        if self.scores is not None:
+            remembered["scores"] = ",".join(self.scores)
         if self.verdicts is not None:
             remembered["outcome"] = self.verdicts.column
             if self.verdicts.by_name:
@@ -210,6 +212,10 @@ class TwoSides:
             )
             sides[f"{WINNER}_{name}"] = left.where(ahead, right)
             sides[f"{LOSER}_{name}"] = right.where(ahead, left)
+        for name in self.covariates:
+            values = frame[name].iloc[rows].reset_index(drop=True)
+            sides[f"{WINNER}_{name}"] = values.where(ahead, 0)
+            sides[f"{LOSER}_{name}"] = values.where(~ahead, 0)
         return made.assign(**sides, **said)
 
     def _counted(
