@@ -38,7 +38,8 @@ class PredictOptions(Written, AboutSets):
     """What is predicted, and where to."""
 
     pairs: Path | None = option(default=None)
-    """Pairs: columns first and second (or winner and loser) hold item ids."""
+    """Pairs: columns first and second, or winner and loser, or those of the sides of the fit, hold
+    item ids."""
     choices: Path | None = option(default=None)
     """Instead of pairs, sets of alternatives: a row for each with columns choice_set and item_id,
     or the features of the model; or columns option_1, option_2, …

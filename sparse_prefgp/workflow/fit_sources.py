@@ -136,9 +136,10 @@ class Sources(Form):
     """Column of the items that says which item a row is of, where an item has a row for each date
     or state."""
     covariate: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.COLUMNS)
-    """Columns of the duels that tell the winner's side from the loser's: shown_first with 1 and -1,
-    or x where winner_x and loser_x hold a value for each, of which the difference counts. Each has
-    a coefficient, which rankings leave out."""
+    """Columns of the duels that tell the sides apart: of two sides x where x_a and x_b hold a value
+    for each, or a column of the first less the second; of winner and loser x where winner_x and
+    loser_x do, or a column of the winner less the loser. Each has a coefficient, which rankings
+    leave out."""
     lean_by: str | Sequence[str] | None = option(
         default=None,
         kind=list[str],
@@ -146,7 +147,8 @@ class Sources(Form):
         panel=Panel.COLUMNS,
     )
     """How far each label in a column of the duels leans to one side by a covariate is learned:
-    judge:shown_first; repeatable. Where there is one covariate, judge will do."""
+    judge:shown_first, or judge:side of a table of two sides; repeatable. Where there is one
+    covariate, judge will do."""
 
     person: str | None = option(default=None, panel=Panel.COLUMNS)
     """Column of the duels that says whose preference each is: the taste of each person is learned,
