@@ -265,6 +265,11 @@ def _slope(changes: _Changes, scale: float, level: float) -> tuple[float, float,
 
 def _check_steps(wanted: Mapping[str, float], numeric: Sequence[str], unit: str) -> None:
     for name, step in wanted.items():
+        if name == unit:
+            raise ValueError(
+                f"{name!r} is what worth is measured in, so that a step of it is worth just that; "
+                "leave it out (--step, step=)."
+            )
         check_choice("The feature of a step", name, [n for n in numeric if n != unit])
         if not np.isfinite(step) or step == 0.0:
             raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")

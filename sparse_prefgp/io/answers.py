@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sparse_prefgp.io.ids import is_zero
 from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.checks import Mistakes
 from sparse_prefgp.support.words import CONTROL
 
 # Of an alternative of which nobody said where it stands.
@@ -122,60 +124,62 @@ class Alternatives:
             ordered=ordered if np.any(kind == TOP) else None,
         )
 
-    def check(self, table: Table, columns: ItemColumns) -> None:
-        """Refuse an item that is in a set twice, unless attributes describe it, and sets of fewer
-        than two.
+    def check(
+        self,
+        table: Table,
+        columns: ItemColumns,
+        marked: Mapping[str, BoolArray] = MappingProxyType({}),
+    ) -> None:
+        """Refuse an item that is in a set twice, unless attributes describe it, sets of fewer than
+        two, and those in which not exactly one is marked.
 
-        :raises ValueError: see above.
+        :param marked: flags (s,) of the entries by what a marked one is: chosen, best, worst.
+        :raises ValueError: see above, a sentence for each mistake.
         """
-        code, what, ids = self.code, self.sets.what, self.sets.ids
+        code, what, ids, mistakes = self.code, self.sets.what, self.sets.ids, Mistakes()
         key = code * len(columns.ids) + self.item
         order = np.argsort(key, kind="stable")
         twice = np.flatnonzero(key[order][1:] == key[order][:-1])
-        if twice.size and columns.table.name != table.name:  # else made of the table itself
-            first, second = order[twice[0]], order[twice[0] + 1]
-            name = f"the item {str(columns.ids[self.item[first]])!r}"
+        if columns.table.name == table.name:  # made of the table itself
+            twice = twice[:0]
+        for first, second in zip(order[twice], order[twice + 1], strict=True):
             zero = is_zero(str(columns.ids[self.item[first]]))
             nobody = ", or leave the cells empty if 0 is nobody" if zero else ""
-            raise ValueError(
-                f"{begin(table.row(int(self.row[second])))} has {name} a second time in the {what} "
+            mistakes.add(
+                f"{begin(table.row(int(self.row[second])))} has the item "
+                f"{str(columns.ids[self.item[first]])!r} a second time in the {what} "
                 f"{str(ids[code[first]])!r}; keep one, and give every {what} an id of its own, "
                 f"also across persons{nobody}."
             )
         size = np.bincount(code, minlength=len(ids))
-        few = np.flatnonzero(size < 2)
-        if few.size:
-            i = int(np.flatnonzero(self.sets.code == few[0])[0])
-            number = "one item only" if size[few[0]] else "no item"
-            raise ValueError(
-                f"The {what} {str(ids[few[0]])!r} in {table.row(i)} has {number}; give at least "
-                "two, or remove it."
+        for few in np.flatnonzero(size < 2):
+            i = int(np.flatnonzero(self.sets.code == few)[0])
+            number = "one item only" if size[few] else "no item"
+            mistakes.add(
+                f"The {what} {str(ids[few])!r} in {table.row(i)} has {number}; give at least two, "
+                "or remove it."
             )
+        for name, flags in marked.items():
+            number_of = np.bincount(code[flags], minlength=len(ids))
+            for bad in np.flatnonzero((number_of != 1) & (size > 1)):
+                rows = self.row[(code == bad) & (flags if number_of[bad] else True)]
+                mistakes.add(
+                    self._not_one(table, str(ids[bad]), np.sort(rows), name, number_of[bad])
+                )
+        mistakes.stop()
 
-    def check_marked(self, table: Table, flags: BoolArray, name: str) -> None:
-        """Refuse sets in which none is marked, or two are.
-
-        :param flags: (s,) of the entries.
-        :param name: what a marked one is: chosen, best, worst.
-        :raises ValueError: see above.
-        """
-        code, what = self.code, self.sets.what
-        number = np.bincount(code[flags], minlength=len(self.sets.ids))
-        bad = np.flatnonzero(number != 1)
-        if not bad.size:
-            return
-        label = str(self.sets.ids[bad[0]])
-        rows = self.row[code == bad[0]]
-        if number[bad[0]] == 0:
-            raise ValueError(
-                f"The {what} {label!r}, which begins in {table.row(int(rows.min()))}, has no "
-                f"{name} option; mark one with 1, or remove the {what}."
+    def _not_one(self, table: Table, label: str, rows: IntArray, name: str, number: int) -> str:
+        what = self.sets.what
+        if number == 0:
+            return (
+                f"The {what} {label!r}, which begins in {table.row(int(rows[0]))}, has no {name} "
+                f"option; mark one with 1, or remove the {what}."
             )
-        first, second = sorted(self.row[(code == bad[0]) & flags][:2].tolist())
-        raise ValueError(
-            f"The {what} {label!r} has two {name} options, in {table.row(first)} and in "
-            f"{table.row(second)}; mark one, and give every {what} an id of its own, also across "
-            "persons (--person COLUMN, person=, where numbers begin again for each)."
+        first, second = (table.row(int(row)) for row in rows[:2])
+        return (
+            f"The {what} {label!r} has two {name} options, in {first} and in {second}; mark one, "
+            f"and give every {what} an id of its own, also across persons (--person COLUMN, "
+            "person=, where numbers begin again for each)."
         )
 
 

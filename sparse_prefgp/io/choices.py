@@ -173,8 +173,7 @@ def read_choice_table(items: Source | None, choices: Source, **columns: Any) -> 
     if not form.said.asked:
         meaning = "1 for the chosen option and 0 for the others"
         best = flags_of(table.frame[CHOSEN], CHOSEN, table.row, meaning)
-    shown.check(table, form.columns)
-    shown.check_marked(table, best, "chosen")
+    shown.check(table, form.columns, {"chosen": best})
     answers = replace(shown, level=np.where(best, 0, 1))
     return form.finished(answers, events_of_choices, [ITEM_ID, CHOSEN])
 
@@ -201,9 +200,7 @@ def read_best_worst_table(
         )
         for name in (BEST, WORST)
     )
-    shown.check(table, form.columns)
-    for flags, name in ((first, BEST), (last, WORST)):
-        shown.check_marked(table, flags, name)
+    shown.check(table, form.columns, {BEST: first, WORST: last})
     both = np.flatnonzero(first & last)
     if both.size:
         raise ValueError(

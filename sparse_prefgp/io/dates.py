@@ -34,6 +34,8 @@ _CLEAR_ZONES = ("UTC", "GMT")
 # Of years of two digits, from here on they are of the century before.
 _LAST_CENTURY = 69
 _ZONE = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
+# Days since 1970 after which no date is meant.
+_LAST = 1_000_000
 # Whole numbers that are years, and those that are dates such as 20240131.
 _YEARS, _COMPACT = (1000, 2999), (10000101, 29991231)
 
@@ -227,6 +229,10 @@ def _of_numbers(numbers: FloatArray, name: str, where: Where) -> FloatArray:
     if whole and _within(numbers, _COMPACT):
         texts = [f"{n[:4]}-{n[4:6]}-{n[6:]}" for n in numbers.astype(np.int64).astype(str)]
         return days_in(require_pandas().Series(texts), name, where, REMEDY)
+    seconds = np.abs(numbers) > _LAST
+    refuse_cells(
+        seconds, numbers, name, where, "numbers are days since 1970; divide seconds by 86400"
+    )
     return numbers
 
 

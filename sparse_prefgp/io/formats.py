@@ -88,6 +88,10 @@ def read_file(
     :raises ModuleNotFoundError: the package that reads such files is not installed.
     """
     if path.is_dir():
+        parts = sorted(one for one in path.iterdir() if one.suffix.lower() in PARQUET)
+        if parts:  # one table, whose answers may begin in one file and end in the next
+            frames = [_read_parquet(one, role).frame for one in parts]
+            return Loaded(require_pandas().concat(frames, ignore_index=True))
         raise ValueError(f"The {role} path {str(path)!r} is a folder; give one table.")
     if not path.is_file():
         raise ValueError(f"The {role} file {str(path)!r} does not exist; correct the path.")

@@ -374,7 +374,7 @@ def warn_of_spellings(
     warnings.warn(
         f"Of the {what} {and_so(shown)} differ in {where} alone and "
         f"are taken for {'two' if len(first) == 2 else len(first)}{more}; write them alike if they "
-        "are one.",
+        f"are one{' (--join-spellings)' if what == 'items' else ''}.",
         stacklevel=2,
     )
 

@@ -19,7 +19,7 @@ from sparse_prefgp.io import StreamedDuels, stream_duels
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.forms import DUELS, FORM_OPTIONS, Form, Stated, kind_of, load_answers
 from sparse_prefgp.io.sides import SIDE
-from sparse_prefgp.io.streams import PARQUET, is_stream
+from sparse_prefgp.io.streams import PARQUET, holds_duels, is_stream
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support import together
@@ -197,7 +197,9 @@ class Sources(Form):
     @property
     def must_stream(self) -> bool:
         """Whether the duels can only be read in chunks."""
-        return isinstance(self._of_duels, StreamedDuels) or is_stream(self._of_duels)
+        duels = self._of_duels
+        folder = is_stream(duels) and (self.answers is None or holds_duels(duels))
+        return isinstance(duels, StreamedDuels) or folder
 
     @property
     def can_stream(self) -> bool:

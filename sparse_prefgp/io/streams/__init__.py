@@ -11,5 +11,6 @@ from sparse_prefgp.io.streams.duels import StreamedDuels as StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable as ItemTable
 from sparse_prefgp.io.streams.opening import PARQUET as PARQUET
 from sparse_prefgp.io.streams.opening import columns_of as columns_of
+from sparse_prefgp.io.streams.opening import holds_duels as holds_duels
 from sparse_prefgp.io.streams.opening import is_stream as is_stream
 from sparse_prefgp.io.streams.opening import stream_duels as stream_duels

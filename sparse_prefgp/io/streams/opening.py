@@ -14,6 +14,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import column_names
 from sparse_prefgp.io.forms import Stated
+from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import COUNT, TIE, Roles, columns_of_codes, names_of_columns
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, named_columns
 from sparse_prefgp.io.streams.contexts import InContexts, placed
@@ -21,7 +22,7 @@ from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable, raw_items
 from sparse_prefgp.io.streams.memory import DuelRows
-from sparse_prefgp.io.streams.parquet import ParquetRows, Renamed
+from sparse_prefgp.io.streams.parquet import ParquetRows, Renamed, pq_columns
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support import together
@@ -148,6 +149,13 @@ def stream_duels(
 def is_stream(duels: Any) -> bool:
     """Whether a path is one of Parquet files in a folder, which are streamed."""
     return isinstance(duels, str | os.PathLike) and os.path.isdir(duels)
+
+
+def holds_duels(folder: Any) -> bool:
+    """Whether the Parquet files of a folder may hold duels, and not answers about sets."""
+    header = Header(pq_columns(_files_of([folder])[0]))
+    plain = all(side in header for side in SIDES)
+    return plain or bool(header.sides()) or any(x.startswith(f"{SIDES[0]}_") for x in header.names)
 
 
 def columns_of(duels: Any, form: Stated) -> tuple[str, ...]:

@@ -207,6 +207,11 @@ class ParquetRows:
         return f"row {row} past the end of {self.name}"
 
 
+def pq_columns(path: str | os.PathLike[str]) -> list[str]:
+    """The columns of a Parquet file, unread."""
+    return list(_open_parquet(os.fspath(path)).schema_arrow.names)
+
+
 def _two_sides(
     files: Sequence[str], columns: tuple[str, ...], form: Stated, grade: str | None, name: str
 ) -> tuple[TwoSides, ReadAs, bool, tuple[str, ...]] | None:
