@@ -320,8 +320,11 @@ def _read_sets(
     said_of_form = {name: options[name] for name in FORM_OPTIONS if name in options}
     options = {name: value for name, value in options.items() if name not in FORM_OPTIONS}
 
+    known = known_items(model, items)
+
     def form(header: Sequence[str]) -> Stated:
-        return replace(Stated.again(own.roles, header), **said_of_form)
+        ids = [id_text(value) for value in known.ids]
+        return replace(Stated.again(own.roles, header), ids=ids, **said_of_form)
 
     words = () if own.transform is None else own.transform.categorical_columns
     long = understood(source, form, kind, asked=bool(options.get("asked")), words=words)
@@ -349,10 +352,9 @@ def _read_sets(
         return replace(table, events=table.events.saying(covariates=learned))
 
     if named or not wanted:
-        found = known_items(model, items)
-        ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in found.ids]})
+        ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in known.ids]})
         answers = read(ids)
-        return ReadAnswers(answers.events, found, answers)
+        return ReadAnswers(answers.events, known, answers)
     item = None if rows is None else rows.column
     table = read(None, like=own.transform, item=item)
     none = np.zeros(len(table.items), dtype=bool)

@@ -304,15 +304,19 @@ def _readings(values: Sequence[str], names: tuple[str, str]) -> list[dict[str, V
     keys = [verdict_key(value) for value in values]
     open_keys = [key for key in keys if key not in _TIES]
     found: list[dict[str, Verdict]] = []
+    readings = []
     for words in _systems(values, names):
         if all(key in words for key in open_keys):
             meaning = {key: words.get(key, _TIES.get(key, TIE)) for key in keys}
             if meaning not in found:
                 found.append(meaning)
+                # Words that later rows may have, but none for a tie.
+                more = {key: word for key, word in words.items() if key not in _TIES}
+                readings.append({**more, **meaning})
     own = _own(names)
     if len(found) > 1 and all(key in own for key in open_keys):  # the words of the columns
-        return [{key: own.get(key, _TIES.get(key, TIE)) for key in keys}]
-    return found
+        return [{**own, **{key: own.get(key, _TIES.get(key, TIE)) for key in keys}}]
+    return readings
 
 
 def _own(names: tuple[str, str]) -> dict[str, Verdict]:
@@ -363,6 +367,12 @@ def _graded(values: Sequence[str], own: Mapping[str, Verdict]) -> dict[str, Verd
         for marks in MARKS
         for mark, verdict in zip(marks, (FIRST, SECOND), strict=True)
     } | dict(own)
+    other = {
+        f"{stem}{one}": f"{stem}{two}"
+        for stem in ("", *STEMS, *CONTENTS)
+        for marks in MARKS
+        for one, two in (marks, marks[::-1])
+    }
     levels: dict[str, tuple[int, int]] = {}
     for value in values:
         text = " ".join(value.casefold().split())
@@ -372,11 +382,15 @@ def _graded(values: Sequence[str], own: Mapping[str, Verdict]) -> dict[str, Verd
             way = {">": 1, "<": -1, "=": 0}[marks[0]]
             if side is not None:
                 levels[verdict_key(value)] = side.way * way, len(marks) * abs(way)
+                turned = f"{arrow[3]}{marks}{arrow[1]}"
+                levels.setdefault(verdict_key(turned), (-side.way * way, len(marks) * abs(way)))
         elif words:
-            side = sides.get(verdict_key(words["side"]))
+            name = verdict_key(words["side"])
+            side, how = sides.get(name), _STRENGTHS.get(verdict_key(words["how"] or ""), 2)
             if side is not None:
-                how = _STRENGTHS.get(verdict_key(words["how"] or ""), 2)
                 levels[verdict_key(value)] = side.way, how
+                turned = text.replace(words["side"], other.get(name, words["side"]), 1)
+                levels.setdefault(verdict_key(turned), (-side.way, how))
     strengths = {how for way, how in levels.values() if way}
     ranks = {0: 1, **{how: i for i, how in enumerate(sorted(strengths), 1)}}
     return {key: Verdict(way, ranks[how]) for key, (way, how) in levels.items()}

@@ -296,7 +296,7 @@ class Sources(Form):
             )
         if len(given) != 1:
             raise ValueError(one_of(_ANSWERS, given))
-        assert not self.leaning.pairs or self.covariate  # refuses what makes no sense
+        assert self.leaning is not None  # refuses what makes no sense
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
