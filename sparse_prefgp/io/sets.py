@@ -701,7 +701,10 @@ class Long:
         for first in range(len(numbers) - 1):
             for last in range(len(numbers), first + 2, -1):
                 rows = zip(*cells[first:last], strict=True)
-                if all(_are_places([x for x in row if x not in _NOT_RANKED]) for row in rows):
+                ranked = [[x for x in row if x not in _NOT_RANKED] for row in rows]
+                if all(map(_are_places, ranked)) and 2 * sum(len(x) > 1 for x in ranked) > len(
+                    ranked
+                ):
                     return numbers[first:last]
         return []
 
@@ -724,7 +727,8 @@ class Long:
             for own in texts:
                 keys_of_sets = texts[own].astype(str)
                 if person not in (None, own, mark):
-                    keys_of_sets = np.char.add(texts[str(person)].astype(str), keys_of_sets)
+                    people = np.char.add(texts[str(person)].astype(str), "|")
+                    keys_of_sets = np.char.add(people, keys_of_sets)
                 sets = np.unique(keys_of_sets, return_inverse=True)[1].reshape(-1)
                 if (
                     own == mark
@@ -831,7 +835,7 @@ def _without_stem(names: Sequence[str]) -> list[str]:
 
 
 def _are_places(texts: Sequence[str]) -> bool:
-    return len(texts) > 1 and sorted(int(float(x)) for x in texts) == [*range(1, len(texts) + 1)]
+    return sorted(int(float(x)) for x in texts) == [*range(1, len(texts) + 1)]
 
 
 def _ordered(cell: str, separator: str) -> list[tuple[str, int]]:
