@@ -55,6 +55,13 @@ class ReadAs:
             "unused": list(self.unused),
         }
 
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> ReadAs:
+        """What `to_dict` gave."""
+        verdicts = {v: (word["means"], word["rows"]) for v, word in kept["verdicts"].items()}
+        tuples = {name: tuple(kept[name]) for name in ("notes", "unused")}
+        return cls(**{**kept, "verdicts": verdicts, **tuples})
+
     def lines(self) -> Iterator[str]:
         """The same for people, a line each."""
         columns = (

@@ -696,53 +696,53 @@ class Long:
 
     def _columns_of_places(self) -> list[str]:
         """Columns of whole numbers that are 1, 2, … in each row together."""
-        numbers = [name for name in self.frame.columns if self.holds_places([name])]
-        cells = [ids_of(self.frame[name]) for name in numbers]
-        for first in range(len(numbers) - 1):
-            for last in range(len(numbers), first + 2, -1):
-                rows = zip(*cells[first:last], strict=True)
-                ranked = [[x for x in row if x not in _NOT_RANKED] for row in rows]
-                if all(map(_are_places, ranked)) and 2 * sum(len(x) > 1 for x in ranked) > len(
-                    ranked
-                ):
-                    return numbers[first:last]
+        names = [name for name in self.frame.columns if self.holds_places([name])]
+        texts = [ids_of(self.frame[name]) for name in names]
+        cells = [[0 if x in _NOT_RANKED else int(float(x)) for x in column] for column in texts]
+        places = np.array(cells, np.float64).reshape(len(names), len(self.frame))
+        for first in range(len(names) - 1):
+            for last in range(len(names), first + 2, -1):
+                here = places[first:last]
+                n = (here > 0).sum(0)
+                sums = (here.sum(0) == n * (n + 1) / 2) & (here.max(0) == n)
+                squares = (here**2).sum(0) == n * (n + 1) * (2 * n + 1) / 6
+                if (sums & squares).all() and 2 * (n > 1).sum() > len(n):
+                    return names[first:last]
         return []
 
     def would_do(self) -> str:
         """Which of the columns may be what, for a message; empty where nothing can be said."""
-        places = self._columns_of_places()
+        places = self._columns_of_places() if self.kind == "rankings" else []
         if places:
             return (
                 f"if {and_so(map(repr, places))} are items with their places, say --rankings FILE "
                 f"--options {','.join(places)}"
             )
+        number = require_pandas().factorize
         texts = {name: ids_of(self.frame[name]) for name in self.frame.columns}
+        codes = {name: number(values)[0] for name, values in texts.items()}
+        person, rows = self.header.column(*_PEOPLE), len(self.frame)
         for mark, values in texts.items():
             keys = [text.casefold() for text in values]
             chosen = np.array([key in ("1", "true", "yes", "best") for key in keys])
             scored = {*keys} & {"-1", "worst"}
             if not {*keys} <= {*YES_AND_NO, *_SCORED} or not 0 < chosen.mean() <= 0.5:
                 continue
-            person = self.header.column(*_PEOPLE)
             for own in texts:
-                keys_of_sets = texts[own].astype(str)
+                sets = codes[own]
                 if person not in (None, own, mark):
-                    people = np.char.add(texts[str(person)].astype(str), "|")
-                    keys_of_sets = np.char.add(people, keys_of_sets)
-                sets = np.unique(keys_of_sets, return_inverse=True)[1].reshape(-1)
-                if (
-                    own == mark
-                    or not (np.bincount(sets[chosen], minlength=sets.max() + 1) == 1).all()
-                ):
+                    sets = number(codes[str(person)] * rows + sets)[0]
+                often = np.bincount(sets[chosen], minlength=sets.max() + 1)
+                if own == mark or not (often == 1).all():
                     continue
                 kind = "--best-worst" if scored else "--choices"
-                word = "best_worst" if scored else CHOSEN
+                word = BEST_AND_WORST if scored else CHOSEN
                 items = [
                     name
                     for name in texts
                     if name not in (own, mark)
-                    and len({*zip(sets, texts[name], strict=True)}) == len(sets)
-                    and 2 * len({*texts[name]}) <= len(sets)
+                    and 2 * codes[name].max() + 2 <= rows
+                    and len(np.unique(sets * rows + codes[name])) == rows
                 ]
                 item = f",{ITEM_ID}={items[0]}" if items else ""
                 each = repr(own) if person in (None, own) else f"{own!r} of each {person!r}"
@@ -832,10 +832,6 @@ def _without_stem(names: Sequence[str]) -> list[str]:
     stem = re.match(r".*?[._:\s-]", names[0])
     begin = stem[0] if stem and all(name.startswith(stem[0]) for name in names) else ""
     return [name.removeprefix(begin) for name in names]
-
-
-def _are_places(texts: Sequence[str]) -> bool:
-    return sorted(int(float(x)) for x in texts) == [*range(1, len(texts) + 1)]
 
 
 def _ordered(cell: str, separator: str) -> list[tuple[str, int]]:

@@ -493,10 +493,12 @@ def _no_verdict(
     """That a table has two sides and nothing that says who won, and which columns would do."""
     would_do = []
     for column in header.names:
-        if column in sides:
+        texts = ids_of(frame[column])
+        by_name = ((texts == ids[0]) | (texts == ids[1])).mean() > 0.5
+        if column in sides or not (by_name or len({*texts}) <= _MOST_VALUES):
             continue
         try:
-            Verdicts.settled(column, ids_of(frame[column]), ids, sides, form.verdicts or {}, where)
+            Verdicts.settled(column, texts, ids, sides, form.verdicts or {}, where)
             would_do.append(column)
         except ValueError:
             pass

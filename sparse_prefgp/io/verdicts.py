@@ -96,6 +96,8 @@ _SYSTEMS: tuple[dict[str, Verdict], ...] = (
 # Of numbers: points, signs, and, where there is a 0, what nobody can tell from these.
 _POINTS, _SIGNS = {1.0: FIRST, 0.5: TIE, 0.0: SECOND}, {1.0: FIRST, 0.0: TIE, -1.0: SECOND}
 _BETWEEN = {1.0: FIRST, 1.5: TIE, 2.0: SECOND}
+# Rows by which it is told how values were meant of which some mean nothing.
+_ENOUGH = 200
 # Two scores in one cell.
 _SCORE = re.compile(r"(\d+)[-:–](\d+)")
 _WITH_ZERO = (
@@ -218,7 +220,8 @@ class Verdicts:
             )
         # By whichever way makes sense of most, the values that it makes none of.
         ways = [cls(column, {**_TIES, **words, **stated}) for words in _systems(values, names)]
-        best = max([named, *ways], key=lambda reading: int(reading._ways(texts, sides)[0].sum()))
+        few = texts[:_ENOUGH], (sides[0][:_ENOUGH], sides[1][:_ENOUGH])
+        best = max([named, *ways], key=lambda reading: int(reading._ways(*few)[0].sum()))
         best.of(texts, sides, where)
         raise AssertionError("a value that means nothing was not refused")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparse_prefgp.analysis.verdicts import score_parts
+from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
@@ -263,6 +264,7 @@ def fit_report(
         *answer_sections(figures, notes),
         *_items(ranking, learned_from(figures)),
         Section("Pictures", pictures=pictures),
+        Section("How the table was read", sentences=_reading(figures)),
         Section("The data", tables=[facts_table("", _data(figures, data_rows))]),
         *fits,
         Section("To repeat this", code=line or "", tables=[facts_table("", versions)]),
@@ -304,6 +306,12 @@ def _items(ranking: Ranking | None, learned: str) -> list[Section]:
         part = table.part(TOP, last, "")
         sections.append(Section(rest, more, tables=[part], folded=True))
     return sections
+
+
+def _reading(figures: Mapping[str, Any]) -> list[str]:
+    """What was made of the table of answers; nothing of figures of before."""
+    found = figures.get("read_as")
+    return [] if found is None else [f"{line}." for line in ReadAs.from_dict(found).lines()]
 
 
 def _data(

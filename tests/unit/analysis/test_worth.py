@@ -184,7 +184,7 @@ def test_worth_of_a_conditional_logit(linear: spg.PreferenceGP) -> None:
         ({"unit": "cost"}, "The unit 'cost' is no feature of the model; choose from price, time"),
         ({"unit": "mode"}, "The unit 'mode' holds texts"),
         ({"steps": {"mode": 1.0}}, "feature of a step is 'mode'"),
-        ({"steps": {"price": 1.0}}, "feature of a step is 'price'"),
+        ({"steps": {"price": 1.0}}, "'price' is what worth is measured in"),
         ({"steps": {"time": 0.0}}, "The step of 'time' is 0.0"),
         ({"level": 2.0}, "2"),
     ],
