@@ -101,7 +101,7 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
     features = names.features
     others = [column for column in items.frame.columns if column != items.id_column]
     ignored = column_names(names.ignore, "ignore")
-    known = {*items.frame.columns, *answers.frame.columns}
+    known = {*items.frame.columns, *answers.frame.columns, *answers.found}
     for name in ignored:
         check_choice("The column to ignore", name, known)
     wanted = others

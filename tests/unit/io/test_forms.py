@@ -63,6 +63,7 @@ def test_scores_counts_matrices_and_grades(seed):
     assert read(matrix.assign(town="Bern")).read_as.unused == ("town",)
     with pytest.raises(ValueError, match=r"a column 'age' and no such row.*--ignore age"):
         read(matrix.assign(age=3))
+    assert events_of(read(matrix.assign(age=3), ignore=["age"])) == events_of(read(matrix))
     turned = matrix.set_index("who").T.rename_axis("who").reset_index()
     assert events_of(read(turned, matrix="columns-win")) == slow.of_duels(won)
     for words in slow.GRADES:
