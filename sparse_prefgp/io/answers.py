@@ -22,7 +22,7 @@ from sparse_prefgp.data.answers import (
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
-from sparse_prefgp.io.files import ITEM_ID, Table, id_text, plain_ids, refuse_control
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, ids_of, plain_ids, refuse_control
 from sparse_prefgp.io.ids import is_zero
 from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
@@ -57,7 +57,7 @@ class Sets:
 
         :raises ValueError: a row of no set.
         """
-        texts = [id_text(value) for value in table.frame[column]]
+        texts = ids_of(table.frame[column]).tolist()
         refuse_control(texts, column, table.row)
         if "" in texts:
             raise ValueError(

@@ -9,9 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.words import CONTROL, and_so, listing, shortened, squeezed, unguarded
 from sparse_prefgp.support.words import id_text as id_text
 
@@ -121,6 +125,26 @@ def refuse_control(texts: Sequence[str], name: str, where: Callable[[int], str])
     )
 
 
+def coded_ids(column: Any) -> tuple[IntArray, list[str]]:
+    """The place of each cell of a column of ids among distinct ones, (rows,), and these as texts,
+    in the order of their first appearance."""
+    strings = isinstance(column.dtype, require_pandas().StringDtype)
+    if strings or column.dtype.kind in "iufb":
+        codes, values = column.factorize(use_na_sentinel=False)
+        return np.asarray(codes, np.int64), [id_text(value) for value in values]
+    # Equal cells may look otherwise, such as 1 and True.
+    codes, texts = require_pandas().factorize(
+        np.array([id_text(value) for value in column], dtype=object)
+    )
+    return np.asarray(codes, np.int64), [str(text) for text in texts]
+
+
+def ids_of(column: Any) -> npt.NDArray[np.object_]:
+    """A column of ids as texts, (rows,)."""
+    codes, texts = coded_ids(column)
+    return np.array(texts, dtype=object)[codes]
+
+
 def load_items(source: Source, texts: Collection[str] = ()) -> Table:
     """A table of items, whose id is the column `item_id`, else the first.
 
@@ -140,14 +164,20 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
     :raises ValueError: an id that is the name of a column of the table, such as `home`.
     """
     pd = require_pandas()
-    for name in columns:
-        refuse_control([id_text(value) for value in table.frame[name]], name, table.row)
-    cells = table.frame[list(columns)].to_numpy(dtype=object).ravel()
-    ids = dict.fromkeys(text for text in map(id_text, cells) if text)
+    first: dict[str, int] = {}  # the cell, counted row by row, in which each stands first
+    for j, name in enumerate(columns):
+        codes, texts = coded_ids(table.frame[name])
+        _, rows = np.unique(codes, return_index=True)
+        refuse_control(texts, name, lambda i, rows=rows: table.row(int(rows[i])))  # type: ignore[misc]
+        for text, row in zip(texts, rows.tolist(), strict=True):
+            cell = row * len(columns) + j
+            first[text] = min(first.get(text, cell), cell)
+    first.pop("", None)
+    ids = sorted(first, key=lambda text: first[text])
     named = {squeezed(column): column for column in table.frame.columns}
     for text in ids:
         if squeezed(text) in named:
-            i, j = divmod([id_text(cell) for cell in cells].index(text), len(columns))
+            i, j = divmod(first[text], len(columns))
             raise ValueError(
                 f"The {columns[j]} {text!r} in {table.row(i)} is the name of a column "
                 f"({named[squeezed(text)]!r}), which is no item; write the id of the item that it "

@@ -15,10 +15,10 @@ import numpy as np
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io import sets, sides
-from sparse_prefgp.io.files import Source, Table, load
+from sparse_prefgp.io.files import Source, Table, ids_of, load
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import WHOLE_NUMBER
-from sparse_prefgp.io.sides import COUNT, LOSER, TIE, TIED, WINNER, ids_of, often
+from sparse_prefgp.io.sides import COUNT, LOSER, TIE, TIED, WINNER, often
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.options import (
     Panel,
@@ -228,30 +228,34 @@ class Understood(NamedTuple):
 def understood(
     source: Source,
     form: Stated | Callable[[Sequence[str]], Stated],
-    kind: str | None = None,
+    kind: str,
     *,
     grade: str | None = None,
     asked: bool = False,
     words: Sequence[str] = (),
+    two: sides.TwoSides | None = None,
 ) -> Understood:
     """A table of answers in the words of this package.
 
-    :param source: path, data frame, or a `Table` that was read already.
+    :param source: path, data frame, or a `Table` that was read already; what was understood stays
+        as it is.
     :param form: what somebody said of the table, or what says so by its columns.
-    :param kind: what the answers are; None to find out.
+    :param kind: what the answers are.
     :param grade: the column of grades, where one was named.
     :param asked: nobody has chosen yet.
     :param words: columns of texts, as of `load`.
+    :param two: how two sides are read, where `kind_of` has settled it.
     :raises ValueError: a table that is none of the forms, or that may be read in two ways; all that
         is wrong with it, at most five sentences.
     """
-    table = load_answers(source, form, kind or "answers", words)
+    if isinstance(source, Understood):
+        return source
+    table = load_answers(source, form, kind, words)
     form = form([*table.frame.columns]) if callable(form) else form
-    kind = kind or kind_of(table, form)
     _refuse_idle(form, kind)
     table = _renamed(table, form)
     if kind == DUELS:
-        made = _duels(table, form, grade)
+        made = _duels(table, form, grade, two)
     else:
         long = sets.Long(table, form, kind, asked)
         made_of_sets = long.made()
@@ -268,7 +272,7 @@ def understood(
     if form.join_spellings:
         table, note = _joined(made.table)
         made = made._replace(table=table, read_as=made.read_as.noting(note))
-    own = {known: name for known, name in (form.columns or {}).items()}
+    own = form.columns or {}
     columns = {
         role: " and ".join(own.get(part, part) for part in name.split(" and "))
         for role, name in made.read_as.columns.items()
@@ -350,29 +354,30 @@ def _renamed(table: Table, form: Stated) -> Table:
     return replace(table, frame=frame.rename(columns={old: new for new, old in columns.items()}))
 
 
-def kind_of(table: Table, form: Stated) -> str:
-    """What the answers of a table are, by its columns.
+def kind_of(table: Table, form: Stated) -> tuple[str, sides.TwoSides | None]:
+    """What the answers of a table are, by its columns, and how two sides are read where that had to
+    be settled.
 
     :raises ValueError: columns that say none of it, with what would.
     """
     table = _renamed(table, form)
     header = Header(table.frame.columns)
     if _plain_sides(header) or form.sides or form.scores or is_matrix(table):
-        return DUELS
+        return DUELS, None
     if all(name in header for name in (sets.BEST, sets.WORST)):
-        return BEST_WORST
+        return BEST_WORST, None
     place = header.column(*sets.PLACES)
     chosen = header.column(sets.CHOSEN, *sets.CHOICE_WORDS)
     met = header.sides() and (header.column(*sides.OUTCOMES) or header.scores(header.sides()[0]))
     if header.numbered(*sets.RANKS) and not met:
-        return RANKINGS
+        return RANKINGS, None
     if place and header.column(sets.RANKING, *sets.SETS):
         if chosen is not None:
             raise ValueError(
                 f"Both {place!r} and {chosen!r} of {table.name} may be the answer; say which kind "
                 f"it is, --rankings FILE by {place!r} or --choices FILE by {chosen!r} (kind=)."
             )
-        return RANKINGS
+        return RANKINGS, None
     if header.sides() or (
         header.other_sides()
         and (header.column(*sides.OUTCOMES) or not header.numbered(*sets.OPTIONS))
@@ -387,17 +392,17 @@ def kind_of(table: Table, form: Stated) -> str:
             two = None
         if two is not None:
             _refuse_described(two, header, chosen, table.name)
-            return DUELS
+            return DUELS, two
     if chosen is not None:
         scored = {text.casefold() for text in ids_of(table.frame[chosen])}
-        return BEST_WORST if scored & {"-1", "worst"} else CHOICES
+        return (BEST_WORST if scored & {"-1", "worst"} else CHOICES), None
     long = sets.Long(table, form, RANKINGS)
     if (
         header.column(*sets.CELLS)
         or long.grid()
         or (form.options and long.holds_places(long.options()))
     ):
-        return RANKINGS
+        return RANKINGS, None
     would_do = long.would_do() or (
         "name them by what they are (--columns winner=…,loser=…, --sides A,B --outcome C), or say "
         "the kind (--choices, --rankings, --best-worst)"
@@ -434,11 +439,13 @@ def _plain_sides(header: Header) -> tuple[str, str] | None:
 def is_matrix(table: Table) -> bool:
     """Whether the first column names items each of which has a column too."""
     first, *others = table.frame.columns
+    if not 1 < len(table.frame) <= len(others):
+        return False
     texts = [*ids_of(table.frame[first])]
-    return len(texts) > 1 and len({*texts}) == len(texts) and {*texts} <= {*map(str.strip, others)}
+    return len({*texts}) == len(texts) and {*texts} <= {*map(str.strip, others)}
 
 
-def _duels(table: Table, form: Stated, grade: str | None) -> Understood:
+def _duels(table: Table, form: Stated, grade: str | None, two: sides.TwoSides | None) -> Understood:
     header = Header(table.frame.columns)
     if not (form.sides or form.outcome or form.scores):
         pair = _plain_sides(header)
@@ -447,7 +454,7 @@ def _duels(table: Table, form: Stated, grade: str | None) -> Understood:
     if is_matrix(table):
         return _of_matrix(table, form)
     graded = grade if grade in header.names else None
-    two = sides.settle(header, table.frame, form, table.row, graded, table.name)
+    two = two or sides.settle(header, table.frame, form, table.row, graded, table.name)
     if two is None:
         table.require(
             WINNER,
@@ -466,7 +473,12 @@ def _duels(table: Table, form: Stated, grade: str | None) -> Understood:
     found = replace(table, frame=made.frame, row=table.row.select(made.rows))
     graded = sides.MARGIN if sides.MARGIN in made.frame.columns else None
     remembered = {**form.remembered(), **two.remembered}
-    return Understood(DUELS, found, read_as, side, graded, remembered)
+    called = {
+        f"{end}_{name}": column
+        for name, pair in two.of_sides.items()
+        for end, column in zip((WINNER, LOSER), pair, strict=True)
+    }
+    return Understood(DUELS, found, read_as, side, graded, remembered, called=called)
 
 
 def _plain(table: Table, header: Header, form: Stated, winner: str, loser: str) -> Understood:

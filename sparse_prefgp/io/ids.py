@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from sparse_prefgp.io.files import Table, id_text
+from sparse_prefgp.io.files import Table, coded_ids
 from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.words import shortened, spelt_like
@@ -48,14 +48,13 @@ class Ids:
         :param what: what a row of the table stands for.
         :raises ValueError: an id that is missing or unknown; the message names the row.
         """
-        result = np.empty(len(table.frame), dtype=np.int64)
-        for i, value in enumerate(table.frame[column]):
-            text = id_text(value)
-            row = self.find(text)
-            if row is None:
-                raise unknown_item(column, text, table.row(i), self.name, what, self.meant(text))
-            result[i] = row
-        return result
+        codes, texts = coded_ids(table.frame[column])
+        places = [self.find(text) for text in texts]
+        rows = np.array([-1 if place is None else place for place in places], np.int64)[codes]
+        for i in np.flatnonzero(rows < 0)[:1].tolist():
+            text = texts[codes[i]]
+            raise unknown_item(column, text, table.row(i), self.name, what, self.meant(text))
+        return rows
 
 
 def meant_id(text: str, ids: Iterable[str]) -> str:

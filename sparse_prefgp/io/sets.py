@@ -16,10 +16,9 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io.answers import Sets
-from sparse_prefgp.io.files import ITEM_ID, Table, id_text, refuse_control
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, ids_of, refuse_control
 from sparse_prefgp.io.header import QUESTIONS, Header, labelled
 from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
-from sparse_prefgp.io.sides import ids_of
 from sparse_prefgp.io.verdicts import Texts
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import (

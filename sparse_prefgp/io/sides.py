@@ -11,7 +11,7 @@ import numpy as np
 
 from sparse_prefgp.data.flags import YES_AND_NO, Where, refuse_cells
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.io.files import id_text, refuse_control
+from sparse_prefgp.io.files import id_text, ids_of, refuse_control
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.values import finite_of
 from sparse_prefgp.io.verdicts import Texts, Verdicts
@@ -281,13 +281,6 @@ class TwoSides:
                 f"{counted(len(bad), 'row')}; correct them, or read either alone (--outcome, "
                 "--scores, and --ignore the other)."
             )
-
-
-def ids_of(column: Any) -> Texts:
-    """A column of ids as texts, (t,)."""
-    texts = np.empty(len(column), dtype=object)
-    texts[:] = [id_text(value) for value in column]
-    return texts
 
 
 def _verdicts_in(frame: Any, column: str, tied: str | None) -> Texts:

@@ -180,7 +180,9 @@ class Verdicts:
         :raises ValueError: a value that means nothing, or several ways.
         """
         stated = meanings_of(given)
-        values = [x for x in dict.fromkeys(texts) if x and verdict_key(x) not in stated]
+        codes, all_values = _coded(texts)
+        unstated = np.array([verdict_key(value) not in stated for value in all_values])[codes]
+        values = [x for x in all_values if x and verdict_key(x) not in stated]
         named = cls(column, {**_TIES, **stated}, by_name=True)
         readings = [cls(column, {**_TIES, **words, **stated}) for words in _readings(values, names)]
         known = named._ways(texts, sides)[0]
@@ -190,8 +192,7 @@ class Verdicts:
             readings, known = ([], known) if chosen_by == "name" else (readings, known & False)
         ties = [cls(column, {**_TIES, **stated})] if own.any() and known.all() else []
         for reading in [*readings, *ties] if chosen_by is None else []:
-            meant = reading._ways(texts, sides)[0]
-            meant &= [verdict_key(text) not in stated for text in texts]
+            meant = reading._ways(texts, sides)[0] & unstated
             at = np.flatnonzero(own & meant & (reading._words(texts) != way))
             if at.size:
                 i = int(at[0])

@@ -17,7 +17,15 @@ from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io import StreamedDuels, stream_duels
 from sparse_prefgp.io.choices import READERS
-from sparse_prefgp.io.forms import DUELS, FORM_OPTIONS, Form, Stated, kind_of, load_answers
+from sparse_prefgp.io.forms import (
+    DUELS,
+    FORM_OPTIONS,
+    Form,
+    Stated,
+    kind_of,
+    load_answers,
+    understood,
+)
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.io.streams import PARQUET, holds_duels, is_stream
 from sparse_prefgp.io.texts import items_given
@@ -266,14 +274,14 @@ class Sources(Form):
         )
 
     def _of_some_kind(self, source: Any) -> tuple[Any, str]:
-        """A table whose kind is found out, as it was read, and the kind.
+        """A table whose kind is found out, which may be understood by then, and the kind.
 
         :raises ValueError: what `kind_of` raises; options of another kind.
         """
         form = {one: getattr(self, one) for one in (*FORM_OPTIONS, "person", "ignore")}
         stated = Stated(**form, covariates=self.covariate)
         table = load_answers(source, stated)
-        kind = DUELS if self.grade is not None else kind_of(table, stated)
+        kind, two = (DUELS, None) if self.grade is not None else kind_of(table, stated)
         for one in fields(self):
             needs = several(option_of(one).needs)
             if (
@@ -285,6 +293,8 @@ class Sources(Form):
                     f"{table.name} holds {kind.replace('_', ' and ')}, for which "
                     f"--{one.name.replace('_', '-')} means nothing; leave it out."
                 )
+        if two is not None:  # which is settled once
+            return understood(table, stated, kind, two=two), kind
         return table, kind
 
     def _given(self) -> str:

@@ -690,3 +690,9 @@ def test_counts_cannot_be_read_in_chunks(tmp_path):
     frame.astype({"wins1": int, "wins2": int}).to_parquet(tmp_path / "0.parquet")
     with pytest.raises(ValueError, match=r"how often each won.*without --stream \(2 rows, 0 MiB"):
         spg.stream_duels(tmp_path, ITEMS)
+
+
+def test_columns_of_a_side_that_are_not_used_have_the_names_of_the_file():
+    rows = table("model_a,model_b,winner,len_a,len_b; u,v,model_a,1,2; v,u,model_a,3,4")
+    assert read(rows).read_as.unused == ("len_a", "len_b")
+    assert read(rows, covariate=["len"]).read_as.unused == ()
