@@ -693,6 +693,6 @@ def test_counts_cannot_be_read_in_chunks(tmp_path):
 
 
 def test_columns_of_a_side_that_are_not_used_have_the_names_of_the_file():
-    rows = table("model_a,model_b,winner,len_a,len_b; u,v,model_a,1,2; v,u,model_a,3,4")
+    rows = table("model_a,model_b,winner,len_a,len_b; u,v,model_a,1,2; v,u,model_a,5,3")
     assert read(rows).read_as.unused == ("len_a", "len_b")
     assert read(rows, covariate=["len"]).read_as.unused == ()
