@@ -360,7 +360,6 @@ def settle(
     with mistakes.noted():
         scores = [pair for pair in header.scores(sides) if not stated & {*pair}]
         two = replace(two, scores=_one_pair("scores", form.scores, scores, header, name))
-    texts = None
     if form.outcome is not None:
         check_choice("The column of outcomes", form.outcome, header.names, f" ({name}; --outcome)")
     names = [form.outcome] if form.outcome else header.every(*OUTCOMES)
@@ -385,8 +384,7 @@ def settle(
             ):
                 continue  # measures something else
             if len(names) == 1:
-                with mistakes.noted():
-                    raise error
+                mistakes.add(str(error))
                 with mistakes.noted():
                     replace(two, verdicts=None, scores=None).meetings(frame, where)
     if len(settled) > 1:

@@ -81,9 +81,19 @@ _TIES = dict.fromkeys(
     ("tie", "tied", "draw", "drawn", "d", "x", "equal", "both", "neither", "same", "="), TIE
 )
 _TIES |= dict.fromkeys(("tie(bothbad)", "bothbad", "both bad", "tie(both bad)"), BOTH_BAD)
+# What both sides may be called.
+_SIDES = tuple(
+    (f"{stem}{first}", f"{stem}{second}")
+    for stem in ("", *STEMS, *CONTENTS)
+    for first, second in MARKS
+)
+_WORDS = {
+    word: verdict for pair in _SIDES for word, verdict in zip(pair, (FIRST, SECOND), strict=True)
+}
+_OTHER = {one: other for pair in _SIDES for one, other in (pair, pair[::-1])}
 # Each a way to tell the sides apart; a column is read by one alone.
 _SYSTEMS: tuple[dict[str, Verdict], ...] = (
-    *({first: FIRST, second: SECOND} for first, second in MARKS),
+    *({first: FIRST, second: SECOND} for first, second in _SIDES),
     {"l": FIRST, "r": SECOND},
     {"h": FIRST, "a": SECOND},
     {"w": FIRST, "b": SECOND},
@@ -340,9 +350,6 @@ def _own(names: tuple[str, str]) -> dict[str, Verdict]:
 def _systems(values: Sequence[str], names: tuple[str, str]) -> Iterator[dict[str, Verdict]]:
     own = _own(names)
     yield own
-    for stem in (*STEMS, *CONTENTS):
-        for first, second in MARKS:
-            yield {f"{stem}{first}": FIRST, f"{stem}{second}": SECOND}
     yield from _SYSTEMS
     numbers = {value: _number(value) for value in values if verdict_key(value) not in _TIES}
     if numbers and None not in numbers.values():
@@ -365,18 +372,7 @@ def _systems(values: Sequence[str], names: tuple[str, str]) -> Iterator[dict[str
 
 def _graded(values: Sequence[str], own: Mapping[str, Verdict]) -> dict[str, Verdict]:
     """Of values that say by how much a side is better; empty where they do not."""
-    sides = {
-        f"{stem}{mark}": verdict
-        for stem in ("", *STEMS, *CONTENTS)
-        for marks in MARKS
-        for mark, verdict in zip(marks, (FIRST, SECOND), strict=True)
-    } | dict(own)
-    other = {
-        f"{stem}{one}": f"{stem}{two}"
-        for stem in ("", *STEMS, *CONTENTS)
-        for marks in MARKS
-        for one, two in (marks, marks[::-1])
-    }
+    sides = _WORDS | dict(own)
     levels: dict[str, tuple[int, int]] = {}
     for value in values:
         text = " ".join(value.casefold().split())
@@ -393,7 +389,7 @@ def _graded(values: Sequence[str], own: Mapping[str, Verdict]) -> dict[str, Verd
             side, how = sides.get(name), _STRENGTHS.get(verdict_key(words["how"] or ""), 2)
             if side is not None:
                 levels[verdict_key(value)] = side.way, how
-                turned = text.replace(words["side"], other.get(name, words["side"]), 1)
+                turned = text.replace(words["side"], _OTHER.get(name, words["side"]), 1)
                 levels.setdefault(verdict_key(turned), (-side.way, how))
     strengths = {how for way, how in levels.values() if way}
     ranks = {0: 1, **{how: i for i, how in enumerate(sorted(strengths), 1)}}

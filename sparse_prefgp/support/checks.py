@@ -175,10 +175,10 @@ class Mistakes:
     def __init__(self) -> None:
         self.sentences: list[str] = []
 
-    def add(self, sentence: str) -> None:
-        """One more, unless it is there already."""
-        if sentence not in self.sentences:
-            self.sentences.append(sentence)
+    def add(self, sentences: str) -> None:
+        """One more in each line, unless it is there already."""
+        new = [sentence for sentence in sentences.split("\n") if sentence not in self.sentences]
+        self.sentences += new
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -186,8 +186,7 @@ class Mistakes:
         try:
             yield
         except ValueError as error:
-            for sentence in str(error).split("\n"):
-                self.add(sentence)
+            self.add(str(error))
 
     def stop(self) -> None:
         """:raises ValueError: there are some; a line each, at most five."""
