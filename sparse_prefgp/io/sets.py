@@ -301,7 +301,11 @@ class Long:
             and positions.
         """
         columns = [ids_of(self.frame[name]) for name in names]
-        readings = [self._codes(texts, shown, options) for texts in columns]
+        # Positions of all columns begin alike.
+        from_0 = self.form.chosen_by == "position-from-0" or (
+            self.form.chosen_by is None and any("0" in texts for texts in columns)
+        )
+        readings = [self._codes(texts, shown, options, int(not from_0)) for texts in columns]
         bad: dict[str, list[tuple[str, int]]] = {}
         for how in readings[0]:
             bad[how] = [
@@ -336,24 +340,22 @@ class Long:
                 f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} names, which "
                 "are letters too, and are not taken for the place of an option"
             )
-        self.chosen_by = how
-        if how == "position" and (
-            self.form.chosen_by == "position-from-0" or any("0" in texts for texts in columns)
-        ):
-            self.chosen_by = "position-from-0"
+        from_0 = from_0 and how == "position"
+        self.chosen_by = "position-from-0" if from_0 else how
         if how != "name":
-            counted_from_0 = how == "position" and any("0" in texts for texts in columns)
-            from_0 = ", counted from 0" if counted_from_0 else ""
             self.notes.append(
                 f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} the {how} of "
-                f"an option{from_0}, not its name"
+                f"an option{', counted from 0' * from_0}, not its name"
             )
         return [places[how] for places in readings]
 
     def _codes(
-        self, texts: Texts, shown: Sequence[Texts], options: Sequence[str]
+        self, texts: Texts, shown: Sequence[Texts], options: Sequence[str], start: int
     ) -> dict[str, IntArray]:
-        """The option of each row that a text may be, (rows,), -1 for none, by what it is of it."""
+        """The option of each row that a text may be, (rows,), -1 for none, by what it is of it.
+
+        :param start: the position of the first option.
+        """
         name = np.full(len(texts), -1)
         for place in reversed(range(len(shown))):
             name[(shown[place] == texts) & (texts != "")] = place
@@ -369,8 +371,6 @@ class Long:
         keys = [squeezed(text) for text in texts]
         columns = [squeezed(name) for name in options]
         numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else -1 for x in texts]
-        start = 0 if 0 in numbers or self.form.chosen_by == "position-from-0" else 1
-        start = 1 if self.form.chosen_by == "position" else start
         codes = {
             "position": [n - start if n >= start else -1 for n in numbers],
             "letter": [ord(key) - 97 if re.fullmatch("[a-z]", key) else -1 for key in keys],

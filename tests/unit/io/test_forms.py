@@ -696,3 +696,9 @@ def test_columns_of_a_side_that_are_not_used_have_the_names_of_the_file():
     rows = table("model_a,model_b,winner,len_a,len_b; u,v,model_a,1,2; v,u,model_a,5,3")
     assert read(rows).read_as.unused == ("len_a", "len_b")
     assert read(rows, covariate=["len"]).read_as.unused == ()
+
+
+def test_positions_of_best_and_worst_begin_alike():
+    rows = table("option_1,option_2,option_3,best,worst; u,v,z,0,1; v,z,u,2,1")
+    expected = Counter({("best_worst", "u", "z", "v"): 1, ("best_worst", "u", "v", "z"): 1})
+    assert events_of(read(rows)) == expected
