@@ -86,9 +86,15 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.optimise import optimise as optimise
     from sparse_prefgp.learning.tastes import begin_tastes as begin_tastes
     from sparse_prefgp.learning.tensorboard import to_tensorboard as to_tensorboard
+    from sparse_prefgp.models import Coefficients as Coefficients
+    from sparse_prefgp.models import Lean as Lean
     from sparse_prefgp.models import PreferenceGP as PreferenceGP
+    from sparse_prefgp.models import Probit as Probit
+    from sparse_prefgp.models import Taste as Taste
+    from sparse_prefgp.models import Term as Term
     from sparse_prefgp.models import kmeans_inputs as kmeans_inputs
     from sparse_prefgp.models import register as register
+    from sparse_prefgp.models import replace as replace
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow.comparison import compare as compare
@@ -165,9 +171,15 @@ _HOMES = {
     "optimise": "learning.optimise",
     "begin_tastes": "learning.tastes",
     "to_tensorboard": "learning.tensorboard",
+    "Coefficients": "models",
+    "Lean": "models",
     "PreferenceGP": "models",
+    "Probit": "models",
+    "Taste": "models",
+    "Term": "models",
     "kmeans_inputs": "models",
     "register": "models",
+    "replace": "models",
     "StreamedGP": "models.streaming",
     "sample_posterior": "sampling",
     "compare": "workflow.comparison",

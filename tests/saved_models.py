@@ -95,7 +95,7 @@ def judges() -> spg.PreferenceGP:
         kernel(),
         approximation=spg.VFE(),
         inducing_variable=Z,
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge"),
     )
     assert model.noise_ratio is not None
     model.noise_ratio.assign([0.6, 1.1, 2.3])
@@ -109,7 +109,11 @@ def weights() -> spg.PreferenceGP:
 
 def ties() -> spg.PreferenceGP:
     return spg.PreferenceGP(
-        duels(ties=TIES), kernel(), approximation=spg.VFE(), inducing_variable=Z, margin=0.35
+        duels(ties=TIES),
+        kernel(),
+        approximation=spg.VFE(),
+        inducing_variable=Z,
+        likelihood=spg.Probit(margin=0.35),
     )
 
 
@@ -179,7 +183,9 @@ KINDS: dict[str, Callable[[], spg.PreferenceGP | spg.StreamedGP]] = {
     "streamed": lambda: streamed(duels(), spg.VFE(), 1),
     "streamed_parts": lambda: streamed(duels(), spg.FITC(), 3, noise_variance=0.2),
     "streamed_ties": lambda: streamed(duels(ties=TIES), spg.FITC(), 2, margin=0.35),
-    "leans": lambda: spg.PreferenceGP(duels(**leaning()), kernel(), lean_by="group:first"),
+    "leans": lambda: spg.PreferenceGP(
+        duels(**leaning()), kernel(), terms=[spg.Lean("first", "group")]
+    ),
     "streamed_leans": lambda: streamed(
         duels(**leaning(groups=JUDGES)), spg.VFE(), 2, noise_by_group=True, lean_by="group:first"
     ),

@@ -110,8 +110,7 @@ def measured(which: tuple[int, float, bool]) -> dict[str, Any] | None:
     model = spg.PreferenceGP(
         spg.Duels(given["items"], given["winners"], given["losers"], ties=given["ties"]),
         gpflow.kernels.SquaredExponential(lengthscales=given["lengthscale"]),
-        noise_variance=noise,
-        margin=given["margin"],
+        likelihood=spg.Probit(noise, margin=given["margin"]),
         engine=spg.ParallelEP(tolerance=1e-6, max_sweeps=2000),
     )
     truth = spg.exact.importance_sampling(model, samples=SAMPLES, rng=np.random.default_rng(seed))

@@ -314,9 +314,7 @@ def judged(setting: tuple[float, str, int]) -> dict[str, Any]:
             approximation=spg.VFE() if sparse else spg.Exact(),
             inducing_variable=given.items if sparse else None,
             engine=spg.ParallelEP(tolerance=TOLERANCE, max_sweeps=1000),
-            noise_variance=noise,
-            margin=given.margin,
-            noise_by_group=True,
+            likelihood=spg.Probit(noise, by="judge", margin=given.margin),
         )
         assert model.noise_ratio is not None
         names = [int(name) for name in model.duels.group_names or ()]

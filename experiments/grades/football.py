@@ -140,7 +140,7 @@ def one(
     model = spg.PreferenceGP(
         duels,
         gpflow.kernels.Linear(),
-        margin=0.3 if largest else None,
+        likelihood=spg.Probit(margin=0.3 if largest else None),
         approximation=spg.Exact(),
     )
     report = spg.optimise(model, max_iterations=given.iterations)

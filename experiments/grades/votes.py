@@ -68,7 +68,9 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
     duels = spg.Duels(inputs, won[~test], lost[~test], ties=tied[~test], groups=judge[~test])
     kernel = gpflow.kernels.Linear(active_dims=range(n)) + gpflow.kernels.Linear(active_dims=[n])
     model = spg.PreferenceGP(
-        duels, kernel, margin=0.3, noise_by_group=True, cuts_by_group=sd is not None
+        duels,
+        kernel,
+        likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge" if sd is not None else None),
     )
     if sd is not None:
         model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(sd))

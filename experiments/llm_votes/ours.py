@@ -140,7 +140,9 @@ def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: i
         covariates=np.where(second, -1.0, 1.0),
         covariate_names=["first"],
     )
-    model = spg.PreferenceGP(duels, kernel(x), margin=0.3, noise_by_group=True, **options)
+    model = spg.PreferenceGP(
+        duels, kernel(x), likelihood=spg.Probit(by="judge", margin=0.3), **options
+    )
     if model.cut_scale is not None:
         model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(SCALE))
     report = spg.optimise(model, max_iterations=iterations)

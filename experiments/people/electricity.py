@@ -46,7 +46,7 @@ def fitted(train: spg.Duels, tastes: bool) -> tuple[spg.PreferenceGP, float]:
     model = spg.PreferenceGP(
         train,
         gpflow.kernels.Linear(np.full(width, 1.0 / width)),
-        taste=gpflow.kernels.Linear(np.full(width, 1.0 / width)) if tastes else None,
+        terms=[spg.Taste(gpflow.kernels.Linear(np.full(width, 1.0 / width)) if tastes else None)],
         approximation=spg.DTC(),
         inducing_variable=np.eye(width),
     )

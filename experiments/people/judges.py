@@ -103,7 +103,11 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         if x.shape[1]:
             more = {"approximation": spg.DTC(), "inducing_variable": np.eye(x.shape[1])}
         model = spg.PreferenceGP(
-            duels, kernel(x), taste=kernel(x) if tastes else None, noise_by_group=noise, **more
+            duels,
+            kernel(x),
+            terms=[spg.Taste(kernel(x) if tastes else None)],
+            likelihood=spg.Probit(by="judge" if noise else None),
+            **more,
         )
         if model.inducing_variable is not None:
             gpflow.set_trainable(model.inducing_variable, False)

@@ -91,7 +91,7 @@ def main() -> None:
     model = spg.PreferenceGP(
         duels,
         kernel(None if items > 300 else 0.1),
-        taste=kernel(0.1),
+        terms=[spg.Taste(kernel(0.1))],
         approximation=spg.Exact() if exact else spg.VFE(),
         inducing_variable=None if exact else x[rng.choice(items, 128, replace=False)],
     )
@@ -129,7 +129,7 @@ def streamed(
         model = spg.StreamedGP(
             duels,
             kernel(None),
-            taste=kernel(None),
+            terms=[spg.Taste(kernel(None))],
             inducing_variable=x[np.random.default_rng(0).choice(len(x), 128, replace=False)],
         )
         gpflow.set_trainable(model.inducing_variable, False)

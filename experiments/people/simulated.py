@@ -60,7 +60,9 @@ def one_run(seed: int, known: int, learned: bool) -> dict[str, float]:
     votes = [voted(each, rng, DUELS) for each in utility]
     who = np.repeat(np.arange(known), DUELS)
     duels = spg.Duels(x, *np.concatenate(votes[:known]).T, people=who)
-    model = spg.PreferenceGP(duels, kernel(*SHARED), taste=kernel(*OWN), approximation=spg.Exact())
+    model = spg.PreferenceGP(
+        duels, kernel(*SHARED), terms=[spg.Taste(kernel(*OWN))], approximation=spg.Exact()
+    )
     if learned:
         spg.begin_tastes(model)
         spg.optimise(model)

@@ -117,7 +117,10 @@ def fitted(
     began = time.perf_counter()
     duels = spg.Duels(x, *train.pairs.T, people=train.person, people_features=people)
     model = spg.PreferenceGP(
-        duels, kernel(x), taste=kernel(x) if tastes else None, approximation=spg.Exact()
+        duels,
+        kernel(x),
+        terms=[spg.Taste(kernel(x) if tastes else None)],
+        approximation=spg.Exact(),
     )
     if tastes:
         spg.begin_tastes(model)

@@ -62,7 +62,7 @@ def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = N
     together.check(only_ties=tied.all(), scores=True)
     decided = score(forecast.log_first[~tied], counts=new.counts[~tied])
     three: Score = {}
-    if model.margin is not None:
+    if model.likelihood.margin is not None:
         three = score(forecast.results, tied.astype(int), new.counts, of=OUTCOMES)
     return AheadScore(
         decided["nlp_nats"],

@@ -301,7 +301,7 @@ def _as_read(model: Predicts, duels: Duels) -> Answers:
             stacklevel=4,
         )
         events = events.saying(covariates=None)
-    return events.saying(judge=None) if model.noise_ratio is None else events
+    return events.saying(judge=None) if model.likelihood.noise_ratio is None else events
 
 
 def _read_sets(

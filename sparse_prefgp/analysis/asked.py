@@ -44,9 +44,11 @@ class AskedPairs:
     def __init__(self, model: Predicts, pairs: CandidatePairs) -> None:
         model.allow(worth=True)
         self.pairs = pairs
-        self.duel_noise = 2.0 * float(model.noise_variance.numpy())
-        self.ratios = model.new_ratios()
-        self.margin = 0.0 if model.margin is None else float(model.margin.numpy())
+        self.duel_noise = 2.0 * float(model.likelihood.noise.numpy())
+        self.ratios = model.likelihood.new_ratios()
+        self.margin = (
+            0.0 if model.likelihood.margin is None else float(model.likelihood.margin.numpy())
+        )
         self._posterior = model.posterior()
         self._inputs = numbered_inputs(model, pairs.items)
         width = int(self._posterior.terms.reduction.shape[0])

@@ -17,7 +17,8 @@ from sparse_prefgp.analysis.items import ItemSet, items_of
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.noise import ONE_NOISE
-from sparse_prefgp.models.outcomes import BOX, group_numbers
+from sparse_prefgp.models.likelihood import BOX
+from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
@@ -573,14 +574,14 @@ class _Votes:
 
     @classmethod
     def of(cls, graph: _Pairs, duels: Duels, model: Predicts, residual: FloatArray) -> _Votes:
-        twice = 2.0 * float(model.noise_variance.numpy())
+        twice = 2.0 * float(model.likelihood.noise.numpy())
         # Whether a duel is tied tells nothing of who wins it where ties tell only the margin.
         margin = 0.0
-        if model.margin is not None and model.tie_model == BOX:
-            margin = float(model.margin.numpy())
+        if model.likelihood.margin is not None and model.likelihood.ties == BOX:
+            margin = float(model.likelihood.margin.numpy())
         pair, totals = np.arange(len(graph.totals)), graph.totals
-        if model.noise_ratio is None or duels.groups is None:
-            new = model.new_ratios()
+        if model.likelihood.noise_ratio is None or duels.groups is None:
+            new = model.likelihood.new_ratios()
             ratio, scale = new.ratios[:, None], new.scales[:, None]
         else:
             names = np.array([*(duels.group_names or ())], dtype=object)
@@ -589,12 +590,12 @@ class _Votes:
                 np.stack([graph.pair, number[duels.decided]], 1), axis=0, return_inverse=True
             )
             pair, group = cells[:, 0], cells[:, 1]
-            new = ONE_NOISE if np.all(group >= 0) else model.new_ratios()
-            known = model.noise_ratio.numpy()[np.maximum(group, 0)]
+            new = ONE_NOISE if np.all(group >= 0) else model.likelihood.new_ratios()
+            known = model.likelihood.noise_ratio.numpy()[np.maximum(group, 0)]
             ratio = np.where(group >= 0, known, new.ratios[:, None])
             scale = np.ones_like(ratio)
-            if model.cut_scale is not None:
-                known = model.cut_scale.numpy()[np.maximum(group, 0)]
+            if model.likelihood.cut_scale is not None:
+                known = model.likelihood.cut_scale.numpy()[np.maximum(group, 0)]
                 scale = np.where(group >= 0, known, new.scales[:, None])
             totals = _sums(cell.reshape(-1), duels.counts[duels.decided])
         noise = np.sqrt(twice * ratio + residual[pair])

@@ -268,7 +268,7 @@ def explain(
         steps=points,
         converged=converged,
         negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
-        tie_probability=None if model.margin is None else float(tied),
+        tie_probability=None if model.likelihood.margin is None else float(tied),
         words={name: slopes[:WORDS_KEPT] for name, slopes in words.items()},
     )
 

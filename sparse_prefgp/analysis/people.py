@@ -69,7 +69,7 @@ def taste_share(
     inputs = compared_on(model).inputs
     if len(inputs) < 2:
         return TasteShare(np.nan, np.nan, np.nan)
-    parts: list[Any] = list(parts_of(model.taste))
+    parts: list[Any] = list(parts_of(model.terms.taste))
     first, second = (tf.constant(inputs[side]) for side in np.triu_indices(len(inputs), 1))
     sizes = np.array(
         [
@@ -81,8 +81,8 @@ def taste_share(
             for part in parts
         ]
     )
-    if model.people_variance is not None:
-        parts.append(_Coefficients(model.people_variance))
+    if model.terms.by_features is not None:
+        parts.append(_Coefficients(model.terms.by_features))
         sizes = np.append(sizes, _by_features(model, first, second))
     drawn = _shared_squares(model, inputs, rng)
     own, shared = sizes.sum(), drawn.mean()
@@ -113,7 +113,7 @@ def _by_features(model: Any, first: tf.Tensor, second: tf.Tensor) -> float:
     features = model.duels.people_features.of(model.people)
     step = (second - first).numpy()[:, : model.duels.num_features]
     each = np.sum(np.var(features, 0)) * np.mean(np.sum(step**2, 1))
-    return float(model.people_variance.numpy() * each)
+    return float(model.terms.by_features.numpy() * each)
 
 
 def _shared_squares(model: Any, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:

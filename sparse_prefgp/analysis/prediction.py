@@ -110,7 +110,7 @@ def predict(
     half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd
     frame = table.frame.assign(
         probability=won,
-        **({} if model.margin is None else {TIE: tied, LOSS: lost}),
+        **({} if model.likelihood.margin is None else {TIE: tied, LOSS: lost}),
         **{name: forecast.p[:, k] for k, name in enumerate(grades)},
         difference=mean,
         sd=sd,

@@ -387,7 +387,7 @@ def rank(
     if order is None:
         order = LOWER if unequal else MEAN
     first, same_as = _named(found.ids, row_of_item, number)
-    ranks = _ranks(lower if order == LOWER else mean, float(model.noise_variance.numpy()))
+    ranks = _ranks(lower if order == LOWER else mean, float(model.likelihood.noise.numpy()))
     by = np.lexsort((first, ranks))
     frame = require_pandas().DataFrame(
         {
@@ -429,7 +429,7 @@ def rank(
         outside_items=int(found.outside.sum()),
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
-        noise_variance=float(model.noise_variance.numpy()),
+        noise_variance=float(model.likelihood.noise.numpy()),
         averaged=board.averaged,
         unit=model.duels.unit,
         without_own="" if with_own or is_array(items) else _without_own(model, board.items),

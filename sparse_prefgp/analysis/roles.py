@@ -86,7 +86,7 @@ def roles_in(
     if model.people and not (learning or model.is_of_nobody):
         stated = {*stated, "person"}
     among = [role for role in among if role not in stated and (learning or role != "weight")]
-    duels, leaning = model.duels, model.leaning.columns
+    duels, leaning = model.duels, model.terms.labels
     learned = {
         "judge": duels.group_names is not None,
         "person": duels.people_names is not None or bool(model.people),
@@ -150,7 +150,7 @@ def roles_in(
                     f"--columns {role}=…)."
                 )
     else:
-        use["judge"], use["person"] = model.noise_ratio is not None, bool(model.people)
+        use["judge"], use["person"] = model.likelihood.noise_ratio is not None, bool(model.people)
         use["date"], use["block"] = model.row_layout.dated, use["block"] and duels.held
     there = {r: called[r] for r in among if use.get(r) and called[r] in here}
     codes = {role: column for role, column in there.items() if ROLES[role].holds == "code"}

@@ -65,7 +65,7 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
     Warns of judges and labels that the model does not know, where they matter.
     """
     table, judged, judges = answers.items, answers.totals.judged, answers.judges
-    if judges is not None and judged is not None and model.noise_ratio is not None:
+    if judges is not None and judged is not None and model.likelihood.noise_ratio is not None:
         names = model.duels.group_names or ()
         judges = _known(judges, names, judged.sum(1), "group", NOISE)
     own = {
@@ -317,13 +317,13 @@ def asks_for_outcomes(model: Any, ties: int) -> bool:
 
     Warns of ties that a model without a margin cannot predict.
     """
-    if ties and model.margin is None:
+    if ties and model.likelihood.margin is None:
         warnings.warn(
             f"{ties:,} of the duels are ties, which a model without a margin cannot predict; only "
             "the others are scored.",
             stacklevel=3,
         )
-    return ties > 0 and model.margin is not None
+    return ties > 0 and model.likelihood.margin is not None
 
 
 def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, BoolArray]:

@@ -317,7 +317,7 @@ def _report(model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str) -
             **_named(items, picks),
             "score": picks.score,
             "probability": won,
-            **({} if model.margin is None else {TIE: tied}),
+            **({} if model.likelihood.margin is None else {TIE: tied}),
             "difference": found.mean,
             "sd": np.sqrt(np.maximum(found.variance, 0.0)),
             "outside_range": items.outside[picks.first] | items.outside[picks.second],
@@ -390,8 +390,8 @@ def _sets(
         x.numpy() for x in model.posterior().joint(as_float(numbered_inputs(model, items)))
     )
     apart = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2.0 * covariance
-    noise = float(model.noise_variance.numpy())
-    state = AskedSets(mean, covariance, noise, model.new_ratios(), rng)
+    noise = float(model.likelihood.noise.numpy())
+    state = AskedSets(mean, covariance, noise, model.likelihood.new_ratios(), rng)
     picked, scores = np.empty((batch, size), np.int64), np.empty(batch)
     row = {id: i for i, id in enumerate(items.ids)}
     first, second = (

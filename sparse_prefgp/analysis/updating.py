@@ -33,8 +33,9 @@ from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, warn_of_spellings
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.filtering import refuse_earlier
-from sparse_prefgp.models.outcomes import steps_to_learn
-from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
+from sparse_prefgp.models.likelihood import steps_to_learn
+from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import counted, listing
@@ -190,13 +191,13 @@ def update(
     model.allow(in_one_pass=in_one_pass, slices=slices is not None)
     before = model.log_evidence()
     approximation = _with_new_blocks(model.approximation, new)
-    result = on_other_duels(model, data, model.engine, approximation)
-    if result.margin is not None and old.ties is None and data.ties is not None:
-        gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
-        result.margin.prior = None
+    result = replace_answers(model, data, approximation=approximation)
+    margin = result.likelihood.margin
+    if margin is not None and old.ties is None and data.ties is not None:
+        gpflow.set_trainable(margin, True)  # the first ties, from which it is learned
+        margin.prior = None
     if new.answer is not None:
         _free_steps(old, result)
-    keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
     result.start_from(nu, tau)
     done = _Done(result.infer(), continued, before, result.log_evidence())
@@ -368,7 +369,7 @@ def _free_steps(old: Duels, new: PreferenceGP) -> None:
     before, now = old.grade_counts, new.duels.grade_counts
     assert before is not None and now is not None
     for step, was, free in zip(
-        new.cut_steps, steps_to_learn(before), steps_to_learn(now), strict=True
+        new.likelihood.steps, steps_to_learn(before), steps_to_learn(now), strict=True
     ):
         if free and not was:
             step.prior = None

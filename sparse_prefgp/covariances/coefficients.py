@@ -9,8 +9,7 @@ side, that is `sum variance_c x_c x'_c`, and `variance x x'` where the level is 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
 
 import gpflow
 import numpy as np
@@ -72,13 +71,12 @@ class CovariateTerm(TermOfDuels):
     """The linear term of C covariates.
 
     :param variance: (C,) prior variances of the coefficients.
-    :param layout: where the covariates stand in a row.
+    :param columns: the places of the covariates in a row.
     """
 
-    def __init__(self, variance: gpflow.Parameter, layout: RowLayout) -> None:
+    def __init__(self, variance: gpflow.Parameter, columns: Iterable[int]) -> None:
         super().__init__()
-        self.variance = variance
-        self.columns = [layout.first_covariate + c for c in range(layout.covariates)]
+        self.variance, self.columns = variance, list(columns)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         return _product(X * self.variance, X if X2 is None else X2, X2 is None)
@@ -99,33 +97,22 @@ class CovariateTerm(TermOfDuels):
         return self.K_diag(self.said_columns(second - first))
 
 
-class Leans(NamedTuple):
-    """How the levels of one column lean by one covariate."""
-
-    variance: gpflow.Parameter
-    """Of all levels' leans."""
-    covariate: int
-    """Which of the covariates."""
-    column: int
-    """Which of the columns of labels."""
-    levels: int | None = None
-    """How many levels there are; None for those of the graph, which chunks of duels have not all
-    of."""
-
-
 class LeanTerm(TermOfDuels):
     """What each level of a column, such as each judge, adds to one of the coefficients.
 
-    :param leans: of what, and by what.
-    :param layout: where both stand in a row.
+    :param variance: of all levels' numbers.
+    :param covariate: the place in a row of what these are multiplied by.
+    :param level: the place of the number of the level.
+    :param levels: how many there are; None for those of the graph, which chunks of duels have not
+        all of.
     """
 
-    def __init__(self, leans: Leans, layout: RowLayout) -> None:
+    def __init__(
+        self, variance: gpflow.Parameter, covariate: int, level: int, levels: int | None = None
+    ) -> None:
         super().__init__()
-        self.variance, self.levels = leans.variance, leans.levels
-        covariate, level = layout.first_covariate, layout.first_level
-        self.columns = [covariate + leans.covariate, level + leans.column]
-        self.level = self.columns[1]
+        self.variance, self.levels = variance, levels
+        self.columns, self.level = [covariate, level], level
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         levels = None if X2 is None else X2[..., 1:]
@@ -193,22 +180,13 @@ def mean_on_rows(
 
 
 def on_rows(
-    kernel: gpflow.kernels.Kernel,
-    layout: RowLayout,
-    covariate_variance: gpflow.Parameter | None = None,
-    leans: Sequence[Leans] = (),
+    kernel: gpflow.kernels.Kernel, layout: RowLayout, terms: Sequence[TermOfDuels] = ()
 ) -> gpflow.kernels.Kernel:
     """A kernel of items as one of rows, with the terms of their other columns.
 
     A copy that shares the parameters, unless rows hold nothing but features.
-
-    :param covariate_variance: (C,), where there are covariates.
-    :param leans: all of them.
     """
     if layout.plain:
         return kernel
-    terms = [numbered_kernel(kernel, layout.features)]
-    if covariate_variance is not None:
-        terms.append(CovariateTerm(covariate_variance, layout))
-    terms += [LeanTerm(each, layout) for each in leans]
-    return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
+    numbered = numbered_kernel(kernel, layout.features)
+    return gpflow.kernels.Sum([numbered, *terms]) if terms else numbered

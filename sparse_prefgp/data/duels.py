@@ -77,13 +77,13 @@ class Duels(OfItems):
         was shown first and -1 where the loser was. A model learns a coefficient of each.
     :param covariate_names: C names of them.
     :param people: (t,) labels, text or whole numbers: whose preference each duel is. Equal duels of
-        two people stay two; `PreferenceGP(taste=)` learns a taste of each person.
+        two people stay two; `Taste(kernel)` learns that of each person.
     :param times: (t,) dates: days since 1970 as numbers, `datetime64`, or text such as 2026-06-11.
         Equal duels at two dates stay two. `ItemInTime` is what moves with them.
     :param item: (n,) which item each row of `items` is of, whole numbers, where an item has several
         rows, as in several contexts or at several dates; by default each row is one.
     :param labels: more labels (t,), text, whole numbers or None for unknown ones, by the name of
-        their column, such as who judged or of what kind the duel is: what `PreferenceGP(lean_by=)`
+        their column, such as who judged or of what kind the duel is: what `Lean`
         takes for levels.
     :param people_features: what is known of the people: (P, S) numbers in the order in which they
         first appear, a mapping from their names to S numbers each, or `PeopleFeatures`.

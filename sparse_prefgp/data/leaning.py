@@ -21,7 +21,7 @@ class Leaning:
     def of(
         cls, given: Any, covariates: Sequence[str], columns: Collection[str] | None = None
     ) -> Leaning:
-        """What `lean_by` says: "COLUMN:COVARIATE", or pairs of both, one or several of either.
+        """What `--lean-by` says: "COLUMN:COVARIATE", or pairs of both, one or several of either.
 
         :param covariates: names of those that there are; of one alone none need be named.
         :param columns: names of the labels that there are; None for any.

@@ -15,7 +15,6 @@ import tensorflow as tf
 from sparse_prefgp.disk.folders import check_replaceable, contents, replaced_folder
 from sparse_prefgp.engines import Status
 from sparse_prefgp.factors.choices import propagated_choices
-from sparse_prefgp.models.outcomes import new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.checks import check_kind
@@ -84,8 +83,8 @@ def _predictions(model: PreferenceGP) -> tf.Module:
             "Inference has not come to finite values, so the model cannot predict and is not "
             f"exported: {model.infer()}."
         )
-    ratios = new_ratios(model.noise_ratio)
-    noises, weights = float(model.noise_variance.numpy()) * ratios.ratios, ratios.weights
+    ratios, link = model.likelihood.new_ratios(with_cuts=False), model.engine.link_function
+    noises, weights = float(model.likelihood.noise.numpy()) * ratios.ratios, ratios.weights
     model = _constant(model)
     utilities, outcomes = map(_held, (model.posterior(), model.posterior_of_outcomes()))
     rows = int(outcomes.terms.weights.shape[0])
@@ -105,11 +104,11 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         pairs = tf.stack([ahead, model._inputs(second, before=tf.shape(ahead)[0])], 1)
         both = _in_chunks(outcomes.difference, pairs)
         mean, variance = both[:, 0], both[:, 1]
-        found = {"probability": tf.exp(model._log_win(mean, variance))}
-        if model.margin is not None:
-            found["tie_probability"] = tf.exp(model._log_tie(mean, variance))
+        found = {"probability": tf.exp(model.likelihood.log_win(link, mean, variance))}
+        if model.likelihood.margin is not None:
+            found["tie_probability"] = tf.exp(model.likelihood.log_tie(link, mean, variance))
         if model.duels.levels is not None:
-            found["grade_probabilities"] = tf.exp(model._log_grades(mean, variance))
+            found["grade_probabilities"] = tf.exp(model.likelihood.log_grades(link, mean, variance))
         return found
 
     def predict_choice(items: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -158,7 +157,8 @@ def _constant(model: PreferenceGP) -> PreferenceGP:
     constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
     constant.take(constant.problem(), model)
     # Of groups that nobody knows yet there is the prior, which no tensor has.
-    constant.noise_ratio, constant.cut_scale = model.noise_ratio, model.cut_scale
+    constant.likelihood.noise_ratio = model.likelihood.noise_ratio
+    constant.likelihood.cut_scale = model.likelihood.cut_scale
     return constant
 
 

@@ -16,7 +16,6 @@ from sparse_prefgp.approximations import (
     Approximation,
 )
 from sparse_prefgp.covariances.item_effect import item_effects, know_effects
-from sparse_prefgp.covariances.projected import points_of
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
@@ -33,16 +32,14 @@ from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
-from sparse_prefgp.models.codec import PARAMETERS, Decoder, decoded
+from sparse_prefgp.models.codec import decoded
 from sparse_prefgp.models.describing import (
-    GROUPS,
     STREAMED,
     events_of_arrays,
     given_blocks,
     roles_of,
     value_of,
 )
-from sparse_prefgp.models.outcomes import BOX
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.registry import UnknownClass
@@ -131,24 +128,20 @@ def _check_whole(model: PreferenceGP | StreamedGP, arrays: Arrays) -> None:
 
 def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     """The model that `described` has described."""
-    decoder = Decoder(description["parameters"], arrays)
-    inducing, data = description["inducing_inputs"], description["duels"]
+    parts, data = decoded(description, arrays), description["duels"]
     ids, transform = data["item_ids"], data["transform"]
     if ids is not None:
         ids = _from_bytes(arrays[ids])
     named, of_people = data.get("item_rows"), data.get("people_features")
-    parts = decoded(description, decoder)
-    kernel = parts["kernel"]
+    kernel, centre = parts["kernel"], parts.pop("centre")
     item = arrays.get("item")
     # Before effects were of items, each row had one of its own.
     of_rows = "effects_of" not in data and bool(item_effects(kernel))
     know_effects(kernel, data.get("effects_known", _EFFECTS_BEFORE))
-    events, lean_by = events_of_arrays(data, arrays), description.get("lean_by", ())
-    covariate = description.get("lean_by_group")
-    if covariate is not None:  # before, groups leaned
+    events = events_of_arrays(data, arrays)
+    if description.get("lean_by_group") is not None:  # before, groups leaned
         assert events.judge is not None
-        column = data.get("group_column") or GROUPS
-        events, lean_by = events.saying(labels={column: events.judge}), [[column, covariate]]
+        events = events.saying(labels={parts["terms"].labels[0]: events.judge})
     duels = Duels.from_events(
         arrays["items"],
         events,
@@ -160,40 +153,22 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
         people_features=None if of_people is None else _people(_from_bytes(arrays[of_people])),
         roles=roles_of(data),
     )
-    points = None
-    if inducing is not None:
-        points = points_of(kernel, decoder.parameter(inducing), duels.num_features)
     entry = description["engine"]
     if entry["type"] == "PartitionedEP":  # before, in memory too, with the steps of ParallelEP
         kept = {k: x for k, x in entry["fields"].items() if k not in ("parts", "local_sweeps")}
         entry = {"type": "ParallelEP", "fields": kept}
     engine = value_of(ENGINE, entry)
-    has = {name: parts[name] is not None for name in PARAMETERS}
 
     def build(approximation: Approximation) -> PreferenceGP:
         with warnings.catch_warnings():  # whoever saved the model has been warned of its kernel
             warnings.simplefilter("ignore")
-            return PreferenceGP(
-                duels,
-                kernel,
-                approximation=approximation,
-                inducing_variable=points,
-                engine=engine,
-                mean_function=parts["mean_function"],
-                margin=1.0 if has["margin"] else None,  # all are those that were saved, below
-                noise_by_group=has["noise_ratio"],
-                cuts_by_group=has["cut_scale"],
-                tie_model=description.get("tie_model", BOX),
-                lean_by=lean_by,
-                taste=parts["taste"],
-            )
+            return PreferenceGP(duels, approximation=approximation, engine=engine, **parts)
 
     model = build(_approximation(description["approximation"], arrays))
     if "blocks" in arrays and not np.array_equal(given_blocks(model), arrays["blocks"]):
         # Another version of k-means finds others; the sites belong to those that were saved.
         model = build(PITC(arrays["blocks"]))
-    for name in ("centre", "cut_steps", "lean_variances", *filter(has.get, PARAMETERS)):
-        setattr(model, name, parts[name])
+    model.centre = centre
     inference = dict(description["inference"])
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))

@@ -114,14 +114,14 @@ def read_table(
     :param text_features: makes vectors (n, E) of n texts, which join the features that are made of
         them anyway; see `with_texts`.
     :param person: name of a column of the duels: whose preference each is, so that a model may
-        learn a taste of each person (`PreferenceGP(taste=)`).
+        learn a taste of each person (`Taste(kernel)`).
     :param people: features of the people: path or data frame, a row for each, whose id is the
         column `person_id`, else the first.
     :param time: name of a column of the duels: the date of each, as text, stored as a date, or as
         a number of days since 1970, so that utilities may move in time (`ItemInTime`); it is no
         feature of items.
     :param labels: names of columns of the duels with more labels, such as of what kind each is, by
-        which `PreferenceGP(lean_by=)` may let them lean.
+        which `Lean` may let them lean.
     :param day_first: whether dates such as 11/08/2023 begin with the day; by default a day above 12
         has to show it.
     :param form: fields of `Form`, which say how the table is read.

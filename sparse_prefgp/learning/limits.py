@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -94,9 +95,10 @@ def _at_limits(model: Learns) -> Iterator[str]:
     for path, parameter in gpflow.utilities.parameter_dict(model).items():
         if not parameter.trainable or parameter.transform is None:
             continue
+        if path.startswith(".terms") and parameter.prior is not None:
+            continue  # in units of the features, whatever they are
+        path = re.sub(r"^\.(terms\[\d+\]\.kernel|likelihood)\.", "", path)
         kernel, name = owners.get(id(parameter), (None, path.removeprefix(".")))
-        if name.startswith(("covariate_variance", "lean_variances", "people_variance")):
-            continue  # in units of the features, whatever they are, and with a prior
         (low, high), values = _range(parameter), parameter.numpy()
         at = {"lower": values <= (low * (1.0 + _NEAR) if low > 0.0 else low + _NEAR_ZERO)}
         if low == 0.0 and name == "lengthscales":

@@ -32,8 +32,8 @@ from sparse_prefgp.learning.starts import perturb
 from sparse_prefgp.learning.ties import fit_tie_margin
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
-from sparse_prefgp.models.outcomes import MARGIN_ONLY
-from sparse_prefgp.models.preference_gp import on_other_duels
+from sparse_prefgp.models.likelihood import MARGIN_ONLY
+from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support import together
@@ -155,7 +155,7 @@ def optimise(
         progress=progress,
     )
     if free_scale:
-        gpflow.set_trainable(model.noise_variance, True)
+        gpflow.set_trainable(model.likelihood.noise, True)
         model.silence_scale_warning()
     else:
         free = model.scale_is_free()
@@ -169,7 +169,7 @@ def optimise(
         run.left_by(error)
         raise
     warn_of_lengthscales(model, stacklevel=3)
-    if isinstance(model, PreferenceGP) and model.tie_model == MARGIN_ONLY:
+    if isinstance(model, PreferenceGP) and model.likelihood.ties == MARGIN_ONLY:
         fit_tie_margin(model)
     return report
 
@@ -450,7 +450,7 @@ class _InChunks(_Run):
         keeper = None
         if settings.gradients != SUBSET:
             keeper = settings.keeper(model)
-        elif model.noise_ratio is not None:
+        elif model.likelihood.noise_ratio is not None:
             raise together.refused(gradients_of_a_subset=True, noise_by_group=True)
         elif settings.checkpoint is not None:
             raise ValueError(
@@ -531,7 +531,7 @@ class _InChunks(_Run):
         assert model.stream is not None and self._rows is not None
         duels = model.stream.take(self._rows)
         engine = ParallelEP(tolerance=model.engine.tolerance)
-        part = on_other_duels(model, duels, engine, shared=True)
+        part = replace_answers(model, duels, engine=engine, shared=True)
         objective = InMemory(part, list(model.trainable_variables))
         number = duels.num_duels
         leg = self._climb(0, objective, settings.max_iterations, number, SUBSET)

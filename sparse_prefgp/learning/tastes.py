@@ -44,8 +44,8 @@ def begin_tastes(model: PreferenceGP) -> str:
     :raises ValueError: a model without tastes.
     """
     model.allow(people=True)
-    unit = 2.0 * float(model.noise_variance.numpy())
-    kernels = {"kernel": model.kernel, "taste": model.taste}
+    unit = 2.0 * float(model.likelihood.noise.numpy())
+    kernels = {"kernel": model.kernel, "taste": model.terms.taste}
     terms = [
         term
         for name, kernel in kernels.items()

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy import optimize
 
-from sparse_prefgp.models.outcomes import MARGIN_ONLY
+from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
@@ -45,7 +45,7 @@ def fit_tie_margin(model: PreferenceGP) -> TieFit:
 
     :raises ValueError: a model whose ties tell of the utilities too.
     """
-    if model.tie_model != MARGIN_ONLY or model.margin is None:
+    if model.likelihood.ties != MARGIN_ONLY or model.likelihood.margin is None:
         raise ValueError(
             "The ties of this model tell of its utilities too; make it with "
             'tie_model="margin-only".'
@@ -62,10 +62,10 @@ def fit_tie_margin(model: PreferenceGP) -> TieFit:
     result = TieFit(
         float(np.exp(found.x)), -float(found.fun), share, seen.log_likelihood_of_share(share)
     )
-    model.margin.assign(result.margin)
-    model.tie_share = None
+    model.likelihood.margin.assign(result.margin)
+    model.likelihood.tie_share = None
     if result.is_constant:
-        model.tie_share = gpflow.Parameter(
+        model.likelihood.tie_share = gpflow.Parameter(
             share, transform=tfp.bijectors.Sigmoid(), trainable=False
         )
     return result
@@ -85,10 +85,10 @@ class _Seen(NamedTuple):
         forecast = model.predict(events)
         mean, variance = forecast.mean, forecast.variance
         assert mean is not None and variance is not None
-        noise = 2.0 * float(model.noise_variance.numpy())
+        noise = 2.0 * float(model.likelihood.noise.numpy())
         ratio = np.ones(len(mean))
-        if model.noise_ratio is not None and events.judge is not None:
-            ratio = model.noise_ratio.numpy()[events.judge.numbers]
+        if model.likelihood.noise_ratio is not None and events.judge is not None:
+            ratio = model.likelihood.noise_ratio.numpy()[events.judge.numbers]
         sd = np.sqrt(np.maximum(variance, 0.0) + noise * ratio)
         return cls(mean, sd, ~events.pair_doors().decided, events.totals)
 

@@ -142,7 +142,6 @@ class DuelGP(
     centre: FloatArray | None
     """(D,) the mean of the items of the first duels, about which linear terms of the kernels are
     computed; None in models saved before, which have them about the origin."""
-    people_variance: gpflow.Parameter | None = None
     # Of the last inference. Neither tf.Module nor GPflow looks for parameters in a dataclass.
     _known: Inferred[S, R] | None = None
 
@@ -232,24 +231,25 @@ class DuelGP(
         :raises ValueError: as `posterior`; while a `tf.function` is traced also where people have
             features.
         """
-        return self._of(self._view or (_shared if self.taste is None else _nobody))
+        return self._of(self._view or (_shared if self.terms.taste is None else _nobody))
 
     @property
     def is_of_nobody(self) -> bool:
         """Whether outcomes are those of somebody of whom nothing is known, whose taste may be
         any."""
-        return self.taste is not None and self._view in (None, _nobody)
+        return self.terms.taste is not None and self._view in (None, _nobody)
 
     @property
     def kernels_of_utilities(self) -> tuple[gpflow.kernels.Kernel, ...]:
         """Whose sum `posterior` has: that of what all share, and in a view of people the taste."""
-        if self.taste is None or self._view in (None, _shared):
+        if self.terms.taste is None or self._view in (None, _shared):
             return (self.kernel,)
-        return self.kernel, self.taste
+        return self.kernel, self.terms.taste
 
     def _of(self, view: Callable[[Any], Posterior]) -> Posterior:
         if not tf.executing_eagerly() and (
-            view not in (_shared, _nobody) or (view is _nobody and self.people_variance is not None)
+            view not in (_shared, _nobody)
+            or (view is _nobody and self.terms.by_features is not None)
         ):
             raise together.refused(compiled=True, people=True)
         return view(self)
@@ -347,7 +347,9 @@ class DuelGP(
             )
         layout = self.row_layout
         graph = DuelGraph.from_duels(
-            duels, layout.numbered, self.leaning.names(self.duels.label_names)
+            duels,
+            layout.numbered,
+            {column: self.duels.label_names[column] for column in self.terms.labels},
         )
         if graph.layout != layout:
             raise ValueError(
@@ -419,7 +421,9 @@ class DuelGP(
 
         :raises ValueError: of another number, not finite, or where people have none.
         """
-        together.check(features_of_people=True, no_features_of_people=self.people_variance is None)
+        together.check(
+            features_of_people=True, no_features_of_people=self.terms.by_features is None
+        )
         mean = self._mean_of_people
         hint = ", of the new person, in the units of duels.people_features"
         return as_numbers("features", given, len(mean), hint=hint) - mean

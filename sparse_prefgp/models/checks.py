@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -30,12 +30,13 @@ from sparse_prefgp.covariances.residual import MAX_BLOCK
 from sparse_prefgp.data.answers import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES, Dated
+from sparse_prefgp.models.likelihood import Probit
+from sparse_prefgp.models.terms import Taste, Term
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import (
     check_finite,
     check_inducing_count,
     check_kind,
-    check_number,
     check_shape,
     numbers,
 )
@@ -99,11 +100,11 @@ def check_together(
     approximation: Approximation | None,
     engine: Any,
     duels: Any,
+    terms: Sequence[Term],
+    likelihood: Probit,
     *,
-    taste: gpflow.kernels.Kernel | None,
     people: Any,
     about: AboutSets,
-    margin: Any,
     **more: Any,
 ) -> None:
     """Refuse a model of what does not go together.
@@ -112,11 +113,11 @@ def check_together(
     :param duels: `Duels`, or what stands for them where they are streamed.
     :param people: of the duels; None where they are nobody's.
     :param about: sets.
-    :param more: things by their names in `together.THINGS`.
-    :raises ValueError: see `together.TABLE`; a taste that is no kernel, or shares parameters.
+    :param more: things by their names in `together.TABLE`.
+    :raises ValueError: see `together.TABLE`; a taste that shares parameters with the kernel.
     """
-    if taste is not None:
-        check_kind("taste", taste, gpflow.kernels.Kernel, "a GPflow kernel")
+    taste = next((term.kernel for term in terms if isinstance(term, Taste)), None)
+    margin = likelihood.margin is not None
     if taste is not None and set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
         raise ValueError(
             "kernel and taste share parameters, which would tie what all prefer to what one does; "
@@ -130,21 +131,21 @@ def check_together(
         **_of_engine(engine),
         in_time=time_term(kernel) is not None,
         duels_without_dates=duels.times is None,
-        tastes=taste is not None,
         duels_of_nobody=people is None,
         pair_effects=any(pair_effect(one) is not None for one in kernels),
         item_effects=any(map(item_effects, kernels)),
         levels_of_items=any(isinstance(part, ItemEffect) for part in parts_of(kernel)),
         sets=about.any,
         shares_of_answers=about.odd and f"the weight {about.odd:g} of an answer about a set",
-        margins_or_ties=margin is not None or about.others,
-        margin=margin is not None,
-        no_margin=margin is None,
+        margins_or_ties=margin or about.others,
         ties=tied and f"{duels.num_ties or 'levels with'} ties",
         levels_without_a_tie=even,
         duels_without_ties=not duels.num_ties and levels is None,
         duels_without_judges=duels.group_names is None,
         duels_without_covariates=not duels.covariate_names,
+        grades=levels is not None and len(levels) > 3,
+        **likelihood.things(),
+        **{name: thing for term in terms for name, thing in term.things(duels).items()},
         **more,
     )
 
@@ -337,9 +338,17 @@ def inducing_points(
     return found
 
 
-def noise_parameter(noise_variance: float) -> gpflow.Parameter:
-    """sigma² per side of a duel, not trainable: duels determine only its ratio to the kernel's."""
-    hint = " (0.5 is the standard probit scale)"
-    check_number("noise_variance", noise_variance, above=0.0, hint=hint)
-    value = np.asarray(noise_variance, dtype=float)
-    return gpflow.Parameter(value, transform=gpflow.utilities.positive(), trainable=False)
+def likelihood_of(likelihood: Probit | None, noise_variance: float | None) -> Probit:
+    """The likelihood of a model, for which the variance of its noise is short.
+
+    :raises ValueError: both, or what is no likelihood.
+    """
+    if likelihood is None:
+        return Probit() if noise_variance is None else Probit(noise_variance)
+    check_kind("likelihood", likelihood, Probit, "spg.Probit(noise, by=…, margin=…)")
+    if noise_variance is not None:
+        raise ValueError(
+            f"noise_variance is {noise_variance}, and there is a likelihood, which has its own "
+            f"noise; give likelihood=Probit({noise_variance}, …) alone."
+        )
+    return likelihood

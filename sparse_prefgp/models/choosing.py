@@ -16,7 +16,7 @@ from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.sets import SetForm
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
-from sparse_prefgp.models.outcomes import group_numbers, new_ratios
+from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_shape, one_each
@@ -120,7 +120,9 @@ class ChoicePredictions:
 
         number = None
         if groups is not None:
-            number = group_numbers(groups, len(there), self.duels, self.noise_ratio is not None)
+            number = group_numbers(
+                groups, len(there), self.duels, self.likelihood.noise_ratio is not None
+            )
         shares = np.zeros(there.shape)
         shares[there] = np.exp(self._over_noises(at, number, len(there)))[sets.mask]
         return tf.constant(shares)
@@ -219,15 +221,15 @@ class ChoicePredictions:
         """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
         a known group, or K of the prior of an unknown one."""
         sets, judge = len(events), self.as_known(events).judge
-        noise = np.full(sets, float(self.noise_variance.numpy()))
-        if self.noise_ratio is None:
+        noise = np.full(sets, float(self.likelihood.noise.numpy()))
+        if self.likelihood.noise_ratio is None:
             return noise[None], np.ones((1, sets))
         number = np.full(sets, -1) if judge is None else judge.numbers
         known = number >= 0
-        each = self.noise_ratio.numpy()[np.maximum(number, 0)]
+        each = self.likelihood.noise_ratio.numpy()[np.maximum(number, 0)]
         if known.all():
             return (noise * each)[None], np.ones((1, sets))
-        prior = new_ratios(self.noise_ratio)
+        prior = self.likelihood.new_ratios(with_cuts=False)
         ratios = np.where(known, each, prior.ratios[:, None])
         return noise * ratios, np.broadcast_to(prior.weights[:, None], ratios.shape)
 
@@ -290,9 +292,9 @@ class ChoicePredictions:
         :param at: of noise variances (b,) and the numbers of b sets.
         :param number: (sets,) of the group of each, below 0 for unknown ones; None where all are.
         """
-        noise = np.full(sets, float(self.noise_variance.numpy()))
+        noise = np.full(sets, float(self.likelihood.noise.numpy()))
         everyone = np.arange(sets)
-        ratio = self.noise_ratio
+        ratio = self.likelihood.noise_ratio
         if ratio is None:
             return at(noise, everyone)
         number = np.full(sets, -1) if number is None else number
@@ -302,7 +304,7 @@ class ChoicePredictions:
         if len(known):
             parts.append((known, at(each[known], known)))
         if len(new):
-            ratios = new_ratios(ratio)
+            ratios = self.likelihood.new_ratios(with_cuts=False)
             logs = [at(noise[new] * by, new) for by in ratios.ratios]
             shape = (-1,) + (1,) * logs[0].ndim
             weights = np.log(ratios.weights).reshape(shape)

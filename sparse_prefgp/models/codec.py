@@ -1,13 +1,13 @@
-"""GPflow kernels, mean functions and parameters as JSON and back, without pickle.
+"""What a model is made of as JSON and back, without pickle: kernels, terms, a likelihood.
 
-A kernel is rebuilt by its constructor, from what its attributes of the same names hold, and then
-given its parameters, whose unconstrained values keep every bit, infinite ones too.
+A kernel or a term is rebuilt by its constructor, from what its attributes of the same names hold,
+and then given its parameters, whose unconstrained values keep every bit, infinite ones too.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gpflow
@@ -16,12 +16,16 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances import markov
-from sparse_prefgp.models.outcomes import GroupRatios
-from sparse_prefgp.models.registry import class_of, named
+from sparse_prefgp.covariances.projected import num_features_of, points_of
+from sparse_prefgp.models.likelihood import BOX, JUDGE, GroupRatios, Probit
+from sparse_prefgp.models.registry import class_of, kind_of, named
+from sparse_prefgp.models.terms import Coefficients, Lean, Taste, Term, Terms
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.registry import IN_TIME, KERNEL, MEAN_FUNCTION
 
 Json = dict[str, Any]
+# The column of labels of groups that leaned in models of before and came from no table.
+GROUPS = "group"
 
 
 # Arguments that GPflow's own functions keep under other names.
@@ -57,7 +61,12 @@ class Encoder:
         :raises ValueError: a class that is not known, or something in it that cannot be written.
         """
         kind = type(value)
-        result: Json = {**named(value, role), "arguments": {}, "parameters": {}}
+        result: Json = {
+            "kind": kind_of(kind),
+            **named(value, role),
+            "arguments": {},
+            "parameters": {},
+        }
         where = f"{role} ({kind.__name__})"
         for name, argument in _constructor(kind).items():
             elsewhere = _KEPT_ELSEWHERE.get((kind.__name__, name))
@@ -78,11 +87,12 @@ class Encoder:
             )
         if isinstance(value, gpflow.kernels.Kernel):
             result["active_dims"] = _encode_dims(value.active_dims)
-        if isinstance(value, markov.MarkovKernel):
-            result["in_time"] = True
         for name, attribute in vars(value).items():
             if isinstance(attribute, gpflow.Parameter):
                 result["parameters"][name] = self.parameter(attribute, f"{where}, {name}")
+            elif isinstance(attribute, tuple) and _all_parameters(attribute):
+                several = [self.parameter(one, f"{where}, {name}") for one in attribute]
+                result["parameters"][name] = several
         return result
 
     def parameter(self, value: gpflow.Parameter, where: str) -> int:
@@ -96,6 +106,7 @@ class Encoder:
             self.parameters.append(
                 {
                     "what": where,
+                    "of_judges": isinstance(value, GroupRatios),
                     "trainable": bool(value.trainable),
                     "transform": _encode_tfp(transform, tfp.bijectors, f"the transform of {where}"),
                     "prior": _encode_tfp(prior, tfp.distributions, f"the prior of {where}"),
@@ -107,7 +118,7 @@ class Encoder:
     def _argument(self, value: Any, where: str, role: str) -> Json:
         if isinstance(value, gpflow.Parameter):
             return {"parameter": self.parameter(value, where)}
-        modules = gpflow.kernels.Kernel, gpflow.functions.Function, markov.MarkovKernel
+        modules = gpflow.kernels.Kernel, gpflow.functions.Function, markov.MarkovKernel, Term
         if isinstance(value, modules):
             return {"module": self.module(value, role)}
         if isinstance(value, (list, tuple)) and not all(_is_plain(entry) for entry in value):
@@ -138,11 +149,14 @@ class Decoder:
 
     def module(self, entry: Json) -> Any:
         """:raises UnknownClass: one that this process does not know."""
-        kind = KERNEL if "active_dims" in entry else MEAN_FUNCTION
-        made = class_of(IN_TIME if entry.get("in_time") else kind, entry)
+        before = KERNEL if "active_dims" in entry else MEAN_FUNCTION
+        kind = entry.get("kind", IN_TIME if entry.get("in_time") else before)
+        made = class_of(kind, entry)
         result = made(**{name: self._value(a) for name, a in entry["arguments"].items()})
         for name, number in entry["parameters"].items():
-            setattr(result, name, self.parameter(number))
+            one = isinstance(number, int)
+            value = self.parameter(number) if one else tuple(map(self.parameter, number))
+            setattr(result, name, value)
         if "active_dims" in entry:
             result.active_dims = _decode_dims(entry["active_dims"])
         return result
@@ -163,7 +177,8 @@ class Decoder:
         # Whatever the transform can take; a value at the end of its range has no way back.
         within = np.zeros_like(unconstrained)
         prior_on = entry["prior_on"]
-        parameter = gpflow.Parameter(
+        of_judges = entry.get("of_judges", entry["what"] in _OF_JUDGES_BEFORE)
+        parameter = (GroupRatios if of_judges else gpflow.Parameter)(
             within if transform is None else transform.forward(within),
             transform=transform,
             prior=_decode_tfp(entry["prior"], tfp.distributions),
@@ -175,21 +190,21 @@ class Decoder:
         return parameter
 
 
-def _for_constructor(parameter: gpflow.Parameter) -> np.ndarray:
-    """The values, or some that a constructor takes where a transform has no way back from them.
+def _for_constructor(parameter: gpflow.Parameter) -> Any:
+    """The values, a number or an array, or some that a constructor takes where a transform has no
+    way back from them.
 
     A softplus is 0 from some -745 on, where no positive parameter can be made again. The parameter
     itself takes the place of what the constructor makes.
     """
     values: np.ndarray = parameter.numpy()
-    if parameter.transform is None:
-        return values
-    # As new tensors: a bijector remembers what it was given, and where from.
-    back = parameter.transform.inverse(tf.constant(values)).numpy()
-    if np.all(np.isfinite(back)):
-        return values
-    other = parameter.transform.forward(np.zeros_like(back)).numpy()
-    return np.where(np.isfinite(back), values, other) if back.shape == values.shape else other
+    if parameter.transform is not None:
+        # As new tensors: a bijector remembers what it was given, and where from.
+        back = parameter.transform.inverse(tf.constant(values)).numpy()
+        other = parameter.transform.forward(np.zeros_like(back)).numpy()
+        if back.shape == values.shape:
+            values = np.where(np.isfinite(back), values, other)
+    return values if values.ndim else values.item()
 
 
 def _constructor(kind: type) -> dict[str, inspect.Parameter]:
@@ -303,57 +318,107 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))
 
 
+def _all_parameters(values: tuple[Any, ...]) -> bool:
+    return bool(values) and all(isinstance(one, gpflow.Parameter) for one in values)
+
+
 # What a model is made of by the names of its attributes, and what messages call it.
 _MODULES = {
     "kernel": "The kernel",
     "mean_function": "The mean function",
-    "taste": "The kernel of tastes",
+    "likelihood": "The likelihood",
 }
-PARAMETERS = {
-    "noise_variance": "the noise variance",
-    "margin": "the margin",
-    "noise_ratio": "the noise ratios",
-    "cut_scale": "the scales of the cuts",
-    "tie_share": "the share of ties",
-    "covariate_variance": "the variances of coefficients",
-    "people_variance": "the variance of coefficients",
-}
-_SEVERAL = {"cut_steps": "a step of the cuts", "lean_variances": "the variance of the leans"}
-_NEEDED = ("kernel", "noise_variance")
-# A file names the prior, and the class what it is the density of.
-_OF_GROUPS = ("noise_ratio", "cut_scale")
+# What messages of before called the parameters that judges have one each of.
+_OF_JUDGES_BEFORE = ("the noise ratios", "the scales of the cuts")
 
 
 def encoded(model: Any, encoder: Encoder) -> Json:
-    """What a model is made of, but for inducing inputs; None where it has none of something.
+    """What a model is made of, and its parameters; None where it has none of something.
 
     :raises ValueError: what `Encoder.module` raises.
     """
-    found: Json = {"centre": None if model.centre is None else model.centre.tolist()}
-    for written, parts in ((encoder.module, _MODULES), (encoder.parameter, PARAMETERS)):
-        for name, what in parts.items():
-            if hasattr(model, name):
-                value = getattr(model, name)
-                found[name] = None if value is None else written(value, what)
-    for name, what in _SEVERAL.items():
-        found[name] = [encoder.parameter(value, what) for value in getattr(model, name)]
-    return found
+    parts: Json = {"centre": None if model.centre is None else model.centre.tolist()}
+    for name, what in _MODULES.items():
+        value = getattr(model, name)
+        parts[name] = None if value is None else encoder.module(value, what)
+    parts["terms"] = [encoder.module(term, "A term") for term in model.terms]
+    points = model.inducing_variable
+    if points is not None:
+        number = encoder.parameter(points.Z, "the inducing inputs")
+        points = {"parameter": number, "num_features": num_features_of(points)}
+    return {**parts, "inducing_variable": points, "parameters": encoder.parameters}
 
 
-def decoded(description: Mapping[str, Any], decoder: Decoder) -> Json:
-    """The inverse of `encoded`, of files of whichever format: before, there was one lean at most,
-    and linear terms were about the origin."""
-    found: Json = {}
-    for read, names in ((decoder.module, _MODULES), (decoder.parameter, PARAMETERS)):
-        for name in names:
-            entry = description[name] if name in _NEEDED else description.get(name)
-            found[name] = None if entry is None else read(entry)
-    for name in _OF_GROUPS:
-        found[name] = None if found[name] is None else GroupRatios.like(found[name])
-    before = description.get("lean_variance")
-    leans = description.get("lean_variances", () if before is None else (before,))
-    found["lean_variances"] = tuple(map(decoder.parameter, leans))
-    found["cut_steps"] = tuple(map(decoder.parameter, description.get("cut_steps", ())))
+def decoded(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Json:
+    """The inverse of `encoded`, of files of whichever format: `centre`, which is no argument of a
+    model, besides what is."""
+    decoder = Decoder(description["parameters"], arrays)
+    if "terms" not in description:
+        description = {**description, **_parts_before(description, decoder, arrays)}
+    parts: Json = {}
+    for name in _MODULES:
+        entry = description[name]
+        parts[name] = decoder.module(entry) if isinstance(entry, dict) else entry
+    terms = (decoder.module(e) if isinstance(e, dict) else e for e in description["terms"])
+    points = description["inducing_variable"]
+    if points is not None:
+        z = decoder.parameter(points["parameter"])
+        points = points_of(parts["kernel"], z, points["num_features"])
     centre = description.get("centre")
-    found["centre"] = None if centre is None else np.array(centre)
-    return found
+    return parts | {
+        "terms": Terms(terms),
+        "inducing_variable": points,
+        "centre": None if centre is None else np.array(centre),
+    }
+
+
+def _parts_before(
+    description: Mapping[str, Any], decoder: Decoder, arrays: Mapping[str, np.ndarray]
+) -> Json:
+    """Terms, likelihood and inducing inputs of a file that has each parameter by its name."""
+
+    def parameter(name: str) -> Any:
+        number = description.get(name)
+        return None if number is None else decoder.parameter(number)
+
+    taste, ratio, scale = description.get("taste"), *map(parameter, ("noise_ratio", "cut_scale"))
+    likelihood = Probit(
+        decoder.parameter(description["noise_variance"]),
+        by=None if ratio is None else JUDGE,
+        margin=parameter("margin"),
+        cuts_by=None if scale is None else JUDGE,
+        ties=description.get("tie_model", BOX),
+    )
+    likelihood.steps = tuple(map(decoder.parameter, description.get("cut_steps", ())))
+    likelihood.noise_ratio, likelihood.cut_scale = ratio, scale
+    likelihood.tie_share = parameter("tie_share")
+    variance = parameter("covariate_variance")
+    terms: list[Term] = [] if variance is None else [Coefficients(variance)]
+    # Before, there was one lean at most.
+    one = description.get("lean_variance")
+    variances = description.get("lean_variances", () if one is None else (one,))
+    for (column, covariate), number in zip(_leans_before(description), variances, strict=True):
+        terms.append(Lean(covariate, column, decoder.parameter(number)))
+    if taste is not None:
+        terms.append(Taste(decoder.module(taste), parameter("people_variance")))
+    number = description.get("inducing", description.get("inducing_inputs"))
+    width = description.get("num_features", arrays["items"].shape[1])
+    return {
+        "mean_function": description.get("mean_function"),
+        "likelihood": likelihood,
+        "terms": terms,
+        "inducing_variable": None
+        if number is None
+        else {"parameter": number, "num_features": width},
+    }
+
+
+def _leans_before(description: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+    """Columns of labels and covariates; before there were columns, groups leaned."""
+    duels, covariate = description["duels"], description.get("lean_by_group")
+    if covariate is None and description.get("lean_variance") is not None:
+        covariate = duels["covariates"][description["leaning"][0]]
+    if covariate is not None:
+        return [(duels.get("group_column") or GROUPS, covariate)]
+    leans: Sequence[Sequence[str]] = description.get("lean_by", ())
+    return leans

@@ -1,24 +1,18 @@
-"""Coefficients of the covariates of a duel: their parameters, and what the duels say of them."""
+"""What duels say of the coefficients of their covariates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from scipy.special import ndtri
 
-from sparse_prefgp.covariances.coefficients import Leans
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.leaning import Leaning
-from sparse_prefgp.models.protocols import KnownDuels
+from sparse_prefgp.models.terms import Lean
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import check_number, level_of_interval
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
 
@@ -26,113 +20,9 @@ if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
     from sparse_prefgp.models.streaming.model import StreamedGP
 
-# Of a coefficient times the root mean square of its covariate, to begin from.
-FIRST_VARIANCE = 0.25
-# Standard deviation of the log of these variances, beforehand.
-VARIANCE_LOG_SD = 1.0
-# Each is an inducing value more: P has as many rows and columns.
-MOST_COEFFICIENTS = 2000
-
-
-def covariate_parameter(given: Any, duels: KnownDuels) -> gpflow.Parameter | None:
-    """Prior variances of the coefficients, (C,), in units of 1 / covariate²; None without any.
-
-    The log of each has a normal prior about what it begins from.
-
-    :raises ValueError: what is no positive number for each covariate, or given without covariates;
-        none given for a covariate that is the same on all sides.
-    """
-    squares = duels.covariate_squares
-    if squares is None:
-        return None
-    for c in np.flatnonzero(squares == 0.0)[:1] if given is None else ():
-        raise ValueError(
-            f"The covariate {duels.covariate_names[c]!r} is the same for all sides of each event, "
-            "so that nothing can be learned of it; leave it out, or give covariate_variance."
-        )
-    array = np.asarray(FIRST_VARIANCE / squares if given is None else given)
-    shape = squares.shape
-    if array.shape not in ((), shape) or array.dtype.kind not in "iuf" or not np.all(array > 0.0):
-        raise ValueError(
-            f"covariate_variance is {shortened(given)}; give a positive number, or one for each of "
-            f"the {shape[0]} covariates."
-        )
-    return _variance(np.broadcast_to(array, shape))
-
-
-def lean_parameters(leaning: Leaning, duels: KnownDuels) -> tuple[gpflow.Parameter, ...]:
-    """The variance of each lean."""
-    names, squares = duels.covariate_names, duels.covariate_squares
-    found = []
-    for _, covariate in leaning.pairs:
-        assert squares is not None
-        found.append(_variance(np.array(FIRST_VARIANCE / squares[names.index(covariate)])))
-    return tuple(found)
-
-
-def lean_terms(
-    leaning: Leaning,
-    variances: Sequence[gpflow.Parameter],
-    duels: KnownDuels,
-    counted: bool = False,
-) -> tuple[Leans, ...]:
-    """Each lean of a kernel on rows.
-
-    :param counted: of all levels of the duels, as for chunks of them.
-    """
-    return tuple(
-        Leans(
-            variance,
-            duels.covariate_names.index(covariate),
-            leaning.columns.index(column),
-            len(duels.label_names[column]) if counted else None,
-        )
-        for variance, (column, covariate) in zip(variances, leaning.pairs, strict=True)
-    )
-
-
-def people_parameter(given: Any, duels: Duels, tastes: bool) -> gpflow.Parameter | None:
-    """The variance of the coefficients by which features of people move what they prefer; None
-    where these have none, or no tastes.
-
-    Its log has a normal prior about what it begins from.
-
-    :raises ValueError: what is no positive number, or given without tastes or features of people;
-        items without features; more than 2,000 pairs of features.
-    """
-    features = duels.people_features
-    if features is None or not tastes:
-        return None
-    of_items, of_people = duels.num_features, features.values.shape[1]
-    if not 0 < of_items * of_people <= MOST_COEFFICIENTS:
-        raise ValueError(
-            f"The people have {of_people:,} features and the items {of_items:,}, which makes "
-            f"{of_items * of_people:,} coefficients, and there can be 1 to {MOST_COEFFICIENTS:,}; "
-            "leave the features of people out, or reduce those of the items."
-        )
-    if given is None:
-        theirs = features.of(duels.people_names or ())
-        size = np.sum(np.var(theirs, 0)) * np.sum(np.var(duels.items, 0))
-        if not size > 0.0:
-            raise ValueError(
-                "All people have the same features, or all items, so that nothing can be learned "
-                "of people by these; leave the features of people out."
-            )
-        given = FIRST_VARIANCE / size
-    check_number("people_variance", given, above=0.0)
-    return _variance(np.array(float(given)))
-
-
-def _variance(value: FloatArray) -> gpflow.Parameter:
-    # By its log: its unit is that of the covariate, which may be anything. One coefficient says too
-    # little of the variance that it was drawn with: without a prior the most likely one is often 0,
-    # and its interval a point.
-    prior = tfp.distributions.LogNormal(np.log(value), np.float64(VARIANCE_LOG_SD))
-    return gpflow.Parameter(value, transform=tfp.bijectors.Exp(), prior=prior)
-
 
 @dataclass(frozen=True, eq=False)
-class Coefficients(Result):
+class KnownCoefficients(Result):
     """Posterior of the coefficients beta, in units of utility per unit of the covariate.
 
     The probability that a wins rises with `beta (x_a - x_b)`.
@@ -171,7 +61,7 @@ class Coefficients(Result):
         return Table("coefficients", "", columns, rows[:most])
 
     @classmethod
-    def of(cls, model: PreferenceGP | StreamedGP, level: float) -> Coefficients:
+    def of(cls, model: PreferenceGP | StreamedGP, level: float) -> KnownCoefficients:
         """:raises ValueError: see `PreferenceGP.coefficients`."""
         level = level_of_interval(level)
         names = model.duels.covariate_names
@@ -179,14 +69,15 @@ class Coefficients(Result):
             raise ValueError(
                 "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
             )
-        layout, leaning, levels = model.row_layout, model.leaning, model.duels.label_names
+        layout, levels, labels = model.row_layout, model.duels.label_names, model.terms.labels
+        leans = model.terms.parts(Lean) if layout.levels else []
         called, of_row, of_level = list(names), [*range(len(names))], [(-1, -1)] * len(names)
-        for column, covariate in leaning.pairs if layout.levels else ():
-            place, which = leaning.columns.index(column), names.index(covariate)
-            said = f"{column} " if len(leaning.columns) > 1 else ""
-            called += [f"{covariate} of {said}{label}" for label in levels[column]]
-            of_row += [which] * len(levels[column])
-            of_level += [(place, number) for number in range(len(levels[column]))]
+        for lean in leans:
+            place, count = labels.index(lean.by), len(levels[lean.by])
+            said = f"{lean.by} " if len(labels) > 1 else ""
+            called += [f"{lean.covariate} of {said}{label}" for label in levels[lean.by]]
+            of_row += [names.index(lean.covariate)] * count
+            of_level += [(place, number) for number in range(count)]
         count = len(called)
         # beta_c is what a row with x_c = 1 is above the same row without.
         rows = np.zeros((1 + count, layout.width))
@@ -203,10 +94,10 @@ class Coefficients(Result):
         mean, covariance = model.posterior().joint(tf.constant(rows, gpflow.default_float()))
         mean, covariance = mean.numpy(), covariance.numpy()
         # Whatever is not known leans too, independently of all else.
-        for term in lean_terms(leaning, model.lean_variances, model.duels) if layout.levels else ():
-            x = rows[:, layout.first_covariate + term.covariate]
-            unknown = rows[:, layout.first_level + term.column] < 0.0
-            covariance -= np.diag(term.variance.numpy() * x**2 * unknown)
+        for lean in leans:
+            x = rows[:, layout.first_covariate + names.index(lean.covariate)]
+            unknown = rows[:, layout.first_level + labels.index(lean.by)] < 0.0
+            covariance -= np.diag(lean.variance.numpy() * x**2 * unknown)
         step = np.column_stack([-np.ones(count), np.eye(count)])
         step[own, 0] = 0.0  # the lean alone, without the common coefficient
         step[own, 1 + np.array(of_row)[own]] = -1.0

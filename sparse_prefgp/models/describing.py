@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 _ROWS_COMPARED = 50
 # The kind of a saved `StreamedGP`; that of a `PreferenceGP` has no name.
 STREAMED = "streamed"
-# The column of labels of groups that leaned in models of before and came from no table.
-GROUPS = "group"
 
 
 def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -49,9 +47,6 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     inference = model.infer()
     encoder = Encoder()
     parts = encoded(model, encoder)
-    inducing = None
-    if model.inducing_variable is not None:
-        inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
     duels, (nu, tau) = model.duels, model.sites()
     named, said = _described_duels(model)
     arrays = {
@@ -74,10 +69,6 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     description = {
         **whole,
         **parts,
-        "tie_model": model.tie_model,
-        "lean_by": model.leaning.pairs,
-        "inducing_inputs": inducing,
-        "parameters": encoder.parameters,
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
             **named,

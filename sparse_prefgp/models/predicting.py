@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float
@@ -16,33 +15,26 @@ from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
-from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import Dated, date_text, days_of
-from sparse_prefgp.factors.links import Link
-from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
+from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.outcomes import (
-    BOX,
     LEANS,
-    MARGIN_ONLY,
     NOISE,
-    cuts_of,
     group_numbers,
     known_blocks,
     known_codes,
     label_columns,
-    new_ratios,
     numbers_of,
 )
 from sparse_prefgp.models.posterior import Posterior, predictions
+from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import as_numbers, check_choice, one_each
 from sparse_prefgp.support.shapes import check_shapes
 from sparse_prefgp.support.words import shortened
 
-# Pairs times noises of one step of an average.
-_AVERAGED_AT_ONCE = 1 << 17
 # What is said of those that a model does not know.
 _UNKNOWN_JUDGE = "group", NOISE
 _UNKNOWN_PERSON = "person", "they are predicted as somebody of whom nothing is known"
@@ -55,16 +47,8 @@ class DuelPredictions:
     """
 
     kernel: gpflow.kernels.Kernel
-    noise_variance: gpflow.Parameter
-    margin: gpflow.Parameter | None
-    cut_steps: tuple[gpflow.Parameter, ...] = ()
-    noise_ratio: gpflow.Parameter | None
-    cut_scale: gpflow.Parameter | None = None
-    tie_model: str = BOX
-    tie_share: gpflow.Parameter | None = None
-    leaning: Leaning = Leaning()
-    # Of what each person prefers besides what all do; None where all are one.
-    taste: gpflow.kernels.Kernel | None = None
+    likelihood: Probit
+    terms: Terms
     # When duels were, where utilities move in time, and the date that a view is of.
     _dated: Dated | None = None
     _date: float | None = None
@@ -195,7 +179,8 @@ class DuelPredictions:
         :param labels: as for `predict_difference`.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        return tf.exp(self._log_win(mean, variance, self._group_numbers(groups, mean)))
+        judge = self._group_numbers(groups, mean)
+        return tf.exp(self.likelihood.log_win(self.engine.link_function, mean, variance, judge))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
@@ -213,13 +198,13 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        number = self._group_numbers(groups, mean)
-        won, tied, lost = (
-            self._log_win(mean, variance, number),
-            self._log_tie(mean, variance, number),
-            self._log_win(-mean, variance, number),
+        link, judge, of = (
+            self.engine.link_function,
+            self._group_numbers(groups, mean),
+            self.likelihood,
         )
-        return tf.exp(tf.stack([won, tied, lost], 1))
+        won, lost = (of.log_win(link, side, variance, judge) for side in (mean, -mean))
+        return tf.exp(tf.stack([won, of.log_tie(link, mean, variance, judge), lost], 1))
 
     def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast:
         """What `predict` says of duels, from mean and variance of f(first) - f(second), (t,) each.
@@ -227,18 +212,18 @@ class DuelPredictions:
         :param judge: of each duel, where the model has noise by group.
         """
         number = None
-        if judge is not None and self.noise_ratio is not None:
+        if judge is not None and self.likelihood.noise_ratio is not None:
             number = known_codes(judge, self.duels.group_names or (), *_UNKNOWN_JUDGE).numbers
         m, v = as_float(mean), as_float(variance)
-        levels = self.duels.levels
+        levels, link, likelihood = self.duels.levels, self.engine.link_function, self.likelihood
         if levels is not None:
-            of, names, logs = GRADES, levels, self._log_grades(m, v, number)
+            of, names, logs = GRADES, levels, likelihood.log_grades(link, m, v, number)
         else:
-            won, lost = (self._log_win(side, v, number) for side in (m, -m))
+            won, lost = (likelihood.log_win(link, side, v, number) for side in (m, -m))
             of, names, columns = DUELS, (FIRST, SECOND), [won, lost]
-            if self.margin is not None:
+            if likelihood.margin is not None:
                 of, names = OUTCOMES, (FIRST, TIE, SECOND)
-                columns = [won, self._log_tie(m, v, number), lost]
+                columns = [won, likelihood.log_tie(link, m, v, number), lost]
             logs = tf.stack(columns, 1)
         return Forecast(of, logs.numpy(), names, m.numpy(), v.numpy())
 
@@ -250,7 +235,7 @@ class DuelPredictions:
         :raises ValueError: some of the covariates alone.
         """
         duels, judge, person, said = self.duels, None, None, None
-        if self.noise_ratio is not None and events.judge is not None:
+        if self.likelihood.noise_ratio is not None and events.judge is not None:
             judge = known_codes(events.judge, duels.group_names or (), *_UNKNOWN_JUDGE)
         if self.people and self._view is None and events.person is not None:
             person = known_codes(events.person, self.described_people, *_UNKNOWN_PERSON)
@@ -299,66 +284,6 @@ class DuelPredictions:
         mean, variance = np.where(same, 0.0, moments.numpy().T)
         return self.forecast_of(mean, variance, events.judge)
 
-    @property
-    def cuts(self) -> tf.Tensor | None:
-        """(K,), ascending: by how much a utility, noise included, must exceed the other for each
-        level of grades; the first is the margin, or 0 where ties are no level. None without."""
-        return cuts_of(self.margin, self.cut_steps)
-
-    # Natural logarithms from mean and variance of f(a) - f(b), (N,) each, a variance that rounding
-    # has made negative counting as 0. `number` is that of each group, -1 for an unknown one, None
-    # where all are.
-
-    def _log_grades(self, mean: tf.Tensor, variance: tf.Tensor, number: Any = None) -> tf.Tensor:
-        """Of each grade of a over b, worst first: (N, 2K + 1), (N, 2K) where ties are no level."""
-        if self.tie_model == MARGIN_ONLY:
-            lost, won = (self._log_win(side, variance, number) for side in (-mean, mean))
-            return tf.stack([lost, self._log_tie(mean, variance, number), won], 1)
-        top = len(self.cut_steps) + 1
-        better: list[tuple[int | None, int]] = [(-k - 1, -k) for k in range(1, top)]
-        better.append((None, -top))
-        found = [self._log_between(mean, variance, *ends, number) for ends in better]
-        worse = [self._log_between(-mean, variance, *ends, number) for ends in better]
-        tied = [] if self.margin is None else [self._log_tie(mean, variance, number)]
-        return tf.stack([*reversed(worse), *tied, *found], 1)
-
-    def _log_win(self, mean: tf.Tensor, variance: tf.Tensor, number: Any = None) -> tf.Tensor:
-        """That a beats b, (N,)."""
-        if self.tie_model == MARGIN_ONLY:
-            ahead = self._log_outcome(mean, variance, None, tf.zeros_like(mean), number)
-            return ahead + tf.math.log1p(-tf.exp(self._log_tie(mean, variance, number)))
-        return self._log_between(mean, variance, None, -1, number)
-
-    def _log_tie(self, mean: tf.Tensor, variance: tf.Tensor, number: Any = None) -> tf.Tensor:
-        """Of a tie, (N,); -inf without a margin."""
-        if self.margin is None:
-            return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
-        if self.tie_share is not None:
-            return tf.math.log(self.tie_share + tf.zeros_like(mean))
-        return self._log_between(mean, variance, -1, 1, number)
-
-    def _log_between(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        lower: int | None,
-        upper: int,
-        number: IntArray | None,
-    ) -> tf.Tensor:
-        """That f(b) - f(a), noise included, lies between two cuts, (N,).
-
-        :param lower: the number of the cut with its sign; None for no limit.
-        :param upper: the same.
-        """
-        cuts, zeros = self.cuts, tf.zeros_like(mean)
-
-        def at(cut: int | None) -> tf.Tensor | None:
-            if cut is None or cuts is None:
-                return None if cut is None else zeros
-            return float(np.sign(cut)) * cuts[abs(cut) - 1] + zeros
-
-        return self._log_outcome(mean, variance, at(lower), at(upper), number)
-
     def allow(self, **asked: Any) -> None:
         """Refuse what does not go together with this model, see `together.check`.
 
@@ -369,60 +294,25 @@ class DuelPredictions:
         things = {
             "in_time": dated,
             "still": not dated,
-            "tastes": self.taste is not None,
-            "one_utility": self.taste is None,
+            "tastes": self.terms.taste is not None,
+            "one_utility": self.terms.taste is None,
             "logistic": not self.engine.link_function.has_normal_noise
             and f"the engine {self.engine!r}",
             "pair_effects": pair_effect(self.kernel) is not None,
-            "margin_only": self.tie_model == MARGIN_ONLY,
+            "margin_only": self.likelihood.ties == MARGIN_ONLY,
             "blocks": self.approximation.has_blocks,
             "labels": self.approximation.labels is not None,
         }
         together.check(**{**things, **asked})
-
-    def new_ratios(self) -> NoiseRatios:
-        """By what noise and cuts of a duel to come are multiplied where its group is not known.
-
-        :raises ValueError: `noise_ratio` or `cut_scale` with a prior that is not normal in its log.
-        """
-        return new_ratios(self.noise_ratio, self.cut_scale)
-
-    def _log_outcome(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        lower: tf.Tensor | None,
-        upper: tf.Tensor,
-        number: IntArray | None,
-    ) -> tf.Tensor:
-        """log P(lower < f(b) - f(a) + noise < upper), (N,): at the noise of known groups, averaged
-        over that of unknown ones."""
-        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
-        noise = duel_noise(self.noise_variance) + tf.zeros_like(mean)
-        if self.noise_ratio is None:
-            return link.log_probability(-mean, variance, noise, lower, upper)
-        if number is None:
-            return _averaged(link, self.new_ratios(), -mean, variance, noise, lower, upper)
-        new = np.flatnonzero(number < 0)
-        # Unknown groups stand as the first one until they are averaged.
-        ratio = tf.gather(tf.convert_to_tensor(self.noise_ratio), np.maximum(number, 0))
-        low, high = lower, upper
-        if self.cut_scale is not None:
-            scale = tf.gather(tf.convert_to_tensor(self.cut_scale), np.maximum(number, 0))
-            low, high = None if lower is None else scale * lower, scale * upper
-        found = link.log_probability(-mean, variance, noise * ratio, low, high)
-        if not len(new):
-            return found
-        some = [None if x is None else tf.gather(x, new) for x in (variance, noise, lower, upper)]
-        averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
-        return tf.tensor_scatter_nd_update(found, new[:, None], averaged)
 
     def _group_numbers(self, groups: Any, like: tf.Tensor) -> IntArray | None:
         """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
         if groups is None:
             return None
         together.check(compiled=like.shape[0] is None, groups=True)
-        return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
+        return group_numbers(
+            groups, like.shape[0], self.duels, self.likelihood.noise_ratio is not None
+        )
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(
@@ -482,7 +372,7 @@ class DuelPredictions:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""
         names = gpflow.utilities.parameter_dict(self.kernel)
         free = any(p.trainable for name, p in names.items() if "variance" in name)
-        return free and self.noise_variance.trainable
+        return free and self.likelihood.noise.trainable
 
     # Inside.
 
@@ -568,7 +458,7 @@ class DuelPredictions:
         """
         found = {}
         for column, given in (labels or {}).items():
-            check_choice("The column of labels", column, self.leaning.columns)
+            check_choice("The column of labels", column, self.terms.labels)
             every = one_each(f"labels of {column!r}", given, n).tolist()
             names = self.duels.label_names[column]
             found[column] = known_codes(Codes.of(every, column), names, column, LEANS)
@@ -580,7 +470,7 @@ class DuelPredictions:
 
         :param labels: by the numbers of the model, as of `known_labels`.
         """
-        columns, none = self.leaning.columns, np.full(n, -1)
+        columns, none = self.terms.labels, np.full(n, -1)
         found = [labels[column].numbers if column in labels else none for column in columns]
         return np.array(found, dtype=np.float64).reshape(len(columns), n).T
 
@@ -654,38 +544,3 @@ class DuelPredictions:
                 f"number of an item; give 0 to {self.duels.item.max()}, or -1 for an unknown "
                 "item."
             )
-
-
-def _averaged(
-    link: Link,
-    ratios: NoiseRatios,
-    mean: tf.Tensor,
-    variance: tf.Tensor,
-    noise: tf.Tensor,
-    lower: tf.Tensor | None,
-    upper: tf.Tensor,
-) -> tf.Tensor:
-    """Log of the average of `link.log_probability` over the ratios of noise and cuts, (N,)."""
-    count, number = len(ratios.weights), mean.shape[0]
-    # So many at once as take bounded memory; one where a graph does not know how many pairs.
-    at_once = 1 if number is None else max(1, min(count, _AVERAGED_AT_ONCE // max(number, 1)))
-    steps = -(-count // at_once)
-    spare = steps * at_once - count
-    factor, scale, weight = (
-        tf.constant(np.pad(x, (0, spare), constant_values=by).reshape(steps, at_once), mean.dtype)
-        for x, by in ((ratios.ratios, 1.0), (ratios.scales, 1.0), (ratios.weights, 0.0))
-    )
-
-    def tiled(values: tf.Tensor, by: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(by[:, None] * values, [-1])
-
-    def add(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        one = tf.ones_like(factor[k])
-        ends = (None if x is None else tiled(x, scale[k]) for x in (lower, upper))
-        of_both = (tiled(mean, one), tiled(variance, one), tiled(noise, factor[k]))
-        found = tf.reshape(link.log_probability(*of_both, *ends), [at_once, -1])
-        found = tf.reduce_logsumexp(found + tf.math.log(weight[k])[:, None], 0)
-        return k + 1, tfp.math.log_add_exp(total, found)
-
-    nothing = tf.zeros_like(mean) - tf.constant(np.inf, mean.dtype)
-    return tf.while_loop(lambda k, _: k < steps, add, (0, nothing))[1]

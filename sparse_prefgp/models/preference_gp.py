@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +41,6 @@ from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
-from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import (
     DAYS_A_YEAR,
@@ -68,28 +68,14 @@ from sparse_prefgp.models.checks import (
     check_time_memory,
     check_together,
     inducing_points,
-    noise_parameter,
+    likelihood_of,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import (
-    Coefficients,
-    covariate_parameter,
-    lean_parameters,
-    lean_terms,
-    people_parameter,
-)
+from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.filtering import Filtering, edges_of, one_pass
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
-from sparse_prefgp.models.outcomes import (
-    BOX,
-    MARGIN_ONLY,
-    check_tie_model,
-    margin_parameter,
-    ratio_parameter,
-    scale_parameter,
-    step_parameters,
-)
+from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.pair_posterior import pair_posterior
 from sparse_prefgp.models.posterior import (
     Posterior,
@@ -100,6 +86,7 @@ from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.models.terms import Columns, Term, Terms
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
@@ -179,37 +166,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     :param inducing_variable: (m, D) array or GPflow `InducingPoints`, in the units of
         `duels.items`; by default k-means centres, at most 128. Not for `Exact()`.
     :param engine: `ParallelEP()` by default, `SequentialEP()`, `Variational()` or `Laplace()`.
-    :param noise_variance: sigma² per side of a duel, not trainable at first, because duels
-        determine only its ratio to the kernel variance; 0.5 is the standard probit scale.
     :param mean_function: any GPflow mean function; None is zero.
-    :param margin: by how much a utility, noise included, must exceed the other for a win; within
-        it the duel is a tie. Needed where there are ties, and then learned from this value
-        (`gpflow.set_trainable(model.margin, False)` keeps it); None is not a margin.
-    :param noise_by_group: learn for each group of the duels by what it multiplies `noise_variance`,
-        `noise_ratio`, one number r each with log r ~ N(0, 1). Predictions for nobody in
-        particular are averaged over that prior.
-    :param cut_steps: where duels are graded, by how much each cut lies above the one before, the
-        margin being the first; K - 1 positive numbers for K levels on either side of a tie, from
-        which they are learned, by default 0.7 each. Those next to a grade that nobody used have a
-        prior about that, with a warning.
-    :param covariate_variance: where duels have covariates, (C,) prior variances of their
-        coefficients to begin from, or one for all; by default 0.25 over the mean square of each
-        covariate. They are learned, the log of each with a prior N(log of that, 1).
-    :param lean_by: "COLUMN:COVARIATE", or several: by the covariate each level j of a column of
-        labels (`Duels(labels=)`), such as each judge, leans to a side beyond the common
-        coefficient: a number b_j each, `b_j ~ N(0, v)`, with v in `lean_variances`, learned.
-    :param cuts_by_group: learn for each group by what it multiplies margin and cuts, `cut_scale`,
-        one number s each with log s ~ N(0, 0.5²); averaged over like the noise, jointly.
-    :param tie_model: "box": a tie says that two utilities are close. "margin-only": ties tell
-        nothing of the utilities, which are learned from the others alone; afterwards
-        `learning.ties.fit_tie_margin`, by which `optimise` ends, finds the margin (docs/ties.md).
-    :param taste: the kernel of what each person of the duels (`Duels(people=)`) prefers besides
-        what all do: `f_u = g + h_u`, `g ~ GP(0, kernel)` shared and `h_u ~ GP(0, taste)`
-        independent between people, integrated out. None is one utility for all.
-    :param people_variance: where people have features (`Duels(people_features=)`) and tastes, the
-        prior variance v of the coefficients of `s_u' W x`, which they then prefer besides, `W_jd ~
-        N(0, v)`, for features s_u of a person, less their mean, and x of an item; learned, its log
-        with a prior N(log of this, 1), by default 0.25 over what the features make of it.
+    :param terms: of the prior besides the kernel: `Taste(kernel)` of each person, `Coefficients()`
+        of covariates (there wherever duels have covariates), `Lean(covariate, by)` of the labels
+        of a column, and terms of one's own (docs/write-your-own.md).
+    :param likelihood: `Probit(noise, by="judge", margin=0.3, …)`; by default `Probit()`.
+    :param noise_variance: short for `Probit(noise_variance)`.
     :raises ValueError: a value that makes no sense, named in the message.
     """
 
@@ -221,17 +183,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         approximation: Approximation | None = None,
         inducing_variable: Any = None,
         engine: Engine | None = None,
-        noise_variance: float = 0.5,
         mean_function: gpflow.functions.MeanFunction | None = None,
-        margin: float | None = None,
-        noise_by_group: bool = False,
-        cut_steps: Any = None,
-        cuts_by_group: bool = False,
-        tie_model: str = BOX,
-        covariate_variance: Any = None,
-        lean_by: Any = None,
-        taste: gpflow.kernels.Kernel | None = None,
-        people_variance: float | None = None,
+        terms: Iterable[Term] = (),
+        likelihood: Probit | None = None,
+        noise_variance: float | None = None,
     ) -> None:
         super().__init__()
         check_kind("duels", duels, Duels, OF_DUELS)
@@ -244,56 +199,36 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             kernel = ItemEffect()
         check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
         warn_of_cancelling(kernel)
-        check_tie_model(tie_model)
-        asked: dict[str, Any] = {
-            "taste": taste,
-            "people": duels.people_names,
-            "about": duels.events.about_sets,
-            "margin": margin,
-            "margin_only": tie_model == MARGIN_ONLY,
-            "grades": duels.levels is not None and len(duels.levels) > 3,
-            "noise_by_group": noise_by_group,
-            "one_noise": not noise_by_group,
-            "own_cuts": cuts_by_group,
-            "covariate_variance": covariate_variance is not None,
-            "people_variance": people_variance is not None,
-            "no_tastes_by_features": taste is None or duels.people_features is None,
-        }
-        check_together(kernel, approximation, engine or ParallelEP(), duels, **asked)
-        self.covariate_variance = covariate_parameter(covariate_variance, duels)
-        self.leaning = Leaning.of(lean_by, duels.covariate_names, duels.label_names)
-        self.lean_variances = lean_parameters(self.leaning, duels)
+        likelihood = likelihood_of(likelihood, noise_variance)
+        terms = tuple(terms)
+        about: dict[str, Any] = {"people": duels.people_names, "about": duels.events.about_sets}
+        check_together(
+            kernel, approximation, engine or ParallelEP(), duels, terms, likelihood, **about
+        )
+        self.terms = Terms.of(terms, duels)
+        taste = self.terms.taste
         pairs = pair_effect(kernel)
         numbered = any(map(item_effects, [kernel, *([taste] if taste else [])]))
         numbered = numbered or pairs is not None
-        term, noise = time_term(kernel), noise_parameter(noise_variance)
-        self._dated = None
+        term, self._dated = time_term(kernel), None
         if term is not None and duels.times is not None:
-            term.settle(duels.times, float(np.sqrt(2.0 * noise.numpy())))
+            term.settle(duels.times, float(np.sqrt(2.0 * likelihood.noise.numpy())))
             self._dated, numbered = Dated.of(duels, term.slices), True
-        full = DuelGraph.from_duels(
-            duels, numbered, self.leaning.names(duels.label_names), self._dated
-        )
+        labels = {column: duels.label_names[column] for column in self.terms.labels}
+        full = DuelGraph.from_duels(duels, numbered, labels, self._dated)
         if term is not None:
             check_time_memory(full, duels, kernel)
-        if tie_model == MARGIN_ONLY:
+        if likelihood.ties == MARGIN_ONLY:
             full = _without_ties(full)
         if approximation is None:
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
-            check_together(kernel, approximation, engine or ParallelEP(), duels, **asked)
-        self.kernel, self.taste = kernel, taste
-        self.people_variance = people_parameter(people_variance, duels, taste is not None)
-        self.mean_function = mean_function
-        self.noise_variance = noise
-        self.margin = margin_parameter(margin, duels)
-        self.tie_model, self.tie_share = tie_model, None
-        if tie_model == MARGIN_ONLY:
-            gpflow.set_trainable(self.margin, False)  # no gradient tells of it
-        self.cut_steps = step_parameters(cut_steps, duels)
-        self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
-        self.cut_scale = scale_parameter(duels, cuts_by_group)
+            check_together(
+                kernel, approximation, engine or ParallelEP(), duels, terms, likelihood, **about
+            )
+        self.kernel, self.mean_function = kernel, mean_function
+        self.likelihood = likelihood.on(duels)
         self._check_engine(engine or ParallelEP(), full)
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
@@ -335,7 +270,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def num_duels_used(self) -> int:
         """How many duels the log evidence is about: all, whatever their weights, or the subset."""
         if self.approximation.uses_all_duels:
-            left_out = self.duels.num_ties if self.tie_model == MARGIN_ONLY else 0
+            left_out = self.duels.num_ties if self.likelihood.ties == MARGIN_ONLY else 0
             return self.duels.num_duels - left_out
         return int(self.graph.weight)
 
@@ -356,8 +291,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def engine(self, engine: Engine) -> None:
         self._check_engine(engine, self.graph)
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
-            graph = _used(self.all_duels, self.approximation, engine, self.taste is not None)
-            self._given = replace(self._given, graph=graph)
+            graph = _used(self.all_duels, self.approximation, engine, self.terms.taste is not None)
+            self._given = dataclasses.replace(self._given, graph=graph)
             self._sites_memory = SitesMemory(graph.num_sites)
         self._engine, self._known = engine, None
 
@@ -368,8 +303,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             in_time=self._dated is not None,
             sets=noises is not None,
             best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
-            margin_only=self.tie_model == MARGIN_ONLY,
-            noise_by_group=self.noise_ratio is not None,
+            **self.likelihood.things(),
         )
 
     @property
@@ -411,8 +345,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: utilities that do not move in time; what `PreferenceGP` raises.
         """
         self.allow(slices=True)
-        made = on_other_duels(self, self.duels, self.engine, slices=check_slices(slices))
-        keep_ratios(self, made)
+        made = replace(self, slices=check_slices(slices))
         if self.graph.event_of_duel is not None and made.graph.event_of_duel is not None:
             made.start_from(*(_on_graph(self.graph, made.graph, x) for x in self.sites()))
         return made
@@ -558,8 +491,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             everything = joined_duels(self.duels, duels)
             self._inferred()
             told = [values[self.graph.sites_of_duels] for values in reversed(self.sites())]
-        made = on_other_duels(self, everything, self.engine, slices=edges)
-        keep_ratios(self, made)
+        made = replace(self, everything, slices=edges)
         event, count = made.graph.event_of_duel, made.graph.count_of_duel
         assert event is not None and count is not None
 
@@ -614,8 +546,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of `graph`: of items, and of what else their columns say."""
-        leans = lean_terms(self.leaning, self.lean_variances, self.duels)
-        return on_rows(self.kernel, self.row_layout, self.covariate_variance, leans)
+        return self.problem().kernel
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """At most `size` of the duels that inference works on and one side won, equal ones once.
@@ -657,19 +588,32 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def problem(self) -> DuelProblem:
         """The model before any approximation, in tensors that follow the parameters."""
+        return self._problem_of(
+            self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
+        )
+
+    def _problem_of(
+        self, kernel: Any, mean_function: Any, inducing: Any, terms: Terms, likelihood: Probit
+    ) -> DuelProblem:
+        layout, by_features = self.row_layout, None
+        if terms.by_features is not None:
+            by_features = ByFeatures(
+                self._centred_people,
+                len(self.people),
+                tf.convert_to_tensor(terms.by_features),
+                self.duels.num_features,
+            )
+        covariates, labels = self.duels.covariate_names, terms.labels
         return DuelProblem(
             self.graph,
-            self.row_kernel,
-            mean_on_rows(self.mean_function, self.row_layout),
-            tf.convert_to_tensor(self.noise_variance),
-            self.inducing_variable,
-            None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
-            self.cuts if self.tie_model == BOX else None,
-            self.has_logit_factors,
-            cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
-            taste=None if self.taste is None else on_rows(self.taste, self.row_layout),
-            by_features=self._by_features(),
+            on_rows(kernel, layout, terms.kernels(Columns(layout, covariates, labels))),
+            mean_on_rows(mean_function, layout),
+            inducing_variable=inducing,
+            logistic=self.has_logit_factors,
+            taste=None if terms.taste is None else on_rows(terms.taste, layout),
+            by_features=by_features,
             centre=self.centre,
+            **likelihood.tensors(),
         )
 
     @as_written
@@ -730,7 +674,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     @property
     def people(self) -> tuple[Hashable, ...]:
-        return (self.duels.people_names or ()) if self.taste is not None else ()
+        return (self.duels.people_names or ()) if self.terms.taste is not None else ()
 
     @cached_property
     def _centred_people(self) -> FloatArray:
@@ -741,8 +685,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     @property
     def described_people(self) -> tuple[Hashable, ...]:
-        if self.people_variance is None or self.duels.people_features is None:
+        if self.terms.by_features is None:
             return self.people
+        assert self.duels.people_features is not None
         known = set(map(id_text, self.people))
         others = (name for name in self.duels.people_features.names if id_text(name) not in known)
         return self.people + tuple(others)
@@ -787,13 +732,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             found[here] = in_chunks(posterior.difference, tf.gather(pairs, here))
         return tf.constant(found)
 
-    def coefficients(self, level: float = 0.9) -> Coefficients:
+    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """What the duels say of the coefficients of covariates, and of leans by these.
 
         :param level: of the intervals.
         :raises ValueError: a model without covariates, or a level outside (0, 1).
         """
-        return Coefficients.of(self, level)
+        return KnownCoefficients.of(self, level)
 
     # Against the truth.
 
@@ -819,10 +764,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         inputs = self._inputs(items, before)
         numbers = self._person_numbers(people, len(inputs))
-        if self.taste is None:
+        if self.terms.taste is None:
             return inputs
         person = np.full(len(inputs), -1) if numbers is None else numbers
-        if self.people_variance is not None and np.any(person < 0):
+        if self.terms.by_features is not None and np.any(person < 0):
             raise ValueError(
                 "Utilities are drawn of people with known features, but some pairs are somebody's "
                 "of whom nothing is known; name a person of each (people=)."
@@ -893,34 +838,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _frozen_problem(self) -> DuelProblem:
         """On copies, so that nothing kept from it changes when a parameter is assigned."""
-        return DuelProblem(
-            self.graph,
-            copy.deepcopy(self.row_kernel),
-            mean_on_rows(copy.deepcopy(self.mean_function), self.row_layout),
-            tf.constant(self.noise_variance.numpy()),
-            copy.deepcopy(self.inducing_variable),
-            None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
-            None if self.cuts is None or self.tie_model != BOX else tf.constant(self.cuts.numpy()),
-            self.has_logit_factors,
-            cut_scale=None if self.cut_scale is None else tf.constant(self.cut_scale.numpy()),
-            taste=copy.deepcopy(
-                None if self.taste is None else on_rows(self.taste, self.row_layout)
-            ),
-            by_features=self._by_features(frozen=True),
-            centre=self.centre,
-        )
-
-    def _by_features(self, frozen: bool = False) -> ByFeatures | None:
-        """What features of people say; `frozen`: with the variance as it is."""
-        if self.people_variance is None:
-            return None
-        variance = self.people_variance.numpy() if frozen else self.people_variance
-        return ByFeatures(
-            self._centred_people,
-            len(self.people),
-            tf.convert_to_tensor(variance),
-            self.duels.num_features,
-        )
+        parts = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
+        return self._problem_of(*copy.deepcopy(parts))
 
     def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
         """Take sites (t,), (t,) and the result that inference once gave, without a sweep.
@@ -938,7 +857,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """Predict by this problem at the sites of another model of the same graph."""
         known = other._inferred()
         prior = self.approximation.prior(problem)
-        solved = replace(known.solution, problem=problem, prior=prior)
+        solved = dataclasses.replace(known.solution, problem=problem, prior=prior)
         self._known = Inferred(Fingerprint.of(self), solved, known.result)
 
     def silence_scale_warning(self) -> None:
@@ -990,62 +909,35 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
     return FullMarginals(both[:, 0] - offset.numpy(), variance, factors)
 
 
-def on_other_duels(
+def replace(
     model: DuelGP[Any, Any],
-    duels: Duels,
-    engine: Engine,
-    approximation: Approximation | None = None,
+    answers: Duels | None = None,
+    *,
     shared: bool = False,
     slices: Any = None,
+    **parts: Any,
 ) -> PreferenceGP:
-    """A model of these duels with the parameters of another one, in memory or streamed.
+    """A model with the parameters of another one, in memory or streamed, and other answers.
 
-    :param approximation: in place of that of `model`.
+    Parameters are copies, with transforms, priors and whether they are trainable. Judges that are
+    known keep their noise, new ones begin at 1.
+
+    :param answers: in place of those of `model`, whose items have the same features.
     :param shared: the parameters are the very same, and not copies.
     :param slices: of time, in place of those of `model`.
+    :param parts: what `PreferenceGP` takes, in place of what `model` has.
+    :raises ValueError: what `PreferenceGP` raises.
     """
-    given = (
-        model.kernel,
-        model.inducing_variable,
-        model.mean_function,
-        model.noise_variance,
-        model.margin,
-        model.cut_steps,
-        model.covariate_variance,
-        model.lean_variances,
-        model.taste,
-        model.people_variance,
-    )
-    kernel, inducing, mean_function, noise, margin, steps, covariate, leans, taste, people = (
-        given if shared else copy.deepcopy(given)
-    )
-    if slices is not None and (term := time_term(kernel)) is not None:
+    tree = {
+        name: getattr(model, name)
+        for name in ("kernel", "inducing_variable", "mean_function", "terms", "likelihood")
+    }
+    tree = tree if shared else copy.deepcopy(tree)
+    if slices is not None and (term := time_term(tree["kernel"])) is not None:
         term.slices = slices
-    made = PreferenceGP(
-        duels,
-        kernel,
-        approximation=model.approximation if approximation is None else approximation,
-        inducing_variable=inducing,
-        engine=engine,
-        mean_function=mean_function,
-        margin=None if margin is None else 1.0,  # its own, below
-        covariate_variance=None if covariate is None or duels.covariate_squares is None else 1.0,
-        noise_by_group=model.noise_ratio is not None,
-        cuts_by_group=model.cut_scale is not None,
-        tie_model=model.tie_model,
-        lean_by=model.leaning.pairs,
-        taste=taste,
-        people_variance=None if people is None or duels.people_features is None else 1.0,
-    )
-    # With their transforms, priors and whether they are trainable.
-    made.noise_variance, made.margin = noise, margin
-    if len(made.cut_steps) == len(steps):
-        made.cut_steps = steps
-    if covariate is not None:
-        made.covariate_variance, made.lean_variances = covariate, leans
-    if made.people_variance is not None and people is not None:
-        made.people_variance = people
-    made.tie_share, made.centre = copy.deepcopy(model.tie_share), model.centre
+    kept = {"approximation": model.approximation, "engine": model.engine}
+    made = PreferenceGP(model.duels if answers is None else answers, **(tree | kept | parts))
+    made.centre = model.centre
     return made
 
 
@@ -1055,18 +947,6 @@ def _on_graph(old: DuelGraph, new: DuelGraph, values: FloatArray) -> FloatArray:
     found = np.zeros(new.num_sites)
     found[new.sites_of_duels] = values[old.sites_of_duels]
     return found
-
-
-def keep_ratios(old: DuelGP[Any, Any], new: PreferenceGP) -> None:
-    """Ratios and scales of the old groups and their priors; new groups begin at 1."""
-    for name in ("noise_ratio", "cut_scale"):
-        before, after = getattr(old, name), getattr(new, name)
-        if before is None or after is None:
-            continue
-        known = dict(zip(old.duels.group_names or (), before.numpy(), strict=True))
-        after.assign([known.get(group, 1.0) for group in new.duels.group_names or ()])
-        after.prior, after.prior_on = before.prior, before.prior_on
-        gpflow.set_trainable(after, before.trainable)
 
 
 def _used(

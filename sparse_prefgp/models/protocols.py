@@ -24,13 +24,13 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
-from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.posterior import Posterior, SetPosterior
 from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from sparse_prefgp.data.leaning import Leaning
+    from sparse_prefgp.models.likelihood import Probit
+    from sparse_prefgp.models.terms import Terms
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
@@ -171,13 +171,8 @@ class Predicts(Protocol):
 
     kernel: gpflow.kernels.Kernel
     mean_function: Any
-    noise_variance: gpflow.Parameter
-    margin: gpflow.Parameter | None
-    cut_steps: tuple[gpflow.Parameter, ...]
-    noise_ratio: gpflow.Parameter | None
-    cut_scale: gpflow.Parameter | None
-    tie_model: str
-    taste: gpflow.kernels.Kernel | None
+    likelihood: Probit
+    terms: Terms
 
     @property
     def people(self) -> tuple[Hashable, ...]: ...
@@ -196,9 +191,6 @@ class Predicts(Protocol):
 
     @property
     def row_layout(self) -> RowLayout: ...
-
-    @property
-    def leaning(self) -> Leaning: ...
 
     def with_dates(self, rows: FloatArray) -> FloatArray: ...
 
@@ -241,8 +233,6 @@ class Predicts(Protocol):
     def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
 
     def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
-
-    def new_ratios(self) -> NoiseRatios: ...
 
     def predict(self, questions: Duels | Answers, inputs: Any = None) -> Forecast: ...
 

@@ -10,12 +10,15 @@ import gpflow
 
 from sparse_prefgp import approximations, covariances, engines
 from sparse_prefgp.covariances import markov
+from sparse_prefgp.models import likelihood, terms
 from sparse_prefgp.support.registry import (
     APPROXIMATION,
     ENGINE,
     IN_TIME,
     KERNEL,
+    LIKELIHOOD,
     MEAN_FUNCTION,
+    TERM,
     is_own,
     keep,
     known,
@@ -28,6 +31,8 @@ _BASES: dict[str, type] = {
     IN_TIME: markov.MarkovKernel,
     MEAN_FUNCTION: gpflow.functions.MeanFunction,
     APPROXIMATION: approximations.Approximation,
+    TERM: terms.Term,
+    LIKELIHOOD: likelihood.Probit,
 }
 
 
@@ -40,20 +45,20 @@ def register(own: Class) -> Class:
 
     Also a decorator. `MyKernel` is `my-kernel` in `--kernel`, `MyApproximation` is
     `my-approximation`. Kernels and mean functions keep what their constructors take in attributes
-    of the same names, and parameters that they make beyond these are saved too; approximations are
-    dataclasses with fields of numbers and text.
+    of the same names, and parameters that they make beyond these are saved too, as do terms;
+    approximations are dataclasses with fields of numbers and text.
 
     :param own: a subclass of `gpflow.kernels.Kernel`, `gpflow.functions.MeanFunction`,
-        `spg.markov.MarkovKernel` or `spg.InducingApproximation`.
+        `spg.markov.MarkovKernel`, `spg.Term` or `spg.InducingApproximation`.
     :return: the class itself.
     :raises ValueError: none of these, a class without one of their methods, or another class of
         that name is known already.
     """
-    kind = _kind_of(own)
+    kind = kind_of(own)
     if kind is None:
         raise ValueError(
             "register takes a class of kernels (a subclass of gpflow.kernels.Kernel), of mean "
-            f"functions or of approximations, not {own!r}."
+            f"functions, of terms or of approximations, not {own!r}."
         )
     missing = sorted(getattr(own, "__abstractmethods__", ()))
     if missing:
@@ -72,7 +77,7 @@ def named(value: Any, role: str) -> dict[str, Any]:
     :raises ValueError: a class that is not registered.
     """
     one = type(value)
-    kind = _kind_of(one)
+    kind = kind_of(one)
     if kind is None or known(kind).get(one.__name__) is not one:
         raise ValueError(
             f"{role} has the class {one.__name__}, which a saved model cannot name; call "
@@ -95,7 +100,7 @@ def class_of(kind: str, entry: dict[str, Any]) -> Any:
     return known(kind)[name]
 
 
-def _kind_of(one: Any) -> str | None:
+def kind_of(one: Any) -> str | None:
     """What a class is of; None for nothing that a model is made of."""
     if not inspect.isclass(one):
         return None
@@ -104,8 +109,18 @@ def _kind_of(one: Any) -> str | None:
     return next((kind for kind, base in _BASES.items() if issubclass(one, base)), None)
 
 
-for _room in (gpflow.kernels, gpflow.functions, markov, covariances, approximations, engines):
+_ROOMS = (
+    gpflow.kernels,
+    gpflow.functions,
+    markov,
+    covariances,
+    approximations,
+    engines,
+    terms,
+    likelihood,
+)
+for _room in _ROOMS:
     for _name in dir(_room):
         _class = getattr(_room, _name)
-        if _kind_of(_class) is not None and not inspect.isabstract(_class):
+        if kind_of(_class) is not None and not inspect.isabstract(_class):
             register(_class)

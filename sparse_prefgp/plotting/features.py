@@ -165,7 +165,7 @@ def _mean_utility(model: PreferenceGP, items: FloatArray) -> FloatArray:
 
 def noise_of(model: PreferenceGP) -> float:
     """sigma² per side of a duel."""
-    return float(model.noise_variance.numpy())
+    return float(model.likelihood.noise.numpy())
 
 
 def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = None) -> Axes:

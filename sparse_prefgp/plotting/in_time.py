@@ -61,7 +61,7 @@ def trajectories(
         date = own["date"].to_numpy().astype("datetime64[D]")
         ax.fill_between(date, own["lower"], own["upper"], color=colour, alpha=0.12, linewidth=0)
         ax.plot(date, own["utility"], style, color=colour, linewidth=1.6, label=shown)
-    noise = float(np.asarray(model.noise_variance))
+    noise = float(np.asarray(model.likelihood.noise))
     ax.set_ylabel(utility_label("utility above the average of those active", noise))
     legend_at_the_right(ax)
     return ax

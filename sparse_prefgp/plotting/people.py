@@ -108,7 +108,7 @@ def person(model: Any, who: Hashable, *, ax: Axes | None = None) -> Axes:
         shared, mean, yerr=sd, fmt="o", color=BLUE, markersize=4, linewidth=0.8, elinewidth=0.6
     )
     furthest = np.argsort(-np.abs(mean - shared), kind="stable")[:_NAMED]
-    noise = float(model.noise_variance.numpy())
+    noise = float(model.likelihood.noise.numpy())
     (named,) = drawable(["nobody yet" if who is None else who])
     ax.set_xlabel(utility_label("utility that all share", noise))
     ax.set_ylabel(f"utility for {named}, ± sd", **name_style())

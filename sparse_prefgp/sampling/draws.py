@@ -47,8 +47,9 @@ class Preferences(Protocol):
         :param people: whose utility it is, for a model with tastes; None for somebody unknown.
         """
 
-    def new_ratios(self) -> NoiseRatios:
-        """By what the noise of a duel to come is multiplied where its group is not known."""
+    @property
+    def likelihood(self) -> Any:
+        """The `Probit` of the model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,7 @@ class PosteriorDraws:
 
         :raises ValueError: other duels, prior or noise than those of the draws.
         """
-        same_noise = all(map(np.array_equal, self._new_ratios, model.new_ratios()))
+        same_noise = all(map(np.array_equal, self._new_ratios, model.likelihood.new_ratios()))
         if not (same_noise and self._prior.is_of(model.exact_problem())):
             raise ValueError(
                 "The draws are from the posterior of another model, with other duels, kernel, mean "
@@ -352,7 +353,7 @@ def _parts(
 ) -> tuple[DuelProblem, Callable[[Any, int, Any], tf.Tensor], NoiseRatios]:
     if isinstance(model, DuelProblem):
         return model, lambda items, before, people: as_float(items), ONE_NOISE
-    return model.exact_problem(), model.kernel_inputs, model.new_ratios()
+    return model.exact_problem(), model.kernel_inputs, model.likelihood.new_ratios()
 
 
 def _check_memory(graph: DuelGraph, draws: int) -> None:

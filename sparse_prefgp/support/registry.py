@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 KERNEL, IN_TIME, MEAN_FUNCTION = "kernel", "kernel in time", "mean function"
 APPROXIMATION, ENGINE = "approximation", "engine"
+TERM, LIKELIHOOD = "term", "likelihood"
 _OURS = ("sparse_prefgp", "gpflow")
 _CLASSES: dict[str, dict[str, type]] = defaultdict(dict)
 

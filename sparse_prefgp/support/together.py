@@ -47,13 +47,13 @@ CALLED = {
     "in_time": "utilities that move in time (ItemInTime, --time)",
     "item_effects": "effects of items (ItemEffect, ItemTimes)",
     "pair_effects": "effects of pairs (PairEffect)",
-    "tastes": "tastes of people (taste=, --person)",
-    "noise_by_group": "noise by group (noise_by_group=, --noise-by)",
-    "own_cuts": "cuts of each group (cuts_by_group=)",
-    "margin": "a margin (margin=)",
-    "margin_only": 'ties that tell the margin alone (tie_model="margin-only", --tie-model)',
-    "covariate_variance": "a variance of coefficients (covariate_variance=)",
-    "people_variance": "a variance of coefficients of people (people_variance=)",
+    "tastes": "tastes of people (Taste, --person)",
+    "noise_by_group": 'noise by judge (Probit(by="judge"), --noise-by)',
+    "own_cuts": 'cuts of each judge (Probit(cuts_by="judge"))',
+    "margin": "a margin (Probit(margin=))",
+    "margin_only": 'ties that tell the margin alone (Probit(ties="margin-only"), --tie-model)',
+    "covariate_variance": "coefficients (Coefficients())",
+    "people_variance": "a variance of coefficients of people (Taste(by_features=))",
     "streamed": "streamed duels (StreamedGP)",
     "inducing": "an approximation by inducing inputs",
     "inducing_variable": "inducing inputs (inducing_variable=, --inducing)",
@@ -203,11 +203,11 @@ TABLE: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             ("sampling", "worth", "filter"),
             "that takes a tie as saying that two items are close; make a model with "
-            'tie_model="box", or leave the ties out',
+            'Probit(ties="box"), or leave the ties out',
         ),
     },
     "ties": {
-        "no_margin": "give margin=0.3, say, to start learning it from",
+        "no_margin": "give Probit(margin=0.3), say, to start learning it from",
         "comparison": f"it scores which side won; {LEAVE}",
     },
     "margin": {"levels_without_a_tie": "give an odd number of levels, or no margin"},
@@ -259,8 +259,8 @@ TABLE: dict[str, dict[str, str]] = {
         "the kernel",
     ),
     "one_utility": {
-        "people": "leave it out, or make one with tastes (PreferenceGP(…, taste=kernel), fit "
-        "--person)"
+        "people": "leave it out, or make one with tastes (PreferenceGP(…, terms=[Taste(kernel)]), "
+        "fit --person)"
     },
     "set_size": dict.fromkeys(
         ("other_score", "pairs", "context", "contexts"),
@@ -280,7 +280,7 @@ TABLE: dict[str, dict[str, str]] = {
         "meeting": "fit again with the duels of the person",
     },
     "groups": {
-        "one_noise": "leave it out, or take noise_by_group=True",
+        "one_noise": 'leave it out, or take Probit(by="judge")',
     },
     "duels_object": dict.fromkeys(("items", "column"), TABLES),
     "compiled": dict.fromkeys(

@@ -123,24 +123,28 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         if model.inducing_variable is None
         else not any(p.trainable for p in model.inducing_variable.parameters),
         "noise_variance": settings.noise_variance,
-        "margin": None if model.margin is None else float(model.margin.numpy()),
-        "cuts": None if model.duels.levels is None else model.cuts.numpy().tolist(),
+        "margin": None
+        if model.likelihood.margin is None
+        else float(model.likelihood.margin.numpy()),
+        "cuts": None if model.duels.levels is None else model.likelihood.heights.numpy().tolist(),
         "grades": _grades(model),
         "coefficients": _coefficients(model),
         "leans": _leans(model),
-        "tie_model": model.tie_model,
-        "tie_share": None if model.tie_share is None else float(model.tie_share.numpy()),
+        "tie_model": model.likelihood.ties,
+        "tie_share": None
+        if model.likelihood.tie_share is None
+        else float(model.likelihood.tie_share.numpy()),
         "fixed_margin": None
-        if model.margin is None
-        else model.tie_model == "box" and not model.margin.trainable,
+        if model.likelihood.margin is None
+        else model.likelihood.ties == "box" and not model.likelihood.margin.trainable,
         "duels": duels,
         "unit": holdout.noun.removesuffix("s"),
         "weight": weight,
         "log_evidence_per_duel": report.log_evidence / (weight or duels),
         "max_iterations": settings.max_iterations,
         "least_gain": settings.least_gain,
-        "noise_ratios": _of_groups(model, model.noise_ratio, "ratio"),
-        "cut_scales": _of_groups(model, model.cut_scale, "scale"),
+        "noise_ratios": _of_groups(model, model.likelihood.noise_ratio, "ratio"),
+        "cut_scales": _of_groups(model, model.likelihood.cut_scale, "scale"),
         **report.figures(),
         **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
     }
@@ -194,17 +198,17 @@ def _coefficients(model: Any) -> list[dict[str, Any]] | None:
 
 def _leans(model: Any) -> list[dict[str, Any]]:
     """What leans, by which covariate, and how much it differs."""
+    from sparse_prefgp.models.terms import Lean
+
     names = model.duels.label_names
     return [
         {
-            "by": column,
-            "covariate": covariate,
-            "groups": len(names[column]),
-            "variance": float(variance.numpy()),
+            "by": lean.by,
+            "covariate": lean.covariate,
+            "groups": len(names[lean.by]),
+            "variance": float(lean.variance.numpy()),
         }
-        for (column, covariate), variance in zip(
-            model.leaning.pairs, model.lean_variances, strict=True
-        )
+        for lean in model.terms.parts(Lean)
     ]
 
 
@@ -222,7 +226,7 @@ def _grades(model: Any) -> dict[str, Any] | None:
             name: number for name, number in zip(names[-len(used) + 1 :], used[1:], strict=True)
         },
         "steps_by_prior": [
-            i + 1 for i, step in enumerate(model.cut_steps) if step.prior is not None
+            i + 1 for i, step in enumerate(model.likelihood.steps) if step.prior is not None
         ],
     }
 
@@ -277,10 +281,10 @@ def _taste_variances(model: PreferenceGP) -> dict[str, float]:
     from sparse_prefgp.covariances.finite import parts_of
     from sparse_prefgp.covariances.kernels import variance_of
 
-    terms = parts_of(model.taste)
+    terms = parts_of(model.terms.taste)
     found = {type(term).__name__: variance_of(term)[0] for term in terms}
-    if model.people_variance is not None:
-        found["features of people"] = float(model.people_variance.numpy())
+    if model.terms.by_features is not None:
+        found["features of people"] = float(model.terms.by_features.numpy())
     return found
 
 
@@ -288,7 +292,7 @@ def time_figures(model: PreferenceGP) -> dict[str, Any]:
     """What `metrics.json` says of utilities that move: how much, and who was best when."""
     from sparse_prefgp.analysis.history import seasons as seasons_of
 
-    moved, noise = model.moved_in(1.0), 2.0 * float(model.noise_variance.numpy())
+    moved, noise = model.moved_in(1.0), 2.0 * float(model.likelihood.noise.numpy())
     slices = model.slices
     seasons = seasons_of(model)
     for season in seasons:

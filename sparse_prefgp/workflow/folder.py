@@ -175,7 +175,7 @@ def write_fit(
     coefficients = figures["refit_fit" if "refit_fit" in figures else "fit"].get("coefficients")
     everything = {"program": PROGRAM, **figures, "versions": versions()}
     people = None
-    if not output.streamed and model.taste is not None:
+    if not output.streamed and model.terms.taste is not None:
         people = attempts.made(PEOPLE, lambda: people_of(model))
 
     def write(new: Path) -> None:
@@ -223,7 +223,7 @@ def write_fit(
     if coefficients is not None:
         names.append(COEFFICIENTS)
     if not output.streamed:
-        names += [PEOPLE] if model.taste is not None else []
+        names += [PEOPLE] if model.terms.taste is not None else []
         names += [f"{PICTURES}/", *([REPORT] if html else [])]
     return _complete(folder, everything, attempts, names, written, write)
 

@@ -102,7 +102,7 @@ def plan_folds(
         row.
     :param rng: draws what is random.
     :param max_train: thin the training part of each fold to so many rows.
-    :param leans: which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them.
+    :param leans: which labels lean by which covariates, as `Lean` takes them.
     :raises ValueError: more folds than there are units; a fold without duels; a column that is not
         there or has no value; an array of another length; ties.
     """

@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.initial import AutoInputs
     from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.likelihood import Probit
     from sparse_prefgp.models.streaming import StreamedGP, StreamProgress
+    from sparse_prefgp.models.terms import Term
 
 
 # Training rows of a stream that the linear probit and the first inducing inputs are made of.
@@ -199,13 +201,8 @@ class Training:
             approximation=self.approximation,
             inducing_variable=inputs,
             engine=settings.engine_choice.build(),
-            noise_variance=settings.noise_variance,
-            margin=self.margin if margin is None else margin,
-            noise_by_group=settings.noise_by_group,
-            cuts_by_group=_cuts_by_group(settings, self.train),
-            tie_model=settings.tie_model,
-            lean_by=settings.leans,
-            taste=self.taste() if taste is None else taste,
+            terms=_terms(settings, self.train, self.taste() if taste is None else taste),
+            likelihood=_likelihood(settings, self.train, self.margin if margin is None else margin),
         )
         _fix(model, settings)
         if self._covered(model):
@@ -312,7 +309,7 @@ class Holdout(Training):
         column = self.settings.approximation_choice.column
         if column is not None:
             events = events.saying(block=Codes.of(table.context[column].to_numpy()[rows].tolist()))
-        if model.taste is not None and events.person is not None:
+        if model.terms.taste is not None and events.person is not None:
             events = events.saying(person=_nobody_new(events, model))
         return [Asked(events, model.item_inputs(), sets=sets)]
 
@@ -437,11 +434,10 @@ class StreamHoldout:
             approximation=settings.approximation_choice.build(settings.seed),
             inducing_variable=inputs,
             engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
-            noise_variance=settings.noise_variance,
-            margin=settings.first_margin(train.num_ties, train.levels),
-            lean_by=settings.leans,
-            noise_by_group=settings.noise_by_group,
-            cuts_by_group=_cuts_by_group(settings, train),
+            terms=_terms(settings, train),
+            likelihood=_likelihood(
+                settings, train, settings.first_margin(train.num_ties, train.levels)
+            ),
             sites=settings.sites,
             chunk=settings.chunk,
             scheduler=settings.scheduler,
@@ -541,25 +537,20 @@ def refit_model(
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, starting from the parameters of a model fitted to the training duels."""
     whole = holdout.of_everything()
-    margin = None if model.margin is None else float(model.margin.numpy())
-    again = whole.model(model.inducing_variable, model.kernel, margin, model.taste)
-    if again.margin is not None and model.margin is not None and again.margin.prior is not None:
-        again.margin.prior = model.margin.prior  # about where learning began
-    for step, known in zip(again.cut_steps, model.cut_steps, strict=True):
-        step.assign(known)
-    for lean, known in zip(again.lean_variances, model.lean_variances, strict=True):
-        lean.assign(known)
-    for name in ("covariate_variance", "people_variance"):
-        if getattr(again, name) is not None:
-            getattr(again, name).assign(getattr(model, name))
-    names = again.duels.group_names or ()
-    for after, before in (
-        (again.noise_ratio, model.noise_ratio),
-        (again.cut_scale, model.cut_scale),
-    ):
-        if after is not None and before is not None:
-            values = dict(zip(model.duels.group_names or (), before.numpy(), strict=True))
-            after.assign([values.get(name, 1.0) for name in names])
+    import gpflow
+
+    margin = model.likelihood.margin
+    again = whole.model(
+        model.inducing_variable,
+        model.kernel,
+        None if margin is None else float(margin.numpy()),
+        model.terms.taste,
+    )
+    again.likelihood.continue_from(model.likelihood)
+    for term, known in zip(again.terms, model.terms, strict=True):
+        for name, parameter in vars(term).items():
+            if isinstance(parameter, gpflow.Parameter):
+                parameter.assign(getattr(known, name))
     return fit_model(whole, watch, checkpoint, model=again)
 
 
@@ -609,7 +600,7 @@ def _nobody_new(events: Answers, model: PreferenceGP) -> Codes:
 
 def _people_parts(events: Answers, model: PreferenceGP) -> dict[str, BoolArray]:
     """Which events are of people the model knows, and which of new ones; none without tastes."""
-    if model.taste is None:
+    if model.terms.taste is None:
         return {}
     assert events.person is not None
     known = set(map(id_text, model.people))
@@ -686,12 +677,31 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     return holdout
 
 
-def _cuts_by_group(settings: FitSettings, train: Duels | StreamedDuels) -> bool:
-    """Whether each group has cuts of its own: by default where anything tells of them."""
-    if settings.tie_model != "box":
-        return False  # its margin is found after the utilities
-    told = train.num_ties > 0 or train.levels is not None
-    return settings.noise_by_group and not settings.shared_cuts and told
+def _likelihood(
+    settings: FitSettings, train: Duels | StreamedDuels, margin: float | None
+) -> Probit:
+    from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
+
+    # By default each judge has cuts of its own where anything tells of them; with "margin-only" the
+    # margin is found after the utilities.
+    told = settings.tie_model == BOX and (train.num_ties > 0 or train.levels is not None)
+    by = JUDGE if settings.noise_by_group else None
+    return Probit(
+        settings.noise_variance,
+        by=by,
+        margin=margin,
+        cuts_by=by if told and not settings.shared_cuts else None,
+        ties=settings.tie_model,
+    )
+
+
+def _terms(
+    settings: FitSettings, train: Duels | StreamedDuels, taste: Kernel | None = None
+) -> list[Term]:
+    from sparse_prefgp.models.terms import Lean, Taste
+
+    leans: list[Term] = [*Lean.several(settings.leans, train.covariate_names)]
+    return leans if taste is None else [*leans, Taste(taste)]
 
 
 def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:
@@ -804,5 +814,5 @@ def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
 
     if settings.fixed_inducing and model.inducing_variable is not None:
         gpflow.set_trainable(model.inducing_variable, False)
-    if settings.fixed_margin and model.margin is not None:
-        gpflow.set_trainable(model.margin, False)
+    if settings.fixed_margin and model.likelihood.margin is not None:
+        gpflow.set_trainable(model.likelihood.margin, False)

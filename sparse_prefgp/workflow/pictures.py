@@ -103,7 +103,7 @@ def write_pictures(
     _add_candidates(add, [one for one in candidates if one.get("reliability")])
     first: list[Hashable] = []
     names = model.duels.feature_names or ()
-    noise = float(model.noise_variance.numpy())
+    noise = float(model.likelihood.noise.numpy())
     if ranking is not None:
         frame: Any = getattr(ranking, "frame", ranking)
         ids, ranks = list(frame["item_id"]), np.asarray(frame["rank"], dtype=np.float64)
@@ -115,7 +115,7 @@ def write_pictures(
             "Utilities with their intervals; where these overlap widely, the order may well be "
             f"another one.{_missing(first)}",
         )
-    if model.taste is not None:
+    if model.terms.taste is not None:
         _add_people(add, model)
     if model.row_layout.dated:
         add(
@@ -138,9 +138,9 @@ def write_pictures(
         )
         _add_surfaces(add, model, first)
     if model.duels.covariate_names:
-        columns = " and ".join(model.leaning.columns)
+        columns = " and ".join(model.terms.labels)
         leans = f"; below, how the labels in {columns} lean" if columns else ""
-        labels = [x for of in model.leaning.names(model.duels.label_names).values() for x in of]
+        labels = [x for column in model.terms.labels for x in model.duels.label_names[column]]
         add(
             "coefficients",
             lambda: plotting.coefficients(model),

@@ -142,7 +142,7 @@ class FitSettings:
     noise_by_group: bool = option(default=False, flag="noise-by", of_command=False)
     """Learn the noise of each group."""
     leans: str | Sequence[Any] = option(default=(), flag="lean-by", of_command=False)
-    """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
+    """Which labels lean by which covariates, as `Lean` takes them."""
     shared_cuts: bool = option(default=False, needs="noise_by_group", panel=Panel.MODEL)
     """With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by default
     each has a factor of its own."""
@@ -394,7 +394,7 @@ class CompareSettings:
     the paired differences between duels and 0.003 nats.
     """
     leans: str | Sequence[Any] = option(default=(), of_command=False)
-    """Which labels lean by which covariates, as `PreferenceGP(lean_by=)` takes them."""
+    """Which labels lean by which covariates, as `Lean` takes them."""
     enough: int | None = option(default=None, least=1)
     """Stop after the fold with which so many duels were scored; by default all folds are.
 

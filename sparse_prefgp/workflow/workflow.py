@@ -397,7 +397,7 @@ class _OneFit:
     ) -> PreferenceGP | None:
         """With tastes, what is known of people, and the model of the same duels without tastes, to
         be scored next to it; None without tastes or held-out duels."""
-        if isinstance(holdout, StreamHoldout) or model.taste is None:
+        if isinstance(holdout, StreamHoldout) or model.terms.taste is None:
             return None
         figures["people"] = people_figures(model)
         if not holdout.num_test:

@@ -132,7 +132,7 @@ def test_groups_by_number_or_by_text_are_the_same(table: DuelTable) -> None:
     assert numbers.groups is not None and set(numbers.groups) == {"0.5", "1"}
     counted = table.saying(judge=Codes.of([7, 8] * (T // 2)))
     model = spg.PreferenceGP(
-        counted.to_duels(), gpflow.kernels.Matern52(), margin=0.4, noise_by_group=True
+        counted.to_duels(), gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.4)
     )
     model.noise_ratio.assign([0.2, 3.0])
     a, b = model.duels.items[:2], model.duels.items[2:4]
@@ -238,7 +238,10 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
     both = pd.concat([first[1], more])
     whole = read_table(first[0], both, groups="judge", weights="worth").to_duels()
     fresh = spg.PreferenceGP(
-        whole, gpflow.kernels.Matern52(), margin=0.4, noise_by_group=True, engine=old.engine
+        whole,
+        gpflow.kernels.Matern52(),
+        likelihood=spg.Probit(by="judge", margin=0.4),
+        engine=old.engine,
     )
     fresh.noise_ratio.assign([known[name] for name in whole.group_names])
     assert new.log_evidence() == pytest.approx(fresh.log_evidence(), rel=1e-9)
@@ -316,7 +319,9 @@ def test_the_sampler_knows_margins_and_ratios() -> None:
     items, ratios = np.array([[0.0], [1.3]]), [0.4, 3.0]
     ties, groups = np.array([0, 1, 0, 1], bool), [0, 0, 1, 1]
     duels = spg.Duels(items, [0, 0, 1, 0], [1, 1, 0, 1], ties=ties, groups=groups)
-    model = spg.PreferenceGP(duels, gpflow.kernels.Matern52(), margin=0.4, noise_by_group=True)
+    model = spg.PreferenceGP(
+        duels, gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.4)
+    )
     model.noise_ratio.assign(ratios)
     k = gpflow.kernels.Matern52()(items).numpy()
     variance = k[0, 0] + k[1, 1] - 2 * k[0, 1]
@@ -375,7 +380,12 @@ def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     assert values["lower_bound_per_duel"] == pytest.approx(report.lower_bound / weight)
     assert f"The {T} duels count as {weight:,.4g}, the sum of their weights" in str(report)
     with refused("broken_weights", "subset"):
-        spg.PreferenceGP(duels, model.kernel, margin=0.3, approximation=spg.SubsetOfData(T))
+        spg.PreferenceGP(
+            duels,
+            model.kernel,
+            likelihood=spg.Probit(margin=0.3),
+            approximation=spg.SubsetOfData(T),
+        )
     with refused("broken_weights", "sampling"):
         spg.sample_posterior(model, 10, np.random.default_rng(0))
 

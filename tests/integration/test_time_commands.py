@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = spg.PreferenceGP(
         spg.read_duels(None, OLD, time="date"),
         spg.ItemInTime(spg.markov.Wiener(1.0, 0.2), "quarter"),
-        margin=0.2,
+        likelihood=spg.Probit(margin=0.2),
     )
     model.infer()
     spg.save(model, folder / "model")

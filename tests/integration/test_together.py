@@ -114,7 +114,7 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("tastes_of_streamed_duels", "blocks"): lambda: spg.StreamedGP(
         spg.stream_duels(OF_PEOPLE),
         gpflow.kernels.Linear(),
-        taste=gpflow.kernels.Linear(),
+        terms=[spg.Taste(gpflow.kernels.Linear())],
         approximation=spg.PITC([0, 0, 1]),
     ),
     ("chunks", "blocks"): lambda: spg.FitSettings(stream=True, approximation="pitc:2"),

@@ -250,7 +250,7 @@ def _against_exact(
     }
     if model.has_logit_factors:
         return figures
-    noise = float(model.noise_variance.numpy())
+    noise = float(model.likelihood.noise.numpy())
     try:
         both = divergences(here.mean, here.covariance, there.mean, there.covariance, noise)
         figures |= both._asdict()

@@ -166,8 +166,8 @@ def start_model(
     model = holdout.model(inputs, kernel, None if reference is None else reference.margin)
     if run.is_fixed:
         gpflow.set_trainable(model.kernel, False)
-        if model.margin is not None:
-            gpflow.set_trainable(model.margin, False)
+        if model.likelihood.margin is not None:
+            gpflow.set_trainable(model.likelihood.margin, False)
     if model.inducing_variable is not None:
         gpflow.set_trainable(model.inducing_variable, run.inducing_inputs == LEARNED)
     return model
@@ -269,5 +269,5 @@ def make_reference(study: Study, key: ReferenceKey) -> Reference:
             raise ValueError("Its evidence or a prediction is not a finite number.")
     except Exception as error:  # whatever it was, it is the reason
         return Reference(key, reason=" ".join(reason_of(error).split()))
-    margin = None if model.margin is None else float(model.margin.numpy())
+    margin = None if model.likelihood.margin is None else float(model.likelihood.margin.numpy())
     return Reference(key, "", free_values(model.kernel), margin, values, evidence, told)

@@ -38,7 +38,6 @@ from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
-from sparse_prefgp.models.outcomes import cuts_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
 from sparse_prefgp.support.arrays import FloatArray
@@ -192,7 +191,7 @@ class Algebra:
     @property
     def tastes(self) -> bool:
         """Whether people have tastes, each of whom is a block of the duels."""
-        return self.parameters.taste is not None
+        return self.parameters.terms.taste is not None
 
     def _problem(self) -> DuelProblem:
         """That of all chunks, at the parameters as they are."""
@@ -202,14 +201,11 @@ class Algebra:
             cast(Any, None),  # each chunk has its own
             kernel,
             mean_function,
-            tf.convert_to_tensor(p.noise_variance),
-            p.inducing_variable,
-            None if p.noise_ratio is None else tf.convert_to_tensor(p.noise_ratio),
-            cuts=cuts_of(p.margin, p.cut_steps),
-            cut_scale=None if p.cut_scale is None else tf.convert_to_tensor(p.cut_scale),
+            inducing_variable=p.inducing_variable,
             compiled=self._compiled,
             taste=p.taste_on_rows(),
             centre=p.centre,
+            **p.likelihood.tensors(),
         )
         if self._terms is None:
             return problem
@@ -320,7 +316,7 @@ def terms_apart(
     parameters: Hyperparameters, approximation: SummedApproximation, about_sets: bool
 ) -> TermsOfDuels | None:
     """The terms that see what is said of a duel; None without, or where they are features."""
-    if about_sets or approximation.has_blocks or parameters.taste is not None:
+    if about_sets or approximation.has_blocks or parameters.terms.taste is not None:
         return None
     terms = TermsOfDuels.of(parameters.on_rows()[0], None)
     return terms if terms.border or terms.leans else None

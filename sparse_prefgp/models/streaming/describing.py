@@ -64,7 +64,6 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             "has_sets": seen.has_sets,
             **described_columns(seen),
         },
-        "lean_by": kept.leaning.pairs,
         "log_evidence": kept.log_evidence,
     }
     return description, arrays

@@ -2,83 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
-from sparse_prefgp.covariances.projected import num_features_of, points_of
+from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
+from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.codec import Decoder, Encoder, decoded, encoded
+from sparse_prefgp.models.codec import Encoder, decoded, encoded
+from sparse_prefgp.models.likelihood import Probit
+from sparse_prefgp.models.terms import Columns, Terms
 from sparse_prefgp.support.arrays import FloatArray
+
+# What a model in chunks is made of, besides its approximation.
+PARTS = ("kernel", "mean_function", "inducing_variable", "terms", "likelihood", "centre")
 
 
 class Hyperparameters(gpflow.Module):
-    """Everything a part needs to know of a model, apart from its approximation."""
+    """Everything a part needs to know of a model, apart from its approximation.
+
+    :param covariates: names of the covariates of the duels.
+    :param levels: how many labels each of the columns has that terms look at.
+    """
 
     def __init__(
         self,
         kernel: gpflow.kernels.Kernel,
         mean_function: gpflow.functions.MeanFunction | None,
-        noise_variance: gpflow.Parameter,
         inducing_variable: gpflow.inducing_variables.InducingPoints,
-        margin: gpflow.Parameter | None = None,
-        *,
-        cut_steps: tuple[gpflow.Parameter, ...] = (),
-        covariate_variance: gpflow.Parameter | None = None,
-        leans: Sequence[Leans] = (),
-        noise_ratio: gpflow.Parameter | None = None,
-        cut_scale: gpflow.Parameter | None = None,
-        taste: gpflow.kernels.Kernel | None = None,
+        terms: Terms,
+        likelihood: Probit,
         centre: FloatArray | None = None,
+        *,
+        covariates: tuple[str, ...] = (),
+        levels: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
-        self.kernel, self.taste, self.centre = kernel, taste, centre
-        self.mean_function = mean_function
-        self.noise_variance = noise_variance
-        self.inducing_variable = inducing_variable
-        self.margin, self.cut_steps = margin, cut_steps
-        self.covariate_variance = covariate_variance
-        self.lean_variances = tuple(each.variance for each in leans)
-        self._leaning = tuple((each.covariate, each.column, each.levels) for each in leans)
-        self.noise_ratio, self.cut_scale = noise_ratio, cut_scale
-
-    @property
-    def leans(self) -> tuple[Leans, ...]:
-        """All of them, with the number of their levels."""
-        both = zip(self.lean_variances, self._leaning, strict=True)
-        return tuple(Leans(variance, *numbers) for variance, numbers in both)
+        self.kernel, self.mean_function = kernel, mean_function
+        self.inducing_variable, self.centre = inducing_variable, centre
+        self.terms, self.likelihood = terms, likelihood
+        self.covariates, self.levels = covariates, levels
 
     @property
     def size(self) -> int:
         """m + C + J, the number of inducing inputs, of coefficients, and of levels that lean."""
-        levels = sum(each.levels or 0 for each in self.leans)
-        return int(self.inducing_variable.num_inducing) + self.row_layout.covariates + levels
+        kernels = self.terms.kernels(self.columns)
+        own = sum(kernel.num_own(None) for kernel in kernels)
+        return int(self.inducing_variable.num_inducing) + own
 
     @property
     def row_layout(self) -> RowLayout:
         """What the columns of a row are."""
-        covariates = 0 if self.covariate_variance is None else self.covariate_variance.shape[0]
-        return RowLayout(
-            num_features_of(self.inducing_variable),
-            covariates=int(covariates),
-            levels=len({each.column for each in self.leans}),
-        )
+        features = num_features_of(self.inducing_variable)
+        covariates, levels = len(self.covariates), len(self.levels)
+        return RowLayout(features, covariates=covariates, levels=levels)
+
+    @property
+    def columns(self) -> Columns:
+        """Whose they are."""
+        return Columns(self.row_layout, self.covariates, self.terms.labels, self.levels)
 
     def on_rows(self) -> tuple[gpflow.kernels.Kernel, Callable[[tf.Tensor], tf.Tensor] | None]:
         """Kernel and mean function on rows of duels."""
         layout = self.row_layout
         return (
-            on_rows(self.kernel, layout, self.covariate_variance, self.leans),
+            on_rows(self.kernel, layout, self.terms.kernels(self.columns)),
             mean_on_rows(self.mean_function, layout),
         )
 
     def taste_on_rows(self) -> gpflow.kernels.Kernel | None:
         """The kernel of one's own utility on rows of duels; None without tastes."""
-        return None if self.taste is None else on_rows(self.taste, self.row_layout)
+        taste = self.terms.taste
+        return None if taste is None else on_rows(taste, self.row_layout)
 
     def values(self) -> FloatArray:
         """All unconstrained values, one after the other."""
@@ -102,14 +100,8 @@ class Hyperparameters(gpflow.Module):
         :raises ValueError: a class that was not given to `register`.
         """
         encoder = Encoder()
-        names = {
-            **encoded(self, encoder),
-            "inducing": encoder.parameter(self.inducing_variable.Z, "the inducing inputs"),
-            "num_features": num_features_of(self.inducing_variable),
-            "leaning": [list(each) for each in self._leaning],
-            "parameters": encoder.parameters,
-        }
-        return Description(names, encoder.arrays)
+        columns = {"covariates": list(self.covariates), "levels": list(self.levels)}
+        return Description({**encoded(self, encoder), **columns}, encoder.arrays)
 
 
 class Description(NamedTuple):
@@ -119,29 +111,8 @@ class Description(NamedTuple):
     arrays: Mapping[str, np.ndarray]
 
     def rebuilt(self) -> Hyperparameters:
-        decoder = Decoder(self.names["parameters"], self.arrays)
-        parts = decoded(self.names, decoder)
-        leaning = self.names.get("leaning") or []
-        if self.names.get("lean_variance") is not None:  # before, groups leaned
-            leaning = [(leaning[0], 0, leaning[1])]
-        leans = zip(parts["lean_variances"], leaning, strict=True)
-        z = decoder.parameter(self.names["inducing"])
-        # Files of before have inducing inputs like the items.
-        points = points_of(parts["kernel"], z, self.names.get("num_features", int(z.shape[-1])))
-        return Hyperparameters(
-            parts["kernel"],
-            parts["mean_function"],
-            parts["noise_variance"],
-            points,
-            parts["margin"],
-            cut_steps=parts["cut_steps"],
-            covariate_variance=parts["covariate_variance"],
-            leans=[Leans(variance, *each) for variance, each in leans],
-            noise_ratio=parts["noise_ratio"],
-            cut_scale=parts["cut_scale"],
-            taste=parts["taste"],
-            centre=parts["centre"],
-        )
+        columns = {key: tuple(self.names[key]) for key in ("covariates", "levels")}
+        return Hyperparameters(**decoded(self.names, self.arrays), **columns)
 
 
 def flat_gradient(

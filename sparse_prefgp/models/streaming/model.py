@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -22,7 +22,6 @@ from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
-from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
@@ -32,31 +31,21 @@ from sparse_prefgp.models.checks import (
     check_parts,
     check_together,
     inducing_points,
-    noise_parameter,
+    likelihood_of,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import (
-    Coefficients,
-    covariate_parameter,
-    lean_parameters,
-    lean_terms,
-)
+from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
-from sparse_prefgp.models.outcomes import (
-    cuts_of,
-    margin_parameter,
-    places_of,
-    ratio_parameter,
-    scale_parameter,
-    step_parameters,
-)
+from sparse_prefgp.models.likelihood import Probit
+from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
-from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
+from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
-from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
+from sparse_prefgp.models.streaming.hyperparameters import PARTS, Hyperparameters
 from sparse_prefgp.models.streaming.inference import (
     PartsOptions,
     RowProgress,
@@ -67,6 +56,7 @@ from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_kind
@@ -112,7 +102,6 @@ class LoadedPosterior(NamedTuple):
     log_evidence: float
     """In nats, with the correction."""
     result: StreamedResult
-    leaning: Leaning
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,15 +118,14 @@ class SolvedParts:
     def posterior(self) -> Posterior:
         parameters = self.parameters
         kernel, mean_function = parameters.on_rows()
-        noise = tf.convert_to_tensor(parameters.noise_variance)
         # Features of inputs are made of no duel.
         problem = DuelProblem(
             cast(Any, None),
             kernel,
             mean_function,
-            noise,
-            parameters.inducing_variable,
+            inducing_variable=parameters.inducing_variable,
             centre=parameters.centre,
+            **parameters.likelihood.tensors(),
         )
         terms = terms_of(self.total.posterior())
         of_duels = TermsOfDuels.of(kernel, None)
@@ -156,11 +144,10 @@ class SolvedParts:
             cast(Any, None),
             kernel,
             mean_function,
-            tf.convert_to_tensor(p.noise_variance),
-            p.inducing_variable,
-            cuts=cuts_of(p.margin, p.cut_steps),
+            inducing_variable=p.inducing_variable,
             taste=p.taste_on_rows(),
             centre=p.centre,
+            **p.likelihood.tensors(),
         )
         basis = whitened(problem)
         # Of the sites alone, without the prior of u.
@@ -201,17 +188,12 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     :param inducing_variable: (m, D) array or `InducingPoints`, in the units of the stream; by
         default k-means centres of up to 20,000 rows, at most 128.
     :param engine: `PartitionedEP(parts=1)` by default: parts, local sweeps, damping, tolerance.
-    :param noise_variance: sigma² per side of a duel, not trainable at first.
     :param mean_function: any GPflow mean function; None is zero.
-    :param margin: as of `PreferenceGP`; duels with ties need one.
-    :param cut_steps: as of `PreferenceGP`.
-    :param covariate_variance: as of `PreferenceGP`.
-    :param lean_by: as of `PreferenceGP`.
-    :param noise_by_group: as of `PreferenceGP`.
-    :param cuts_by_group: as of `PreferenceGP`.
-    :param taste: as of `PreferenceGP`, without effects of items; the rows of a person follow on one
-        another in the stream, and no chunk or part cuts them. What is known of each person is not
-        kept: `meet` takes a person's duels, known or not.
+    :param terms: as of `PreferenceGP`; a `Taste` without effects of items, where the rows of a
+        person follow on one another in the stream, and no chunk or part cuts them. What is known of
+        each person is not kept: `meet` takes a person's duels, known or not.
+    :param likelihood: as of `PreferenceGP`; duels with ties need a margin.
+    :param noise_variance: as of `PreferenceGP`.
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
@@ -234,15 +216,10 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         approximation: Approximation | None = None,
         inducing_variable: Any = None,
         engine: PartitionedEP | None = None,
-        noise_variance: float = 0.5,
         mean_function: gpflow.functions.MeanFunction | None = None,
-        margin: float | None = None,
-        cut_steps: Any = None,
-        covariate_variance: Any = None,
-        lean_by: Any = None,
-        noise_by_group: bool = False,
-        cuts_by_group: bool = False,
-        taste: gpflow.kernels.Kernel | None = None,
+        terms: Iterable[Term] = (),
+        likelihood: Probit | None = None,
+        noise_variance: float | None = None,
         sites: str | os.PathLike[str] | None = None,
         chunk: int | None = None,
         scheduler: str | None = None,
@@ -256,24 +233,21 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         seen = SeenDuels.of(duels)
         check_parts(kernel, mean_function, approximation, engine, seen)
         partitioned = isinstance(engine, PartitionedEP)
+        likelihood, terms = likelihood_of(likelihood, noise_variance), tuple(terms)
         check_together(
             kernel,
             approximation,
             engine,
             seen,
-            taste=taste,
+            terms,
+            likelihood,
             people=duels.scan.people,
             about=duels.scan.sets,
-            margin=margin,
             streamed=True,
             whole=not approximation.summed_over_duels and repr(approximation),
             single_precision=getattr(approximation, "single_precision", False),
             other_engines=not partitioned and f"the engine {engine!r}",
             powers_of_sites=partitioned and engine.site_power != 1.0,
-            noise_by_group=noise_by_group,
-            one_noise=not noise_by_group,
-            own_cuts=cuts_by_group,
-            covariate_variance=covariate_variance is not None,
         )
         assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
         place = PartsOptions.of(sites, chunk, scheduler, timeout)
@@ -281,29 +255,24 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
             joined({BLOCKS: duels.blocks})  # refuses what is too large before anything is read
-        if taste is not None:
+        self.terms = Terms.of(terms, seen)
+        if self.terms.taste is not None:
             duels = _by_people(duels, approximation)
         warn_of_cancelling(kernel)
-        self.kernel, self.taste = kernel, taste
-        self.mean_function, self.centre = mean_function, duels.centre
-        self.noise_variance = noise_parameter(noise_variance)
-        self.margin = margin_parameter(margin, seen)
-        self.cut_steps = step_parameters(cut_steps, seen)
-        self.covariate_variance = covariate_parameter(covariate_variance, seen)
-        self.leaning = Leaning.of(lean_by, seen.covariate_names, seen.label_names)
-        self.lean_variances = lean_parameters(self.leaning, seen)
-        for column in self.leaning.columns:
+        self.kernel, self.mean_function, self.centre = kernel, mean_function, duels.centre
+        self.likelihood = likelihood.on(seen)
+        for column in self.terms.labels:
             if unknown := int(duels.totals.labels[column][0]):
                 raise ValueError(
                     f"Leans by {column!r} were asked for, but {unknown:,} of the streamed duels "
                     "have no such label; give all of them one, or make a PreferenceGP of duels in "
                     "memory."
                 )
-        self.noise_ratio = ratio_parameter(seen) if noise_by_group else None
-        self.cut_scale = scale_parameter(seen, cuts_by_group)
         if seen.group_names is not None:
             duels = duels.judged_by(seen.group_names)
-        duels = replace(duels, own_labels=self.leaning.names(seen.label_names))
+        duels = replace(
+            duels, own_labels={column: seen.label_names[column] for column in self.terms.labels}
+        )
         if inducing_variable is None:
             inducing_variable = _first_inputs(duels, kernel)
         points = inducing_points(
@@ -326,14 +295,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         """A model that predicts from what was kept, and cannot learn."""
         model = cls.__new__(cls)
         BayesianModel.__init__(model)
-        model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
-        model.taste, model.centre = parameters.taste, parameters.centre
-        model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
-        model.cut_steps = parameters.cut_steps
-        model.covariate_variance = parameters.covariate_variance
-        model.noise_ratio, model.cut_scale = parameters.noise_ratio, parameters.cut_scale
-        model.lean_variances, model.leaning = parameters.lean_variances, kept.leaning
-        model.inducing_variable = parameters.inducing_variable
+        for name in PARTS:
+            setattr(model, name, getattr(parameters, name))
         model._given, model._work = _Given(None, kept.seen, approximation, engine), None
         summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
         model._known = Inferred(Fingerprint.of(model), summed, kept.result)
@@ -347,7 +310,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             known.solution.total,
             known.solution.log_evidence,
             known.result,
-            self.leaning,
         )
 
     # What the model was made of.
@@ -390,17 +352,13 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     all_duels = graph
 
-    noise_ratio: gpflow.Parameter | None = None
-    cut_scale: gpflow.Parameter | None = None
-    lean_variances: tuple[gpflow.Parameter, ...] = ()
-
-    def coefficients(self, level: float = 0.9) -> Coefficients:
+    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """What the duels say of the coefficients of covariates; see `PreferenceGP.coefficients`.
 
         :param level: of the intervals.
         :raises ValueError: a model without covariates, or a level outside (0, 1).
         """
-        return Coefficients.of(self, level)
+        return KnownCoefficients.of(self, level)
 
     @property
     def row_layout(self) -> RowLayout:
@@ -425,7 +383,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         """
         stream = self._stream("sample_wins")
         prior = np.diag(between_inducing(self.inducing_variable, self.kernel))
-        noise = 2.0 * float(self.noise_variance.numpy())
+        noise, ratio = 2.0 * float(self.likelihood.noise.numpy()), self.likelihood.noise_ratio
         if 2.0 * np.max(prior) < above * noise:
             none = np.zeros((0, self.duels.num_features))
             return SampledWins(none, none, np.zeros(0))
@@ -434,9 +392,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         won = doors.decided
         ahead, behind = (duels.items[ends] for ends in doors.features[won].T)
         each = np.full(len(ahead), noise)
-        if self.noise_ratio is not None and duels.groups is not None:
+        if ratio is not None and duels.groups is not None:
             judge = places_of(duels.group_names or (), self.duels.group_names or ())
-            each *= self.noise_ratio.numpy()[judge[duels.groups[doors.event[won]]]]
+            each *= ratio.numpy()[judge[duels.groups[doors.event[won]]]]
         return SampledWins(ahead, behind, each)
 
     def __repr__(self) -> str:
@@ -448,20 +406,10 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     def hyperparameters(self) -> Hyperparameters:
         """All parameters, those of the model itself."""
-        return Hyperparameters(
-            self.kernel,
-            self.mean_function,
-            self.noise_variance,
-            self.inducing_variable,
-            self.margin,
-            cut_steps=self.cut_steps,
-            covariate_variance=self.covariate_variance,
-            leans=lean_terms(self.leaning, self.lean_variances, self.duels, counted=True),
-            noise_ratio=self.noise_ratio,
-            cut_scale=self.cut_scale,
-            taste=self.taste,
-            centre=self.centre,
-        )
+        parts = {name: getattr(self, name) for name in PARTS}
+        labels = self.terms.labels
+        levels = tuple(len(self.duels.label_names[column]) for column in labels)
+        return Hyperparameters(**parts, covariates=self.duels.covariate_names, levels=levels)
 
     def _known_people(self) -> KnownPeople:
         raise NotInMemory(
@@ -555,8 +503,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
         whole = _whole(stream)
         duels = stream.in_memory(whole)
-        model = on_other_duels(self, duels, ParallelEP(tolerance=self.engine.tolerance))
-        keep_ratios(self, model)
+        engine = ParallelEP(tolerance=self.engine.tolerance)
+        model = replace_answers(self, duels, engine=engine)
         of_site = sites_of_graph(model.graph, whole, stream, (nu, tau))
         model.start_from(*of_site)
         return model

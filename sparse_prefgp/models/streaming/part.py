@@ -132,7 +132,7 @@ def algebra_for(
     """
     table = streams[0].items
     # Neither blocks nor tastes are those of items, nor covariates of sets.
-    apart = approximation.has_blocks or parameters.taste is not None
+    apart = approximation.has_blocks or parameters.terms.taste is not None
     sets = streams[0].scan.sets.any
     over_items = not (apart or (sets and parameters.row_layout.covariates))
     layout = choose_stream_layout(

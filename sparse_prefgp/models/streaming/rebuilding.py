@@ -13,17 +13,12 @@ from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.items import Items
-from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.engines import Status
-from sparse_prefgp.models.describing import (
-    GROUPS,
-    label_names_of,
-    roles_of,
-    value_of,
-)
+from sparse_prefgp.models.codec import decoded
+from sparse_prefgp.models.describing import label_names_of, roles_of, value_of
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
-from sparse_prefgp.models.streaming.hyperparameters import Description
+from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
@@ -59,12 +54,12 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         label_names_of(data),
         roles_of(data),
     )
-    leaning = Leaning(tuple((column, name) for column, name in description.get("lean_by", ())))
+    parts = decoded(description, arrays)
+    labels = parts["terms"].labels
     if description.get("lean_variance") is not None:  # before, groups leaned
-        column = data.get("group_column") or GROUPS
-        leaning = Leaning(((column, seen.covariate_names[description["leaning"][0]]),))
-        seen = replace(seen, label_names={column: seen.group_names or ()})
-    parameters = Description(description, arrays).rebuilt()
+        seen = replace(seen, label_names={labels[0]: seen.group_names or ()})
+    levels = tuple(len(seen.label_names[column]) for column in labels)
+    parameters = Hyperparameters(**parts, covariates=seen.covariate_names, levels=levels)
     natural = arrays["natural"]
     prior = between_inducing(parameters.inducing_variable, parameters.kernel)
     approximation = value_of(APPROXIMATION, description["approximation"])
@@ -81,7 +76,6 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         else Natural.unpacked(natural, dense).parted(size),
         description["log_evidence"],
         StreamedResult(**inference),
-        leaning,
     )
     return StreamedGP.without_duels(
         parameters,

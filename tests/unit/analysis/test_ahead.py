@@ -29,8 +29,7 @@ def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
     model = spg.PreferenceGP(
         duels(slice(0, 30), ties),
         spg.ItemInTime(spg.markov.Wiener(1.0, 0.5), "month"),
-        margin=0.3 if ties else None,
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge", margin=0.3 if ties else None),
     )
     later = duels(slice(30, None), ties)
     found = spg.score_ahead(model, later, slices="day")
@@ -55,7 +54,9 @@ def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
 
 def test_without_a_winner_there_is_nothing_to_score() -> None:
     model = spg.PreferenceGP(
-        duels(slice(0, 30), True), spg.ItemInTime(spg.markov.Wiener(), "month"), margin=0.3
+        duels(slice(0, 30), True),
+        spg.ItemInTime(spg.markov.Wiener(), "month"),
+        likelihood=spg.Probit(margin=0.3),
     )
     later = spg.Duels(np.zeros((5, 0)), [0], [1], times=[1000.0], ties=[True], groups=["0"])
     with pytest.raises(ValueError, match=r"all ties.*do not go together"):

@@ -282,7 +282,7 @@ def test_eps_error_by_the_noise_of_each_duel() -> None:
         [[0.0], [0.5], [9.0]], [0, 1, 0], [1, 2, 2], [3, 1, 2], groups=["sure", "sure", "coin"]
     )
     kernel = gpflow.kernels.SquaredExponential(variance=2.0)
-    model = spg.PreferenceGP(duels, kernel, noise_variance=0.01, noise_by_group=True)
+    model = spg.PreferenceGP(duels, kernel, likelihood=spg.Probit(0.01, by="judge"))
     assert model.noise_ratio is not None
     ratios = {"sure": 0.5, "coin": 200.0}
     model.noise_ratio.assign([ratios[str(name)] for name in model.duels.group_names or ()])
@@ -358,8 +358,7 @@ def test_eps_error_is_as_measured(seed: int, noise: float, ties: bool, exceeds: 
     model = spg.PreferenceGP(
         duels,
         gpflow.kernels.SquaredExponential(lengthscales=given["lengthscale"]),
-        noise_variance=noise,
-        margin=given["margin"],
+        likelihood=spg.Probit(noise, margin=given["margin"]),
     )
     off, known = abs(model.log_evidence() - truth), MONTE_CARLO_STANDARD_ERRORS * error
     assert known < 0.1 * duels.num_duels * max(exceeds, 0.01)

@@ -47,7 +47,7 @@ def test_a_duel_told_from_its_other_side_has_the_same_scores() -> None:
     for name in ("grade", "shown_first"):
         turned[name] = np.where(below, -told[name], told[name])
     data = spg.read_duels(ITEMS, told, grade="grade", covariates=["shown_first"])
-    model = spg.PreferenceGP(data, gpflow.kernels.Linear(), margin=0.3)
+    model = spg.PreferenceGP(data, gpflow.kernels.Linear(), likelihood=spg.Probit(margin=0.3))
     found, wanted = (
         evaluate(model, duels, rng=np.random.default_rng(0)) for duels in (told, turned)
     )

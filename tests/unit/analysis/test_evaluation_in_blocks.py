@@ -232,7 +232,7 @@ def test_equal_duels_of_several_judges_have_a_block_each() -> None:
         gpflow.kernels.SquaredExponential(),
         approximation=spg.PITC(blocks),
         inducing_variable=duels.items[:3] + 0.2,
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge"),
     )
     judges = [0, 1, 0, 0, 1, 1, 0]
     sides = [0, 0, 3, 5, 2, 1, 4], [1, 1, 2, 0, 4, 5, 3]

@@ -137,7 +137,9 @@ def test_what_is_explained_is_the_utility_that_is_asked_for():
         people=[f"p{k}" for k in rng.integers(0, 3, 60)],
         feature_names=["a", "b"],
     )
-    model = spg.PreferenceGP(duels, KINDS.Linear([1.0, 1.0]), taste=SE(lengthscales=[1.0, 1.0]))
+    model = spg.PreferenceGP(
+        duels, KINDS.Linear([1.0, 1.0]), terms=[spg.Taste(SE(lengthscales=[1.0, 1.0]))]
+    )
     found = explain(model, 0, 5, person="p0")
     assert found.method == PATH and found.converged
     assert abs(found.difference - contributions(found).sum()) <= 1e-6 * abs(found.difference)
@@ -303,7 +305,7 @@ def test_new_items_and_json(cars):
 
 
 def test_ties_have_a_probability(duels):
-    model = spg.PreferenceGP(duels, KINDS.Linear(), margin=0.4)
+    model = spg.PreferenceGP(duels, KINDS.Linear(), likelihood=spg.Probit(margin=0.4))
     found = explain(model, 3, 8)
     scale = math.sqrt(found.sd**2 + 2.0 * float(model.noise_variance.numpy()))
     won, not_lost = special.ndtr((found.difference + np.array([-0.4, 0.4])) / scale)

@@ -43,7 +43,7 @@ def model(tables: tuple[pd.DataFrame, pd.DataFrame]) -> spg.PreferenceGP:
     found = spg.PreferenceGP(
         spg.read_duels(*tables, person="who"),
         gpflow.kernels.SquaredExponential(),
-        taste=gpflow.kernels.SquaredExponential() + spg.ItemEffect(0.1),
+        terms=[spg.Taste(gpflow.kernels.SquaredExponential() + spg.ItemEffect(0.1))],
         approximation=spg.Exact(),
     )
     for kernel in (found.kernel, found.taste.kernels[0]):

@@ -21,7 +21,10 @@ def model_of(text: str, **options: Any) -> spg.PreferenceGP:
     duels = spg.read(table(text), **options).to_duels()
     tied = duels.ties is not None or duels.levels is not None
     return spg.PreferenceGP(
-        duels, spg.ItemEffect(), approximation=spg.Exact(), margin=0.3 if tied else None
+        duels,
+        spg.ItemEffect(),
+        approximation=spg.Exact(),
+        likelihood=spg.Probit(margin=0.3 if tied else None),
     )
 
 

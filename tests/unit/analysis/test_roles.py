@@ -296,7 +296,7 @@ def test_of_streams(tmp_path: Path) -> None:
         stream,
         gpflow.kernels.Linear(),
         inducing_variable=np.array([[-1.0], [1.0]]),
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge"),
     )
     model.noise_ratio.assign([0.5, 2.0])
     assert model.duels.roles["judge"] == "annotator"

@@ -56,13 +56,8 @@ def model_of(data: spg.Duels) -> spg.PreferenceGP:
         kernel,
         approximation=spg.Exact(),
         engine=ENGINE,
-        noise_variance=NOISE,
-        noise_by_group=True,
-        cuts_by_group=True,
-        margin=MARGIN,
-        cut_steps=[STEP],
-        covariate_variance=VARIANCE,
-        lean_by="judge:shown_first",
+        terms=[spg.Coefficients(VARIANCE), spg.Lean("shown_first")],
+        likelihood=spg.Probit(NOISE, by="judge", margin=MARGIN, cuts=[STEP], cuts_by="judge"),
     )
     labels = data.group_names or ()
     made.noise_ratio.assign([JUDGES[name][0] for name in labels])
@@ -215,8 +210,10 @@ def test_later_duels_join_effects_of_items_in_a_context() -> None:
         + spg.ItemEffect(EFFECT)
         + spg.ItemTimes(gpflow.kernels.SquaredExponential(active_dims=[1]))
     )
-    made = spg.PreferenceGP(data, kernel, engine=ENGINE, covariate_variance=VARIANCE)
+    made = spg.PreferenceGP(data, kernel, engine=ENGINE, terms=[spg.Coefficients(VARIANCE)])
     updated, report = spg.update(made, priced.head(20).assign(price=0.3))
-    again = spg.PreferenceGP(updated.duels, kernel, engine=ENGINE, covariate_variance=VARIANCE)
+    again = spg.PreferenceGP(
+        updated.duels, kernel, engine=ENGINE, terms=[spg.Coefficients(VARIANCE)]
+    )
     assert report.continued_sites == made.graph.num_sites
     assert updated.log_evidence() == pytest.approx(again.log_evidence(), abs=IDENTITY)

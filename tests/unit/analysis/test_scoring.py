@@ -35,7 +35,10 @@ def duels_of(seed: int, count: int) -> spg.Duels:
 @pytest.fixture(scope="module")
 def model() -> spg.PreferenceGP:
     return spg.PreferenceGP(
-        duels_of(1, 60), gpflow.kernels.Matern52(), approximation=spg.Exact(), margin=0.3
+        duels_of(1, 60),
+        gpflow.kernels.Matern52(),
+        approximation=spg.Exact(),
+        likelihood=spg.Probit(margin=0.3),
     )
 
 

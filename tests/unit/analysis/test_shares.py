@@ -38,7 +38,7 @@ def model_of(items: np.ndarray, judged: bool = False) -> spg.PreferenceGP:
         gpflow.kernels.SquaredExponential(variance=2.0),
         approximation=spg.VFE(),
         inducing_variable=items[:5],
-        noise_by_group=judged,
+        likelihood=spg.Probit(by="judge" if judged else None),
     )
     if judged:
         assert model.noise_ratio is not None
@@ -115,7 +115,7 @@ def tastes(items: np.ndarray) -> spg.PreferenceGP:
     second = (first + rng.integers(1, 8, 60)) % 8
     duels = spg.Duels(items, first, second, people=np.arange(60) % 5, item_ids=list("abcdefgh"))
     kind = gpflow.kernels.SquaredExponential
-    return spg.PreferenceGP(duels, kind(variance=1.0), taste=kind(variance=3.0))
+    return spg.PreferenceGP(duels, kind(variance=1.0), terms=[spg.Taste(kind(variance=3.0))])
 
 
 def test_how_sure_the_mean_share_is_and_how_people_differ(

@@ -231,7 +231,7 @@ def test_effects_of_their_own_and_judges(model: spg.PreferenceGP) -> None:
         spg.Duels.from_events(rng(1).normal(size=(9, 2)), judged),
         gpflow.kernels.SquaredExponential() + spg.ItemEffect(0.4),
         approximation=spg.Exact(),
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge"),
     )
     found = spg.suggest(own, np.zeros((4, 2)), batch=2, set_size=3, rng=rng())
     assert (found.frame["score"] > 0.0).all()

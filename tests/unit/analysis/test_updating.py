@@ -354,7 +354,7 @@ def of_people(approximation: Any, table: pd.DataFrame, **more: Any) -> spg.Prefe
     return spg.PreferenceGP(
         duels,
         gpflow.kernels.SquaredExponential(lengthscales=[0.8, 1.1, 1.0, 2.0]),
-        taste=gpflow.kernels.SquaredExponential(0.7) + spg.ItemEffect(0.2),
+        terms=[spg.Taste(gpflow.kernels.SquaredExponential(0.7) + spg.ItemEffect(0.2))],
         approximation=approximation,
         inducing_variable=duels.items[:5] + 0.05 if approximation.needs_inducing else None,
         engine=spg.ParallelEP(tolerance=SOLVER),
@@ -371,7 +371,7 @@ def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
     fresh = spg.PreferenceGP(
         new.duels,
         new.kernel,
-        taste=new.taste,
+        terms=[spg.Taste(new.taste)],
         approximation=new.approximation,
         inducing_variable=new.inducing_variable,
         engine=new.engine,

@@ -235,7 +235,9 @@ def test_worth_for_one_person() -> None:
         feature_names=["speed", "price"],
     )
     kinds = gpflow.kernels
-    model = spg.PreferenceGP(duels, kinds.Linear([1.0, 1.0]), taste=kinds.Linear([2.0, 2.0]))
+    model = spg.PreferenceGP(
+        duels, kinds.Linear([1.0, 1.0]), terms=[spg.Taste(kinds.Linear([2.0, 2.0]))]
+    )
 
     def expected(view: spg.PreferenceGP) -> float:
         speed, price = (float(view.predict_f(row[None])[0][0, 0]) for row in np.eye(2))

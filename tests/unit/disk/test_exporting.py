@@ -55,7 +55,9 @@ def test_margins_are_served_and_logit_factors_refused(tmp_path: Path) -> None:
     losers = (winners + rng.integers(1, 9, 40)) % 9
     ties = rng.random(40) < 0.3
     duels = spg.Duels(items, winners, losers, ties=ties, groups=np.arange(40) % 2)
-    model = spg.PreferenceGP(duels, gpflow.kernels.Matern52(), margin=0.5, noise_by_group=True)
+    model = spg.PreferenceGP(
+        duels, gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.5)
+    )
     model.noise_ratio.assign([0.3, 2.0])
     spg.export_saved_model(model, tmp_path / "out")
     found = tf.saved_model.load(str(tmp_path / "out")).predict_duel(items[:5], items[4:])

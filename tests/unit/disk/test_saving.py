@@ -207,7 +207,7 @@ def test_parameters_at_the_end_of_their_range(name: str, duels: spg.Duels, tmp_p
     for margin in (None, 0.3):
         linear = gpflow.kernels.Linear()
         linear.variance = gpflow.Parameter([0.5, 0.2, 0.1], transform=transform)
-        model = spg.PreferenceGP(duels, linear + se(), margin=margin)
+        model = spg.PreferenceGP(duels, linear + se(), likelihood=spg.Probit(margin=margin))
         linear.variance.unconstrained_variable.assign(unconstrained)
         if model.margin is not None:
             model.margin.unconstrained_variable.assign(-800.0)

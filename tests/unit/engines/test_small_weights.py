@@ -62,8 +62,7 @@ def one_duel(
         duels,
         gpflow.kernels.Linear(variance=variance),
         approximation=spg.Exact(),
-        noise_variance=noise,
-        margin=0.5 if tie else None,
+        likelihood=spg.Probit(noise, margin=0.5 if tie else None),
         engine=engine,
     )
 
@@ -275,10 +274,8 @@ class Weighted(Case):
             approximation=approximation,
             inducing_variable=Z if approximation.needs_inducing else None,
             engine=engine,
-            noise_variance=0.2,
+            likelihood=spg.Probit(0.2, by="judge", margin=0.4),
             mean_function=gpflow.functions.Linear(A=[[0.3], [-0.4]], b=[0.1]),
-            margin=0.4,
-            noise_by_group=True,
         )
         assert np.sum(self.model.graph.counts < 1.0) > 4
         gpflow.set_trainable(self.model.noise_variance, True)
@@ -332,8 +329,7 @@ def alone(weight: float, residual: str, tie: bool, variance: float = 100.0) -> s
         kernel,
         approximation=spg.TightVFE(residual),
         inducing_variable=np.array([[60.0]]),
-        noise_variance=0.5,
-        margin=0.5 if tie else None,
+        likelihood=spg.Probit(0.5, margin=0.5 if tie else None),
     )
 
 
@@ -399,7 +395,7 @@ def test_logistic_ties_lose_twice_as_much() -> None:
             approximation=spg.VFE(),
             inducing_variable=np.array([[60.0]]),
             engine=spg.Laplace(link="logit"),
-            margin=margin if tie else None,
+            likelihood=spg.Probit(margin=margin if tie else None),
         )
 
         def density(z: float, tie: bool = tie) -> float:
@@ -493,9 +489,7 @@ def test_beside_elliptical_slices() -> None:
         duels,
         kernel,
         approximation=spg.Exact(),
-        noise_variance=noise,
-        margin=margin,
-        noise_by_group=True,
+        likelihood=spg.Probit(noise, by="judge", margin=margin),
     )
     assert model.noise_ratio is not None
     model.noise_ratio.assign(ratios)

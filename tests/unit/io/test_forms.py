@@ -169,7 +169,9 @@ def test_nested_json_lines(tmp_path):
 def evidence(answers):
     duels = answers.to_duels()
     margin = 0.2 if (duels.events.kind == TIE).any() else None
-    return spg.PreferenceGP(duels, spg.ItemEffect(1.0), margin=margin).log_evidence()
+    return spg.PreferenceGP(
+        duels, spg.ItemEffect(1.0), likelihood=spg.Probit(margin=margin)
+    ).log_evidence()
 
 
 @pytest.fixture(scope="module")
@@ -612,7 +614,7 @@ def model():
     rng = np.random.default_rng(0)
     rows = [(*rng.choice(list("uvz"), 2, replace=False), rng.choice(["a", "b"])) for _ in range(30)]
     return spg.PreferenceGP(
-        read(votes(rows)).to_duels(), spg.ItemEffect(1.0), covariate_variance=[1.0]
+        read(votes(rows)).to_duels(), spg.ItemEffect(1.0), terms=[spg.Coefficients([1.0])]
     )
 
 

@@ -141,7 +141,7 @@ def test_sites_in_files(tmp_path: Path) -> None:
         duels,
         model.kernel,
         inducing_variable=model.inducing_variable,
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge"),
         sites=tmp_path / "sites.npy",
         chunk=9,
     )

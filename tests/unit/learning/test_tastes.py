@@ -28,7 +28,9 @@ def votes(strong):
 def test_the_better_start(strong):
     kernels = [gpflow.kernels.SquaredExponential() + spg.ItemEffect() for _ in range(2)]
     gpflow.set_trainable(kernels[1].kernels[0].lengthscales, False)
-    model = spg.PreferenceGP(votes(strong), kernels[0], taste=kernels[1], noise_variance=1.0)
+    model = spg.PreferenceGP(
+        votes(strong), kernels[0], terms=[spg.Taste(kernels[1])], noise_variance=1.0
+    )
     engine = model.engine
     assert spg.begin_tastes(model) == ("strong" if strong else "weak")
     start = STRONG if strong else WEAK

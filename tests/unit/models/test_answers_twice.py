@@ -52,7 +52,7 @@ def model() -> spg.PreferenceGP:
     return spg.PreferenceGP(
         spg.Duels(ITEMS, *ends.T, people=np.arange(20) % 3),
         gpflow.kernels.SquaredExponential(),
-        taste=gpflow.kernels.SquaredExponential(0.5),
+        terms=[spg.Taste(gpflow.kernels.SquaredExponential(0.5))],
         approximation=spg.Exact(),
     )
 
@@ -77,7 +77,7 @@ def test_a_model_of_somebody(approximation: spg.Approximation, kind: str) -> Non
             spg.PreferenceGP(
                 spg.Duels.from_events(duels.items, every),
                 gpflow.kernels.SquaredExponential(),
-                taste=gpflow.kernels.SquaredExponential(0.5),
+                terms=[spg.Taste(gpflow.kernels.SquaredExponential(0.5))],
                 approximation=approximation,
                 engine=spg.ParallelEP(tolerance=SOLVER),
                 **more,

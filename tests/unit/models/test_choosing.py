@@ -39,7 +39,7 @@ def model(items: np.ndarray, said: Answers) -> spg.PreferenceGP:
         gpflow.kernels.SquaredExponential(variance=2.0),
         approximation=spg.VFE(),
         inducing_variable=items[:6],
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge"),
     )
 
 

@@ -185,13 +185,12 @@ def test_leans_are_columns_of_one_variance(name: str) -> None:
     lean = spg.PreferenceGP(
         judged(True, labels={"judge": JUDGES}),
         kernel_of,
-        covariate_variance=[0.5, 0.2],
-        lean_by="judge:side",
+        terms=[spg.Coefficients([0.5, 0.2]), spg.Lean("side")],
         **options,
     )
     lean.lean_variances[0].assign(0.3)
     plain = spg.PreferenceGP(
-        judged(False), kernel_of, covariate_variance=[0.5, 0.2, 0.3, 0.3, 0.3], **options
+        judged(False), kernel_of, terms=[spg.Coefficients([0.5, 0.2, 0.3, 0.3, 0.3])], **options
     )
     assert lean.log_evidence() == pytest.approx(plain.log_evidence(), abs=1e-8)
     one, other = lean.coefficients(), plain.coefficients()
@@ -231,8 +230,7 @@ def test_exact_over_items_and_coefficients(engine: Any) -> None:
             gpflow.kernels.Sum([kernel(), spg.ItemEffect(variance=0.3)]),
             approximation=spg.Exact(over=over),
             engine=engine,
-            covariate_variance=[0.5, 0.2],
-            lean_by="judge:side",
+            terms=[spg.Coefficients([0.5, 0.2]), spg.Lean("side")],
         )
         found[over] = made
     covariance = found[None].approximation.prior(found[None].problem()).covariance
@@ -281,7 +279,7 @@ def test_what_knows_items_alone_takes_nothing_as_said(effects: bool) -> None:
     """Rankings, suggestions and reasons go by inputs of items."""
     whole = kernel() + spg.ItemEffect(0.3) if effects else kernel()
     made = spg.PreferenceGP(
-        judged(True, labels={"judge": JUDGES}), whole, lean_by="judge:side", engine=ENGINE
+        judged(True, labels={"judge": JUDGES}), whole, terms=[spg.Lean("side")], engine=ENGINE
     )
     rows = made.item_inputs()
     wanted = made.predict_f(rows, full_cov=True)
@@ -300,7 +298,7 @@ def test_what_knows_items_alone_takes_nothing_as_said(effects: bool) -> None:
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
     made = spg.PreferenceGP(
-        judged(True, labels={"judge": JUDGES}), kernel(), lean_by="judge:side", engine=ENGINE
+        judged(True, labels={"judge": JUDGES}), kernel(), terms=[spg.Lean("side")], engine=ENGINE
     )
     made.lean_variances[0].assign(0.7)
     spg.save(made, tmp_path / "model")
@@ -332,9 +330,9 @@ def test_mistakes_of_the_data(options: Any, words: str) -> None:
 def test_mistakes_of_the_model() -> None:
     bare = spg.Duels(np.array(CASE["X"]), [0], [1])
     with refused("covariate_variance", "duels_without_covariates"):
-        spg.PreferenceGP(bare, kernel(), covariate_variance=1.0)
+        spg.PreferenceGP(bare, kernel(), terms=[spg.Coefficients(1.0)])
     with pytest.raises(ValueError, match="no covariate of the duels; name some"):
-        spg.PreferenceGP(bare, kernel(), lean_by="judge:side")
+        spg.PreferenceGP(bare, kernel(), terms=[spg.Lean("side")])
     with pytest.raises(ValueError, match="is 'judge'; choose from"):
         model(lean_by="judge:slot")
     with pytest.raises(ValueError, match=r"covariate_variance is .*-1.0.*; give"):
@@ -354,7 +352,7 @@ def streamed(parts: int) -> spg.StreamedGP:
         kernel(),
         inducing_variable=np.array(CASE["X"]),
         engine=spg.PartitionedEP(parts=parts, tolerance=1e-12),
-        covariate_variance=CASE["covariate_variances"],
+        terms=[spg.Coefficients(CASE["covariate_variances"])],
         chunk=5,
     )
 
@@ -493,7 +491,7 @@ def test_the_error_of_ep_goes_by_the_prior_of_rows(told: Any) -> None:
     covered = spg.PreferenceGP(
         spg.read_duels(items, said, covariates=["shown_first"]),
         made.kernel,
-        covariate_variance=1.0,
+        terms=[spg.Coefficients(1.0)],
         noise_variance=0.05,
     )
     assert ep_error(covered) == pytest.approx(ep_error(plain), rel=1e-9)

@@ -52,9 +52,8 @@ def early_model(slices: str = "quarter", **more: Any) -> spg.PreferenceGP:
         some_duels(slice(0, EARLY)),
         linear() + spg.ItemInTime(KERNELS["wiener"][0](), slices=slices),
         engine=TIGHT,
-        noise_variance=NOISE,
-        margin=MARGIN,
-        covariate_variance=HOME,
+        terms=[spg.Coefficients(HOME)],
+        likelihood=spg.Probit(NOISE, margin=MARGIN),
         **more,
     )
 
@@ -209,9 +208,8 @@ def test_other_terms_by_inducing_inputs(approximation: spg.Approximation) -> Non
         model = spg.PreferenceGP(
             some_duels(slice(0, EARLY)),
             kernel + spg.ItemInTime(KERNELS["wiener"][0](), slices="month"),
-            noise_variance=NOISE,
-            margin=MARGIN,
-            covariate_variance=HOME,
+            terms=[spg.Coefficients(HOME)],
+            likelihood=spg.Probit(NOISE, margin=MARGIN),
             **more,
         )
         found.append(model.filter(some_duels(slice(EARLY, None))).log_probabilities)
@@ -227,12 +225,13 @@ def test_what_no_filter_can_take_up_is_refused() -> None:
     with pytest.raises(ValueError, match="The new duels have 1 features where the old ones have 2"):
         model.filter(spg.Duels(ITEMS[:, :1], [0], [1], times=[20000.0]))
     with refused("still", "filter"):
-        spg.PreferenceGP(duels_of(), gpflow.kernels.Linear(), margin=MARGIN).filter()
+        spg.PreferenceGP(
+            duels_of(), gpflow.kernels.Linear(), likelihood=spg.Probit(margin=MARGIN)
+        ).filter()
     ties = spg.PreferenceGP(
         duels_of(),
         spg.ItemInTime(spg.markov.Wiener(), "year"),
-        margin=MARGIN,
-        tie_model="margin-only",
+        likelihood=spg.Probit(margin=MARGIN, ties="margin-only"),
     )
     with refused("margin_only", "filter"):
         ties.filter()

@@ -78,8 +78,7 @@ def model(request: pytest.FixtureRequest) -> spg.PreferenceGP:
     found = spg.PreferenceGP(
         duels,
         gpflow.kernels.SquaredExponential(),
-        margin=0.4 if kind in ("outcomes", "grades") else None,
-        noise_by_group=True,
+        likelihood=spg.Probit(by="judge", margin=0.4 if kind in ("outcomes", "grades") else None),
     )
     found.noise_ratio.assign([0.5, 2.5])
     found.kind = kind

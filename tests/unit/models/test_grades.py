@@ -47,10 +47,7 @@ def case_model() -> spg.PreferenceGP:
     model = spg.PreferenceGP(
         graded(groups=JUDGE),
         kernel(),
-        margin=0.3,
-        cut_steps=[0.8],
-        noise_by_group=True,
-        cuts_by_group=True,
+        likelihood=spg.Probit(by="judge", margin=0.3, cuts=[0.8], cuts_by="judge"),
         engine=TIGHT,
     )
     model.cut_scale.assign(np.array(CASE["scale_of_judge"])[list(model.duels.group_names)])
@@ -193,10 +190,7 @@ def test_gradients_of_cuts_and_scales(more):
     model = spg.PreferenceGP(
         graded(groups=JUDGE),
         kernel(),
-        margin=0.3,
-        cut_steps=[0.8],
-        noise_by_group=True,
-        cuts_by_group=True,
+        likelihood=spg.Probit(by="judge", margin=0.3, cuts=[0.8], cuts_by="judge"),
         **told,
     )
     parameters = [model.margin, model.cut_steps[0], model.cut_scale]
@@ -299,7 +293,7 @@ def replace_names(events: Answers) -> Answers:
 def test_a_win_next_to_grades_lies_beyond_the_margin():
     events = graded().events.followed_by(Answers.between(np.array([0]), np.array([1])))
     duels = spg.Duels.from_events(X, events)
-    model = spg.PreferenceGP(duels, kernel(), margin=0.3, cut_steps=[0.8])
+    model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(margin=0.3, cuts=[0.8]))
     limits = model.problem(), model.approximation.prior(model.problem()).factors
     won = np.flatnonzero(model.graph.events.kind == WIN)
     assert limits[1].upper.numpy()[won] == pytest.approx(-0.3)
@@ -310,12 +304,12 @@ def test_levels_without_ties():
     names = ("much worse", "worse", "better", "much better")
     decided = LEVEL != 0
     duels = spg.Duels(X, FIRST[decided], SECOND[decided], grades=LEVEL[decided], levels=names)
-    model = spg.PreferenceGP(duels, kernel(), cut_steps=[0.8])
+    model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(cuts=[0.8]))
     assert model.margin is None and model.cuts.numpy() == pytest.approx([0.0, 0.8])
     found = chances(model, TEST[:1], TEST[1:2])[0]
     assert found.shape == (4,) and found.sum() == pytest.approx(1.0)
     with refused("margin", "levels_without_a_tie"):
-        spg.PreferenceGP(duels, kernel(), margin=0.3)
+        spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(margin=0.3))
 
 
 def test_saved_and_loaded(tmp_path):
@@ -337,14 +331,14 @@ def test_a_cut_next_to_a_grade_nobody_used_has_a_prior(tmp_path):
         X, [0, 1, 2], [1, 2, 3], grades=[1, -1, 0], levels=["--", "-", "=", "+", "++"]
     )
     with pytest.warns(UserWarning, match=r"Nobody used the grade '--' or '\+\+'"):
-        model = spg.PreferenceGP(duels, kernel(), margin=0.3)
+        model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(margin=0.3))
     assert model.cut_steps[0].prior is not None and model.margin.prior is None
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     assert again.cut_steps[0].prior.mean() == model.cut_steps[0].prior.mean()
     duels = spg.Duels(X, [0, 1, 2], [1, 2, 3], grades=[1, -1, 2])
     with pytest.warns(UserWarning, match="Nobody used the grade '0'"):
-        model = spg.PreferenceGP(duels, kernel(), margin=0.3)
+        model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(margin=0.3))
     assert model.cut_steps[0].prior is None and model.margin.prior is not None
 
 
@@ -358,7 +352,7 @@ def test_a_grade_nobody_used_gets_a_small_share(unused):
     grades = rng.choice(used, 60)
     duels = spg.Duels(X, *sides.T, grades=grades, levels=["--", "-", "=", "+", "++"])
     with pytest.warns(UserWarning, match="the prior decides how small its share is"):
-        model = spg.PreferenceGP(duels, kernel(), margin=0.3)
+        model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(margin=0.3))
     spg.optimise(model)
     share = chances(model, X[sides[:, 0]], X[sides[:, 1]]).mean(0)
     level = 2 if unused == 0 else [2 - unused, 2 + unused]
@@ -368,7 +362,9 @@ def test_a_grade_nobody_used_gets_a_small_share(unused):
 def test_a_judge_with_one_grade_is_named():
     duels = spg.Duels(X, [0, 1, 2], [1, 2, 3], grades=[1, 0, 1], groups=["Ann", "Ann", "Ben"])
     with pytest.warns(UserWarning, match="'Ben' gave one grade only"):
-        spg.PreferenceGP(duels, kernel(), margin=0.3, noise_by_group=True, cuts_by_group=True)
+        spg.PreferenceGP(
+            duels, kernel(), likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge")
+        )
 
 
 @pytest.mark.parametrize(
@@ -415,11 +411,13 @@ def test_bad_cuts_are_refused():
     with refused("ties", "no_margin"):
         spg.PreferenceGP(graded(), kernel())
     with pytest.raises(ValueError, match="has 2 entries"):
-        spg.PreferenceGP(graded(), kernel(), margin=0.3, cut_steps=[0.1, 0.2])
+        spg.PreferenceGP(graded(), kernel(), likelihood=spg.Probit(margin=0.3, cuts=[0.1, 0.2]))
     with pytest.raises(ValueError, match="give a number, above 0"):
-        spg.PreferenceGP(graded(), kernel(), margin=0.3, cut_steps=[-1.0])
+        spg.PreferenceGP(graded(), kernel(), likelihood=spg.Probit(margin=0.3, cuts=[-1.0]))
     with refused("own_cuts", "one_noise"):
-        spg.PreferenceGP(graded(groups=JUDGE), kernel(), margin=0.3, cuts_by_group=True)
+        spg.PreferenceGP(
+            graded(groups=JUDGE), kernel(), likelihood=spg.Probit(margin=0.3, cuts_by="judge")
+        )
     with refused("own_cuts", "duels_without_ties"):
         wins = spg.Duels(X, FIRST, SECOND, groups=JUDGE)
-        spg.PreferenceGP(wins, kernel(), noise_by_group=True, cuts_by_group=True)
+        spg.PreferenceGP(wins, kernel(), likelihood=spg.Probit(by="judge", cuts_by="judge"))

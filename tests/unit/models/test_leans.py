@@ -122,7 +122,7 @@ def test_coefficients_are_those_of_columns_by_hand() -> None:
             names.append(f"{name} of {column} {label}")
             variances.append(variance)
     data = spg.Duels(X, FIRST, SECOND, covariates=np.column_stack(columns), covariate_names=names)
-    plain = spg.PreferenceGP(data, kernel(), engine=ENGINE, covariate_variance=variances)
+    plain = spg.PreferenceGP(data, kernel(), engine=ENGINE, terms=[spg.Coefficients(variances)])
     found, wanted = model().coefficients(), plain.coefficients()
     assert found.names == wanted.names
     np.testing.assert_allclose(found.mean, wanted.mean, atol=1e-9)

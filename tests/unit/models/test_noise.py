@@ -61,9 +61,7 @@ def made(ties: bool = True, **options: Any) -> spg.PreferenceGP:
     model = spg.PreferenceGP(
         data,
         gpflow.kernels.SquaredExponential(variance=1.3),
-        noise_variance=NOISE,
-        margin=MARGIN if ties else None,
-        noise_by_group=True,
+        likelihood=spg.Probit(NOISE, by="judge", margin=MARGIN if ties else None),
         **options,
     )
     model.noise_ratio.assign(RATIOS)
@@ -132,7 +130,7 @@ def of_equal_judges() -> tuple[spg.PreferenceGP, np.ndarray, np.ndarray]:
         groups=rng.integers(0, JUDGES, 3000),
     )
     kernel = gpflow.kernels.Linear(np.ones(2))
-    return spg.PreferenceGP(data, kernel, noise_by_group=True), items, utility
+    return spg.PreferenceGP(data, kernel, likelihood=spg.Probit(by="judge")), items, utility
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def model_of(case, **more):
     return spg.PreferenceGP(
         duels,
         kernel(case["consensus_kernel"]),
-        taste=kernel(case["taste_kernel"]),
+        terms=[spg.Taste(kernel(case["taste_kernel"]))],
         noise_variance=case["noise_variance_of_z"] / 2.0,
         engine=ENGINE,
         **({"approximation": spg.Exact()} | more),
@@ -173,7 +173,7 @@ def margin_of(duels):
 def test_one_person_is_a_sum_of_kernels(kind):
     duels = duels_of(kind, 1)
     more = {"margin": margin_of(duels), "engine": spg.ParallelEP(tolerance=SOLVER)}
-    tasted = spg.PreferenceGP(duels, se(0.7), taste=se(0.4, 2.0), **more)
+    tasted = spg.PreferenceGP(duels, se(0.7), terms=[spg.Taste(se(0.4, 2.0))], **more)
     summed = spg.PreferenceGP(duels, se(0.7) + se(0.4, 2.0), **more)
     assert abs(tasted.log_evidence() - summed.log_evidence()) < IDENTITY
     alone = tasted.of_person(0)
@@ -191,7 +191,7 @@ def test_one_person_is_a_sum_of_kernels(kind):
 def test_no_tastes_is_one_utility(kind):
     duels = duels_of(kind, 3)
     more = {"margin": margin_of(duels), "engine": spg.ParallelEP(tolerance=SOLVER)}
-    tasted = spg.PreferenceGP(duels, se(0.7), taste=se(1e-300), **more)
+    tasted = spg.PreferenceGP(duels, se(0.7), terms=[spg.Taste(se(1e-300))], **more)
     plain = spg.PreferenceGP(duels, se(0.7), **more)
     assert abs(tasted.log_evidence() / plain.log_evidence() - 1.0) < ROUNDING * 100
     for view in (tasted, tasted.of_person(1), tasted.of_person(None)):
@@ -203,15 +203,19 @@ def test_sequential_engine_and_one_block_agree():
     duels = duels_of("duels", 3)
     more = {"margin": 0.3}
     parallel = spg.PreferenceGP(
-        duels, se(0.7), taste=se(0.9), engine=spg.ParallelEP(tolerance=SOLVER), **more
+        duels, se(0.7), terms=[spg.Taste(se(0.9))], engine=spg.ParallelEP(tolerance=SOLVER), **more
     )
     sequential = spg.PreferenceGP(
-        duels, se(0.7), taste=se(0.9), engine=spg.SequentialEP(tolerance=SOLVER), **more
+        duels,
+        se(0.7),
+        terms=[spg.Taste(se(0.9))],
+        engine=spg.SequentialEP(tolerance=SOLVER),
+        **more,
     )
     block = spg.PreferenceGP(
         duels,
         se(0.7),
-        taste=se(0.9),
+        terms=[spg.Taste(se(0.9))],
         approximation=spg.PITC(["all"] * 30),
         inducing_variable=ITEMS[:2],
         engine=spg.ParallelEP(tolerance=SOLVER),
@@ -234,11 +238,11 @@ def test_over_duels_and_over_rows(monkeypatch, approximation):
         model = spg.PreferenceGP(
             duels,
             se(0.7) + spg.ItemEffect(0.1),
-            taste=se(0.9) + spg.ItemEffect(0.2),
+            terms=[spg.Taste(se(0.9) + spg.ItemEffect(0.2))],
+            likelihood=spg.Probit(margin=0.3),
             approximation=approximation,
             inducing_variable=ITEMS[:3] if approximation.needs_inducing else None,
             engine=spg.ParallelEP(tolerance=GRADIENT_SOLVER),
-            margin=0.3,
         )
         with tf.GradientTape() as tape:
             value = model.maximum_log_likelihood_objective()
@@ -255,7 +259,10 @@ def test_over_duels_and_over_rows(monkeypatch, approximation):
 
 def test_a_group_is_the_average_of_its_people():
     model = spg.PreferenceGP(
-        duels_of("duels", 3), se(0.7), taste=se(0.9) + spg.ItemEffect(0.2), margin=0.3
+        duels_of("duels", 3),
+        se(0.7),
+        terms=[spg.Taste(se(0.9) + spg.ItemEffect(0.2))],
+        likelihood=spg.Probit(margin=0.3),
     )
     inputs = model.item_inputs()
     means = [model.of_person(one).predict_f(inputs)[0] for one in (0, 2)]
@@ -265,7 +272,7 @@ def test_a_group_is_the_average_of_its_people():
     flat = spg.PreferenceGP(
         spg.Duels(ITEMS, [0, 1, 2], [1, 2, 0], people=[0, 1, 2]),
         se(0.7),
-        taste=se(0.9),
+        terms=[spg.Taste(se(0.9))],
         noise_variance=1e12,
     )
     _, variance = flat.of_people([0, 1, 2]).predict_f(NEW)
@@ -277,7 +284,12 @@ def test_a_group_is_the_average_of_its_people():
 
 def test_saved_and_read_again(tmp_path):
     duels = duels_of("duels", 3)
-    model = spg.PreferenceGP(duels, se(0.7), taste=se(0.4, 2.0) + spg.ItemEffect(0.2), margin=0.3)
+    model = spg.PreferenceGP(
+        duels,
+        se(0.7),
+        terms=[spg.Taste(se(0.4, 2.0) + spg.ItemEffect(0.2))],
+        likelihood=spg.Probit(margin=0.3),
+    )
     model.infer()
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
@@ -290,7 +302,12 @@ def test_saved_and_read_again(tmp_path):
 
 
 def test_a_view_is_of_the_model_as_it_is():
-    model = spg.PreferenceGP(duels_of("duels", 3), se(0.7), taste=se(0.4, 2.0), margin=0.3)
+    model = spg.PreferenceGP(
+        duels_of("duels", 3),
+        se(0.7),
+        terms=[spg.Taste(se(0.4, 2.0))],
+        likelihood=spg.Probit(margin=0.3),
+    )
     view = model.of_person(2)
     before = view.predict_f(NEW)[0]
     assert model.posterior().kernel is not view.posterior().kernel
@@ -309,16 +326,18 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         (dict(taste=se(1.0) + spg.PairEffect()), apart("tastes", "pair_effects")),
     ):
         with pytest.raises(ValueError, match=words):
-            spg.PreferenceGP(duels, shared, margin=0.3, **more)
+            spg.PreferenceGP(duels, shared, likelihood=spg.Probit(margin=0.3), **more)
     with refused("tastes", "duels_of_nobody"):
-        spg.PreferenceGP(nobodys, se(1.0), taste=se(1.0))
+        spg.PreferenceGP(nobodys, se(1.0), terms=[spg.Taste(se(1.0))])
     plain = spg.PreferenceGP(nobodys, se(1.0))
     for ask in (lambda: plain.of_person(0), lambda: plain.meet(nobodys), plain.tastes):
         with refused("one_utility", "people"):
             ask()
     with refused("one_utility", "people"):
         plain.predict_duel(NEW[:1], NEW[1:2], people="Ann")
-    model = spg.PreferenceGP(duels, se(1.0), taste=se(1.0), margin=0.3)
+    model = spg.PreferenceGP(
+        duels, se(1.0), terms=[spg.Taste(se(1.0))], likelihood=spg.Probit(margin=0.3)
+    )
     with pytest.raises(ValueError, match=r"The person 'Ann' is unknown .* are 0, 1, 2; .*meet"):
         model.of_person("Ann")
     with pytest.raises(ValueError, match="of 2 people, 5 among them, but one is met at a time"):
@@ -334,11 +353,11 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5000 + ["Bo"]),
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5001),
     )
-    assert spg.PreferenceGP(large[0], se(1.0), taste=se(1.0)).people == ("Ann", "Bo")
+    assert spg.PreferenceGP(large[0], se(1.0), terms=[spg.Taste(se(1.0))]).people == ("Ann", "Bo")
     with pytest.raises(
         ValueError, match=r"'Ann' has 5,001 distinct duels between 5,002 items.*GiB"
     ):
-        spg.PreferenceGP(large[1], se(1.0), taste=se(1.0))
+        spg.PreferenceGP(large[1], se(1.0), terms=[spg.Taste(se(1.0))])
     with monkeypatch.context() as told:
         told.setattr(machine, "ASKED_ABOVE", 0)
         told.setattr(machine, "free_memory", lambda: 8 * 3 * 8 - 1)
@@ -346,7 +365,11 @@ def test_what_makes_no_sense_of_people(monkeypatch):
             model.tastes()
     assert model.tastes(NEW).shape == (3, 4)
     tight = spg.PreferenceGP(
-        duels, se(1.0), taste=se(1.0), margin=0.3, approximation=spg.TightVFE()
+        duels,
+        se(1.0),
+        terms=[spg.Taste(se(1.0))],
+        likelihood=spg.Probit(margin=0.3),
+        approximation=spg.TightVFE(),
     )
     with refused("tastes", "approximations_of_one_utility"):
         tight.infer()
@@ -365,7 +388,12 @@ def test_rows_without_noise_of_their_own(approximation):
 
     def model(approximation, **more):
         found = spg.PreferenceGP(
-            duels, se(1.0), taste=se(0.5), engine=ENGINE, approximation=approximation, **more
+            duels,
+            se(1.0),
+            terms=[spg.Taste(se(0.5))],
+            engine=ENGINE,
+            approximation=approximation,
+            **more,
         )
         assert found.infer().converged
         return found
@@ -383,7 +411,7 @@ def test_rows_without_noise_of_their_own(approximation):
     stream = spg.StreamedGP(
         spg.stream_duels(duels),
         se(1.0),
-        taste=se(0.5),
+        terms=[spg.Taste(se(0.5))],
         approximation=approximation,
         inducing_variable=duels.items[:3],
         engine=spg.PartitionedEP(parts=1, tolerance=GRADIENT_SOLVER),

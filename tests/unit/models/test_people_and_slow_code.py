@@ -62,12 +62,11 @@ def built(row, featured, over_rows, monkeypatch):
     model = spg.PreferenceGP(
         duels,
         gpflow.kernels.SquaredExponential(0.9, 0.8),
-        taste=gpflow.kernels.SquaredExponential(1.4, 1.1),
+        terms=[spg.Taste(gpflow.kernels.SquaredExponential(1.4, 1.1), 0.4 if featured else None)],
         approximation=ROWS[row],
         inducing_variable=None if row == "exact" else INDUCING,
         noise_variance=0.3,
         engine=spg.ParallelEP(tolerance=SOLVER),
-        people_variance=0.4 if featured else None,
     )
     centred = PEOPLE - PEOPLE[:3].mean(0)
     return model, SlowTastes(
@@ -224,9 +223,9 @@ def test_features_of_people_that_make_no_sense(monkeypatch):
         (plain.duels, {"people_variance": 1.0}, apart("people_variance", "no_tastes_by_features")),
     ):
         with pytest.raises(ValueError, match=words):
-            spg.PreferenceGP(duels, se(), taste=se(), **more)
+            spg.PreferenceGP(duels, se(), terms=[spg.Taste(se())], **more)
     bare = spg.Duels(
         np.zeros((3, 0)), [0, 1], [1, 2], people=[0, 1], people_features=[[1.0], [2.0]]
     )
     with pytest.raises(ValueError, match="makes 0 coefficients"):
-        spg.PreferenceGP(bare, taste=spg.ItemEffect())
+        spg.PreferenceGP(bare, terms=[spg.Taste(spg.ItemEffect())])

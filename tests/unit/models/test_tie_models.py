@@ -74,9 +74,8 @@ def test_the_margin_knows_what_is_said_of_the_duels():
     model = spg.PreferenceGP(
         duels,
         gpflow.kernels.Linear(),
-        margin=0.3,
-        tie_model="margin-only",
-        lean_by="judge:side",
+        terms=[spg.Lean("side")],
+        likelihood=spg.Probit(margin=0.3, ties="margin-only"),
     )
     found = fit_tie_margin(model)
     asked = X[WINNER], X[LOSER], side[:, None], {"judge": JUDGE}

@@ -87,9 +87,8 @@ def made(kernel: gpflow.kernels.Kernel, **more: Any) -> spg.PreferenceGP:
         duels_of(),
         kernel,
         engine=TIGHT,
-        noise_variance=NOISE,
-        margin=MARGIN,
-        covariate_variance=HOME,
+        terms=[spg.Coefficients(HOME)],
+        likelihood=spg.Probit(NOISE, margin=MARGIN),
         **more,
     )
     model.covariate_variance.prior = None  # the training loss is then the evidence alone

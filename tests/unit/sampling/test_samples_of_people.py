@@ -15,7 +15,7 @@ def model_of(duels: spg.Duels) -> spg.PreferenceGP:
     return spg.PreferenceGP(
         duels,
         gpflow.kernels.SquaredExponential(0.8),
-        taste=gpflow.kernels.SquaredExponential(2.0) + spg.ItemEffect(0.4),
+        terms=[spg.Taste(gpflow.kernels.SquaredExponential(2.0) + spg.ItemEffect(0.4))],
         approximation=spg.Exact(),
         engine=spg.ParallelEP(tolerance=SOLVER),
     )

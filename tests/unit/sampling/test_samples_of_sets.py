@@ -80,8 +80,7 @@ def judged(**more: Any) -> spg.PreferenceGP:
     model = spg.PreferenceGP(
         spg.Duels.from_events(ITEMS, more.pop("events", EVENTS)),
         gpflow.kernels.SquaredExponential(1.3, [0.5, 0.7]),
-        noise_variance=0.3,
-        noise_by_group=True,
+        likelihood=spg.Probit(0.3, by="judge"),
         mean_function=gpflow.functions.Linear(SLOPE[:, None], [0.2]),
         **more,
     )
@@ -121,7 +120,7 @@ def test_covariates_of_alternatives(approximation: spg.Approximation) -> None:
         spg.Duels.from_events(ITEMS, events),
         gpflow.kernels.SquaredExponential(1.3, [0.5, 0.7]),
         noise_variance=0.3,
-        covariate_variance=[0.4, 1.5],
+        terms=[spg.Coefficients([0.4, 1.5])],
         approximation=approximation,
         inducing_variable=ITEMS[:3] + 0.05 if approximation.needs_inducing else None,
     )

@@ -49,6 +49,6 @@ def test_another_fit_has_another_fingerprint() -> None:
     found = []
     for levels in (LEVELS, LEVELS, np.where(LEVELS == 2, 1, LEVELS)):
         data = duels(grades=levels, levels=["--", "-", "=", "+", "++"])
-        model = spg.PreferenceGP(data, gpflow.kernels.Linear(), margin=0.3)
+        model = spg.PreferenceGP(data, gpflow.kernels.Linear(), likelihood=spg.Probit(margin=0.3))
         found.append(identify(model, {})[0]["duels"])
     assert found[0] == found[1] != found[2]

@@ -1,0 +1,467 @@
+"""The likelihood of an answer given utilities: normal noise, by judge or not, and the cuts of ties
+and grades."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Hashable
+from typing import Any, Self
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from sparse_prefgp.factors.links import Link
+from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, ratios_of_unknown
+from sparse_prefgp.models.protocols import KnownDuels
+from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.checks import check_choice, check_number
+
+# What a tie tells: that v lies in a box, or how wide the box is and nothing of the utilities.
+BOX, MARGIN_ONLY = "box", "margin-only"
+# Of whom noise and cuts may be.
+JUDGE = "judge"
+# The step from one cut to the next, where learning starts.
+FIRST_STEP = 0.7
+# Standard deviation of the log of a step or margin next to a grade that nobody used.
+CUT_WITHOUT_GRADES_SD = 1.0
+# Cuts of judges differ by a factor of some e^0.5 from one another, as a rule.
+CUT_LOG_SD = 0.5
+# Noise variances of judges differ by a factor of some e² from one another, as a rule.
+RATIO_LOG_SD = 1.0
+# Pairs times noises of one step of an average.
+_AVERAGED_AT_ONCE = 1 << 17
+
+
+class GroupRatios(gpflow.Parameter):
+    """By what each judge multiplies the noise variance or the cuts, (number of judges,), held as
+    log r.
+
+    A prior on the unconstrained value is the density of log r, whose mode is that of the prior.
+    GPflow turns it into the density of r, a factor 1 / r, which would move the mode of log r from
+    its mean by its variance.
+    """
+
+    def log_prior_density(self) -> tf.Tensor:
+        """Log density of the prior, summed over judges, in nats: of log r, or of r if it is on
+        the constrained value."""
+        if self.prior is None or self.prior_on is gpflow.base.PriorOn.CONSTRAINED:
+            return super().log_prior_density()
+        return tf.reduce_sum(self.prior.log_prob(self.unconstrained_variable))
+
+    @classmethod
+    def of_judges(cls, number: int, sd: float) -> GroupRatios:
+        """All 1, with the prior log r ~ N(0, sd²)."""
+        dtype = gpflow.default_float()
+        return cls(
+            np.ones(number),
+            transform=tfp.bijectors.Exp(),
+            prior=tfp.distributions.Normal(dtype(0.0), dtype(sd)),
+            prior_on="unconstrained",
+        )
+
+
+class Probit(gpflow.Module):
+    """Which side wins, by how much or whether neither does, where both have normal noise.
+
+    A model has its own copy, made for its duels (`on`), which shares the parameters that are there
+    already: a number that is given is what a parameter begins from.
+
+    :param noise: sigma² per side of a duel, a number or a parameter; not trainable at first,
+        because duels determine only its ratio to the kernel variance. 0.5 is the standard probit scale.
+    :param by: "judge": learn for each judge by what it multiplies the noise, `noise_ratio`, one
+        number r each with log r ~ N(0, 1). Predictions for nobody in particular are averaged over
+        that prior.
+    :param margin: by how much a utility, noise included, must exceed the other for a win; within
+        it the duel is a tie. Needed where there are ties, and then learned from this value
+        (`gpflow.set_trainable(model.likelihood.margin, False)` keeps it); None is not a margin.
+    :param cuts: where duels are graded, their number K on either side of a tie, the margin being
+        the first, or by how much each lies above the one before, K - 1 positive numbers, from which
+        these `steps` are learned; by default as many as the duels have, and steps of 0.7. Those
+        next to a grade that nobody used have a prior about that, with a warning.
+    :param cuts_by: "judge": learn for each judge by what it multiplies margin and cuts,
+        `cut_scale`, one number s each with log s ~ N(0, 0.5²); averaged over like the noise,
+        jointly.
+    :param ties: "box": a tie says that two utilities are close. "margin-only": ties tell nothing of
+        the utilities, which are learned from the others alone; afterwards
+        `learning.ties.fit_tie_margin`, by which `optimise` ends, finds the margin (docs/ties.md).
+    :raises ValueError: a value that makes no sense.
+    """
+
+    # Of a likelihood that was made for duels.
+    steps: tuple[gpflow.Parameter, ...] = ()
+    noise_ratio: GroupRatios | None = None
+    cut_scale: GroupRatios | None = None
+    tie_share: gpflow.Parameter | None = None
+    """With "margin-only", the share of ties where one for all duels is likelier than a margin."""
+    _judges: tuple[Hashable, ...] | None = None
+
+    def __init__(
+        self,
+        noise: Any = 0.5,
+        *,
+        by: str | None = None,
+        margin: Any = None,
+        cuts: Any = None,
+        cuts_by: str | None = None,
+        ties: str = BOX,
+    ) -> None:
+        super().__init__()
+        check_choice("by", by, (None, JUDGE))
+        check_choice("cuts_by", cuts_by, (None, JUDGE))
+        check_choice("ties", ties, (BOX, MARGIN_ONLY))
+        hint = " (0.5 is the standard probit scale)"
+        self.noise = noise
+        if not isinstance(noise, gpflow.Parameter):
+            check_number("noise_variance", noise, above=0.0, hint=hint)
+            self.noise = gpflow.Parameter(
+                np.asarray(noise, dtype=float),
+                transform=gpflow.utilities.positive(),
+                trainable=False,
+            )
+        if margin is not None and not isinstance(margin, gpflow.Parameter):
+            check_number("margin", margin, above=0.0, hint=", or None")
+        self.by, self.cuts_by, self.ties = by, cuts_by, ties
+        self.margin, self.cuts = margin, cuts
+
+    def on(self, duels: KnownDuels) -> Self:
+        """This likelihood with the parameters that some duels need.
+
+        Those that are there stay what they are, with transforms, priors and whether they are
+        trainable; of judges those that are known keep theirs, and new ones begin at 1.
+
+        :param duels: `Duels`, or what stands for them where they are streamed.
+        :raises ValueError: other cuts than the grades have.
+        """
+        made = copy.copy(self)
+        made.margin = self._margin_of(duels)
+        made.steps = self._steps_of(duels)
+        made._judges = duels.group_names
+        if self.by is not None:
+            made.noise_ratio = self._of_judges(self.noise_ratio, duels, RATIO_LOG_SD)
+        if self.cuts_by is not None:
+            if self.cut_scale is None:
+                _warn_of_one_grade(duels)
+            made.cut_scale = self._of_judges(self.cut_scale, duels, CUT_LOG_SD)
+        return made
+
+    def _margin_of(self, duels: KnownDuels) -> gpflow.Parameter | None:
+        """The margin, trainable where ties or grades tell something of it.
+
+        Where a tie is among the levels of the grades and nobody used it, there is a prior about the
+        value given.
+        """
+        levels, margin = duels.levels, self.margin
+        if margin is None or (levels is not None and len(levels) % 2 == 0):
+            return None
+        if isinstance(margin, gpflow.Parameter):
+            return margin
+        value = float(margin)
+        told = duels.num_ties > 0 or levels is not None
+        return gpflow.Parameter(
+            value,
+            transform=gpflow.utilities.positive(),
+            prior=_about(value) if levels is not None and not duels.num_ties else None,
+            # No gradient tells of a margin that is found after the utilities.
+            trainable=told and self.ties == BOX,
+        )
+
+    def _steps_of(self, duels: KnownDuels) -> tuple[gpflow.Parameter, ...]:
+        """The steps from one cut to the next, (K - 1), all trainable.
+
+        Where nobody used a grade on one side of it, likelihood alone would drive a step to 0 or to
+        infinity: it gets a prior about its first value, and a warning. (Held there it would give
+        the grade a share that the votes contradict.)
+        """
+        used, names, cuts = duels.grade_counts, duels.levels, self.cuts
+        wanted = 0 if used is None else len(used) - 2
+        if len(self.steps) == wanted and self.steps:
+            return self.steps
+        if cuts is None or self.steps:
+            cuts = [FIRST_STEP] * wanted
+        elif isinstance(cuts, int | np.integer):
+            cuts = [FIRST_STEP] * (int(cuts) - 1)
+        steps = np.atleast_1d(np.asarray(cuts)).tolist()
+        if len(steps) != wanted:
+            raise ValueError(
+                f"cuts has {len(steps)} steps, but the grades have {wanted + 1} levels on either "
+                f"side of a tie, and so {wanted} steps; give as many, or the number "
+                f"{wanted + 1} of levels."
+            )
+        for value in steps:
+            check_number("Each of cuts", value, above=0.0)
+        if used is None or names is None:
+            return ()
+        _warn_of_unused(used, names)
+        return tuple(
+            gpflow.Parameter(
+                float(value),
+                transform=gpflow.utilities.positive(),
+                prior=None if learned else _about(float(value)),
+            )
+            for value, learned in zip(steps, steps_to_learn(used), strict=True)
+        )
+
+    def _of_judges(self, known: GroupRatios | None, duels: KnownDuels, sd: float) -> GroupRatios:
+        names = duels.group_names or ()
+        if known is not None and self._judges in (None, names):
+            return known
+        made = GroupRatios.of_judges(len(names), sd)
+        if known is not None:
+            values = dict(zip(self._judges or (), known.numpy(), strict=True))
+            made.assign([values.get(name, 1.0) for name in names])
+            made.prior, made.prior_on = known.prior, known.prior_on
+            gpflow.set_trainable(made, known.trainable)
+        return made
+
+    def continue_from(self, known: Probit) -> None:
+        """Take the values of another one, of which these duels hold those of all.
+
+        Judges are the same by their names; priors stay, but for that of a margin which no tie tells
+        of: it is about where learning began.
+        """
+        if self.margin is not None and known.margin is not None:
+            self.margin.assign(known.margin)
+            if self.margin.prior is not None:
+                self.margin.prior = known.margin.prior
+        for step, value in zip(self.steps, known.steps, strict=True):
+            step.assign(value)
+        both = (self.noise_ratio, known.noise_ratio), (self.cut_scale, known.cut_scale)
+        for ratios, before in both:
+            if ratios is not None and before is not None:
+                values = dict(zip(known._judges or (), before.numpy(), strict=True))
+                ratios.assign([values.get(name, 1.0) for name in self._judges or ()])
+
+    def things(self) -> dict[str, Any]:
+        """What it brings into a model, by the names of `support.together`."""
+        return {
+            "margin": self.margin is not None,
+            "no_margin": self.margin is None,
+            "margin_only": self.ties == MARGIN_ONLY,
+            "noise_by_group": self.by is not None,
+            "one_noise": self.by is None,
+            "own_cuts": self.cuts_by is not None,
+        }
+
+    @property
+    def heights(self) -> tf.Tensor | None:
+        """(K,), ascending: by how much a utility, noise included, must exceed the other for each
+        level of grades; the first is the margin, or 0 where ties are no level. None without."""
+        if self.margin is None and not self.steps:
+            return None
+        first = 0.0 if self.margin is None else self.margin
+        both = (first, *self.steps)
+        return tf.cumsum(tf.stack([tf.convert_to_tensor(x, gpflow.default_float()) for x in both]))
+
+    def tensors(self) -> dict[str, tf.Tensor | None]:
+        """What a `DuelProblem` takes of it, by the names there."""
+        ratio, scale = self.noise_ratio, self.cut_scale
+        return {
+            "noise_variance": tf.convert_to_tensor(self.noise),
+            "noise_ratio": None if ratio is None else tf.convert_to_tensor(ratio),
+            "cuts": self.heights if self.ties == BOX else None,
+            "cut_scale": None if scale is None else tf.convert_to_tensor(scale),
+        }
+
+    def new_ratios(self, with_cuts: bool = True) -> NoiseRatios:
+        """By what noise and cuts of a duel to come are multiplied where its judge is not known, by
+        the priors of the ratios.
+
+        :param with_cuts: where there are any.
+        :raises ValueError: `noise_ratio` or `cut_scale` with a prior that is not normal in its log.
+        """
+        if self.noise_ratio is None:
+            return ONE_NOISE
+        noise = _prior_of(self.noise_ratio, "noise_ratio")
+        scale = self.cut_scale if with_cuts else None
+        return ratios_of_unknown(*noise, None if scale is None else _prior_of(scale, "cut_scale"))
+
+    # Natural logarithms from mean and variance of f(a) - f(b), (N,) each, a variance that rounding
+    # has made negative counting as 0. `judge` is the number of each one's, -1 for an unknown one,
+    # None where all are.
+
+    def log_grades(
+        self, link: Link, mean: tf.Tensor, variance: tf.Tensor, judge: IntArray | None = None
+    ) -> tf.Tensor:
+        """Of each grade of a over b, worst first: (N, 2K + 1), (N, 2K) where ties are no level."""
+        if self.ties == MARGIN_ONLY:
+            lost, won = (self.log_win(link, side, variance, judge) for side in (-mean, mean))
+            return tf.stack([lost, self.log_tie(link, mean, variance, judge), won], 1)
+        top = len(self.steps) + 1
+        better: list[tuple[int | None, int]] = [(-k - 1, -k) for k in range(1, top)]
+        better.append((None, -top))
+        worse, best = (
+            [self._log_between(link, side, variance, *ends, judge) for ends in better]
+            for side in (-mean, mean)
+        )
+        tied = [] if self.margin is None else [self.log_tie(link, mean, variance, judge)]
+        return tf.stack([*reversed(worse), *tied, *best], 1)
+
+    def log_win(
+        self, link: Link, mean: tf.Tensor, variance: tf.Tensor, judge: IntArray | None = None
+    ) -> tf.Tensor:
+        """That a beats b, (N,)."""
+        if self.ties == MARGIN_ONLY:
+            ahead = self._log_outcome(link, mean, variance, None, tf.zeros_like(mean), judge)
+            return ahead + tf.math.log1p(-tf.exp(self.log_tie(link, mean, variance, judge)))
+        return self._log_between(link, mean, variance, None, -1, judge)
+
+    def log_tie(
+        self, link: Link, mean: tf.Tensor, variance: tf.Tensor, judge: IntArray | None = None
+    ) -> tf.Tensor:
+        """Of a tie, (N,); -inf without a margin."""
+        if self.margin is None:
+            return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
+        if self.tie_share is not None:
+            return tf.math.log(self.tie_share + tf.zeros_like(mean))
+        return self._log_between(link, mean, variance, -1, 1, judge)
+
+    def _log_between(
+        self,
+        link: Link,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        lower: int | None,
+        upper: int,
+        judge: IntArray | None,
+    ) -> tf.Tensor:
+        """That f(b) - f(a), noise included, lies between two cuts, (N,).
+
+        :param lower: the number of the cut with its sign; None for no limit.
+        :param upper: the same.
+        """
+        heights, zeros = self.heights, tf.zeros_like(mean)
+
+        def at(cut: int | None) -> tf.Tensor | None:
+            if cut is None or heights is None:
+                return None if cut is None else zeros
+            return float(np.sign(cut)) * heights[abs(cut) - 1] + zeros
+
+        return self._log_outcome(link, mean, variance, at(lower), at(upper), judge)
+
+    def _log_outcome(
+        self,
+        link: Link,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        lower: tf.Tensor | None,
+        upper: tf.Tensor,
+        judge: IntArray | None,
+    ) -> tf.Tensor:
+        """log P(lower < f(b) - f(a) + noise < upper), (N,): at the noise of known judges, averaged
+        over that of unknown ones."""
+        variance = tf.maximum(variance, tf.zeros_like(variance))
+        noise = duel_noise(self.noise) + tf.zeros_like(mean)
+        if self.noise_ratio is None:
+            return link.log_probability(-mean, variance, noise, lower, upper)
+        if judge is None:
+            return _averaged(link, self.new_ratios(), -mean, variance, noise, lower, upper)
+        new = np.flatnonzero(judge < 0)
+        # Unknown judges stand as the first one until they are averaged.
+        ratio = tf.gather(tf.convert_to_tensor(self.noise_ratio), np.maximum(judge, 0))
+        low, high = lower, upper
+        if self.cut_scale is not None:
+            scale = tf.gather(tf.convert_to_tensor(self.cut_scale), np.maximum(judge, 0))
+            low, high = None if lower is None else scale * lower, scale * upper
+        logs = link.log_probability(-mean, variance, noise * ratio, low, high)
+        if not len(new):
+            return logs
+        some = [None if x is None else tf.gather(x, new) for x in (variance, noise, lower, upper)]
+        averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
+        return tf.tensor_scatter_nd_update(logs, new[:, None], averaged)
+
+
+def steps_to_learn(used: IntArray) -> tuple[bool, ...]:
+    """Which steps between cuts grades tell something of, (K - 1): those with grades on both sides.
+
+    :param used: (K + 1,) how often each level was said, ties first.
+    """
+    inner = range(1, len(used) - 1)
+    return tuple(bool(used[i] > 0 and used[i + 1 :].sum() > 0) for i in inner)
+
+
+def _about(value: float) -> tfp.distributions.Distribution:
+    """The prior of a cut that no grade tells of."""
+    return tfp.distributions.LogNormal(np.log(np.float64(value)), np.float64(CUT_WITHOUT_GRADES_SD))
+
+
+def _warn_of_unused(used: IntArray, names: tuple[str, ...]) -> None:
+    """Say which grades nobody used, in either order of the two sides."""
+    top = len(used) - 1
+    ties = len(names) % 2 == 1
+    for level in range(0 if ties else 1, top + 1):
+        if used[level]:
+            continue
+        low, high = names[top - level], names[len(names) - 1 - top + level]
+        what = repr(low) if level == 0 else f"{low!r} or {high!r}"
+        warnings.warn(
+            f"Nobody used the grade {what}, so that the prior decides how small its share is; "
+            "leave that level out, or fix the cuts.",
+            stacklevel=5,
+        )
+
+
+def _warn_of_one_grade(duels: KnownDuels) -> None:
+    """Say whose answers are all the same, whichever side was better."""
+    names, levels = duels.group_names, duels.group_levels
+    assert names is not None and levels is not None
+    alone = np.flatnonzero((levels > 0).sum(1) == 1)
+    if alone.size:
+        warnings.warn(
+            f"The group {names[alone[0]]!r} gave one grade only ({alone.size:,} of "
+            f"{len(names):,} groups did), so that the prior decides the scale of its cuts.",
+            stacklevel=4,
+        )
+
+
+def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
+    """Mean and sd of log r."""
+    prior = parameter.prior
+    if not (
+        isinstance(prior, tfp.distributions.Normal)
+        and parameter.prior_on is gpflow.base.PriorOn.UNCONSTRAINED
+    ):
+        kind = "no prior" if prior is None else f"the prior {type(prior).__name__}"
+        what = "how noisy an unknown group is" if name == "noise_ratio" else "what cuts it has"
+        raise ValueError(
+            f"{name} has {kind}, which does not say {what}; name the group of each duel, or give "
+            f"{name} a normal prior on the unconstrained value."
+        )
+    return float(np.asarray(prior.loc)), float(np.asarray(prior.scale))
+
+
+def _averaged(
+    link: Link,
+    ratios: NoiseRatios,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    noise: tf.Tensor,
+    lower: tf.Tensor | None,
+    upper: tf.Tensor,
+) -> tf.Tensor:
+    """Log of the average of `link.log_probability` over the ratios of noise and cuts, (N,)."""
+    count, number = len(ratios.weights), mean.shape[0]
+    # So many at once as take bounded memory; one where a graph does not know how many pairs.
+    at_once = 1 if number is None else max(1, min(count, _AVERAGED_AT_ONCE // max(number, 1)))
+    steps = -(-count // at_once)
+    spare = steps * at_once - count
+    factor, scale, weight = (
+        tf.constant(np.pad(x, (0, spare), constant_values=by).reshape(steps, at_once), mean.dtype)
+        for x, by in ((ratios.ratios, 1.0), (ratios.scales, 1.0), (ratios.weights, 0.0))
+    )
+
+    def tiled(values: tf.Tensor, by: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(by[:, None] * values, [-1])
+
+    def add(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        one = tf.ones_like(factor[k])
+        ends = (None if x is None else tiled(x, scale[k]) for x in (lower, upper))
+        of_both = (tiled(mean, one), tiled(variance, one), tiled(noise, factor[k]))
+        found = tf.reshape(link.log_probability(*of_both, *ends), [at_once, -1])
+        found = tf.reduce_logsumexp(found + tf.math.log(weight[k])[:, None], 0)
+        return k + 1, tfp.math.log_add_exp(total, found)
+
+    nothing = tf.zeros_like(mean) - tf.constant(np.inf, mean.dtype)
+    return tf.while_loop(lambda k, _: k < steps, add, (0, nothing))[1]
