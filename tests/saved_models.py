@@ -97,8 +97,8 @@ def judges() -> spg.PreferenceGP:
         inducing_variable=Z,
         likelihood=spg.Probit(by="judge"),
     )
-    assert model.noise_ratio is not None
-    model.noise_ratio.assign([0.6, 1.1, 2.3])
+    assert model.likelihood.noise_ratio is not None
+    model.likelihood.noise_ratio.assign([0.6, 1.1, 2.3])
     return model
 
 
@@ -216,11 +216,11 @@ def answers(model: spg.PreferenceGP | spg.StreamedGP) -> dict[str, Any]:
         ahead, behind = model.item_inputs(KNOWN), model.item_inputs(RIVALS)
         found["known"] = model.predict_f(ahead, full_cov=True)
         found["known_probability"] = model.predict_duel(ahead, behind)
-    if model.noise_ratio is not None:
+    if model.likelihood.noise_ratio is not None:
         found["judged"] = model.predict_duel(new, others, groups=["ann", "bob", "cy", "ann"])
-    if model.leaning.pairs:
+    if model.terms.labels:
         x, who = [1.0, -0.3], ["ann", "bob", "cy", None]
-        groups = None if model.noise_ratio is None else who
+        groups = None if model.likelihood.noise_ratio is None else who
         said = {"groups": groups, "covariates": x, "labels": {"group": who}}
         found["leaned"] = model.predict_duel(new, others, **said)
         found["coefficients"] = model.coefficients().mean, model.coefficients().sd

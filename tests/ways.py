@@ -89,8 +89,8 @@ def model_of(features: tuple[str, ...]) -> Any:
     if {"ties", "grades"} & has:
         more["margin"] = 0.3
     model = spg.PreferenceGP(read, kernel, engine=spg.ParallelEP(tolerance=SOLVER), **more)
-    if model.noise_ratio is not None:
-        model.noise_ratio.assign([0.6, 1.7])
+    if model.likelihood.noise_ratio is not None:
+        model.likelihood.noise_ratio.assign([0.6, 1.7])
     return model
 
 
@@ -246,7 +246,7 @@ def by_utilities(case: Case) -> Chances:
     if "pairs" in case.features:  # which are no part of utilities
         raise NotAsked
     view = case.view
-    if case.person is None and case.model.taste is not None:
+    if case.person is None and case.model.terms.taste is not None:
         view = case.model.of_person(None)
     n = len(PAIRS)
     mean, covariance = (x.numpy() for x in view.predict_f(np.concatenate(case.rows), full_cov=True))
@@ -338,7 +338,7 @@ def compiled_choice(case: Case) -> Chances:
 
 def viewed(case: Case) -> Chances:
     view = case.model
-    if view.taste is not None:
+    if view.terms.taste is not None:
         view = view.of_person(case.person)
     return view.predict_duel(*case.rows, **case.of_view).numpy()
 

@@ -316,9 +316,9 @@ def judged(setting: tuple[float, str, int]) -> dict[str, Any]:
             engine=spg.ParallelEP(tolerance=TOLERANCE, max_sweeps=1000),
             likelihood=spg.Probit(noise, by="judge", margin=given.margin),
         )
-        assert model.noise_ratio is not None
+        assert model.likelihood.noise_ratio is not None
         names = [int(name) for name in model.duels.group_names or ()]
-        model.noise_ratio.assign(given.ratios[names])
+        model.likelihood.noise_ratio.assign(given.ratios[names])
         first, second = given.ends[:, 0], given.ends[:, 1]
         if how == "sampler":
             rng = np.random.default_rng(seed)

@@ -78,7 +78,7 @@ def model_of(data: dict[str, Any], columns: bool) -> spg.PreferenceGP:
         duels, kernel, approximation=spg.Exact(), noise_variance=NOISE, **options
     )
     if columns:
-        model.lean_variances[0].assign(LEAN**2)
+        model.terms.parts(spg.Lean)[0].variance.assign(LEAN**2)
     return model
 
 
@@ -141,7 +141,9 @@ def main() -> None:
                 note(LEARNED, name, model, data)
         if run < given.learn:
             model = model_of(data, True)
-            model.covariate_variance.prior = model.lean_variances[0].prior = None
+            model.terms.parts(spg.Coefficients)[0].variance.prior = model.terms.parts(spg.Lean)[
+                0
+            ].variance.prior = None
             spg.optimise(model)
             note(NO_PRIOR, WITH, model, data)
         if (run + 1) % 50 == 0 or run + 1 == given.runs:

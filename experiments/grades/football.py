@@ -164,7 +164,9 @@ def one(
         "accuracy": scores["accuracy"],
         "tie_calibration_error": scores["tie_calibration_error"],
         "decided": score(decided)["nlp_nats"],
-        "cuts": None if model.cuts is None else model.cuts.numpy().tolist(),
+        "cuts": None
+        if model.likelihood.heights is None
+        else model.likelihood.heights.numpy().tolist(),
         "variance": float(np.mean(model.kernel.variance.numpy())),
         "home": model.coefficients().table().rows[0],
         "iterations": report.iterations,

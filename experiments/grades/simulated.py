@@ -90,7 +90,7 @@ def graded(run: int) -> list[dict[str, Any]]:
     rows = []
     for name, (duels, more) in fits.items():
         model = world.model(duels, **more)
-        cuts = [] if model.cuts is None else model.cuts.numpy().tolist()
+        cuts = [] if model.likelihood.heights is None else model.likelihood.heights.numpy().tolist()
         named = {f"cut {i + 1}": cut for i, cut in enumerate(cuts)}
         rows.append({"study": "grades", "model": name, **world.figures(model), **named})
     return rows
@@ -124,7 +124,7 @@ def tied(run: int, kind: str) -> list[dict[str, Any]]:
                 **world.figures(model),
                 "decided": float(-np.log(decided).mean()),
                 "outcomes": float(-np.log(seen).mean()),
-                "constant share": float(model.tie_share is not None),
+                "constant share": float(model.likelihood.tie_share is not None),
             }
         )
     return rows

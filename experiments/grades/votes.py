@@ -73,7 +73,9 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
         likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge" if sd is not None else None),
     )
     if sd is not None:
-        model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(sd))
+        model.likelihood.cut_scale.prior = type(model.likelihood.cut_scale.prior)(
+            np.float64(0.0), np.float64(sd)
+        )
     report = spg.optimise(model, max_iterations=given.iterations)
     asked = Answers.between(won[test], lost[test], judge=Codes.of(judge[test].tolist()))
     forecast, ties = model.predict(asked, inputs), tied[test]
@@ -84,10 +86,10 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
         "duels": int(test.sum()),
         "log_evidence": report.log_evidence,
         "iterations": report.iterations,
-        "margin": float(model.margin.numpy()),
+        "margin": float(model.likelihood.margin.numpy()),
         "sd_of_log_scales": None
-        if model.cut_scale is None
-        else float(np.std(np.log(model.cut_scale.numpy()))),
+        if model.likelihood.cut_scale is None
+        else float(np.std(np.log(model.likelihood.cut_scale.numpy()))),
     }
 
 

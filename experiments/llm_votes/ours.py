@@ -143,8 +143,10 @@ def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: i
     model = spg.PreferenceGP(
         duels, kernel(x), likelihood=spg.Probit(by="judge", margin=0.3), **options
     )
-    if model.cut_scale is not None:
-        model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(SCALE))
+    if model.likelihood.cut_scale is not None:
+        model.likelihood.cut_scale.prior = type(model.likelihood.cut_scale.prior)(
+            np.float64(0.0), np.float64(SCALE)
+        )
     report = spg.optimise(model, max_iterations=iterations)
     judge = Codes.of(test.judge.tolist())
     shown = {"covariates": np.ones((len(test.task), 1)), "covariate_names": ("first",)}

@@ -69,7 +69,7 @@ def main() -> None:
         model, seconds = fitted(known, tastes)
         print(f"{name}: log evidence {model.log_evidence():.2f}, {seconds:.0f} s")
         if tastes:
-            each = np.sqrt(model.taste.variance.numpy()) / scale
+            each = np.sqrt(model.terms.taste.variance.numpy()) / scale
             shown = ", ".join(f"{n} {v:.3f}" for n, v in zip(ATTRIBUTES, each, strict=True))
             print(f"  standard deviations of own weights, by unit: {shown}")
         for part, table in held.items():

@@ -128,7 +128,7 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         scores = score(found)
         shares = ""
         if tastes:
-            shared, own = (k.variance.numpy().mean() for k in (model.kernel, model.taste))
+            shared, own = (k.variance.numpy().mean() for k in (model.kernel, model.terms.taste))
             shares = f", variance of one's own {own / (own + shared):.2f} of all"
         print(
             f"  {how:28} {scores['nlp_nats']:.4f} nats, {scores['accuracy']:.4f}, calibration "

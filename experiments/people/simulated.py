@@ -83,7 +83,7 @@ def one_run(seed: int, known: int, learned: bool) -> dict[str, float]:
             of = model if not number else model.meet(spg.Duels(x, *said[:number].T))
             each.append(held(of, truth[None], None))
         found[f"new, {number} duels"] = float(np.mean(each))
-    variances = [float(term.variance.numpy()) for term in model.taste.kernels]
+    variances = [float(term.variance.numpy()) for term in model.terms.taste.kernels]
     return {**found, "variance": variances[0], "effect": variances[1]}
 
 

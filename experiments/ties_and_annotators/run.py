@@ -140,12 +140,12 @@ def figures(
         "log_evidence_per_duel": report.log_evidence / duels.num_duels,
         "held_out": score(found.log_first[rows.won]),
     }
-    if model.margin is not None:
-        result["margin"] = float(model.margin.numpy())
+    if model.likelihood.margin is not None:
+        result["margin"] = float(model.likelihood.margin.numpy())
         result["outcomes"] = score(found.results, 1 - rows.won, of="outcomes")
-    if model.noise_ratio is not None and duels.groups is not None:
+    if model.likelihood.noise_ratio is not None and duels.groups is not None:
         votes = np.bincount(duels.groups, weights=duels.counts)
-        shares = np.quantile(model.noise_ratio.numpy(), [0.0, 0.1, 0.5, 0.9, 1.0])
+        shares = np.quantile(model.likelihood.noise_ratio.numpy(), [0.0, 0.1, 0.5, 0.9, 1.0])
         result["noise_ratios"] = {
             "groups": len(votes),
             "votes_of_the_median_group": float(np.median(votes)),

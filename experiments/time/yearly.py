@@ -38,7 +38,9 @@ def main() -> None:
             spg.ItemInTime(kernel.kernel, slices="month"),
             approximation=spg.Exact(),
         )
-        model.covariate_variance.assign(first.covariate_variance)
+        model.terms.parts(spg.Coefficients)[0].variance.assign(
+            first.terms.parts(spg.Coefficients)[0].variance
+        )
         ahead = spg.score_ahead(model, football.duels(test & (year == now) & ~before))
         nats.append((ahead.nats, ahead.num_duels))
         print(f"  {now + 1970}: {ahead.nats:.4f} nats of {ahead.num_duels} matches", flush=True)
@@ -52,7 +54,9 @@ def main() -> None:
         spg.ItemInTime(kernel.kernel, slices="month"),
         approximation=spg.Exact(),
     )
-    whole.covariate_variance.assign(first.covariate_variance)
+    whole.terms.parts(spg.Coefficients)[0].variance.assign(
+        first.terms.parts(spg.Coefficients)[0].variance
+    )
     active = whole.active_items()
     ends = [each.predict_f(each.item_inputs(active)) for each in (passed.filtering.model, whole)]
     (mean, _), (again, variance) = [[np.asarray(x).ravel() for x in end] for end in ends]

@@ -109,8 +109,9 @@ class Probit(gpflow.Module):
         ties: str = BOX,
     ) -> None:
         super().__init__()
-        check_choice("by", by, (None, JUDGE))
-        check_choice("cuts_by", cuts_by, (None, JUDGE))
+        for label, column in (("by", by), ("cuts_by", cuts_by)):
+            if column is not None:
+                check_choice(label, column, (JUDGE,))
         check_choice("ties", ties, (BOX, MARGIN_ONLY))
         hint = " (0.5 is the standard probit scale)"
         self.noise = noise

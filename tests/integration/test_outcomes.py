@@ -89,8 +89,8 @@ def made(duels: spg.Duels, **options: Any) -> spg.PreferenceGP:
     result = spg.PreferenceGP(
         duels, gpflow.kernels.Matern52(), engine=spg.ParallelEP(tolerance=SOLVER), **options
     )
-    if result.noise_ratio is not None:
-        result.noise_ratio.assign(RATIOS)
+    if result.likelihood.noise_ratio is not None:
+        result.likelihood.noise_ratio.assign(RATIOS)
     return result
 
 
@@ -134,7 +134,7 @@ def test_groups_by_number_or_by_text_are_the_same(table: DuelTable) -> None:
     model = spg.PreferenceGP(
         counted.to_duels(), gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.4)
     )
-    model.noise_ratio.assign([0.2, 3.0])
+    model.likelihood.noise_ratio.assign([0.2, 3.0])
     a, b = model.duels.items[:2], model.duels.items[2:4]
     one = model.predict_duel(a, b, groups=[7, 8]).numpy()
     np.testing.assert_array_equal(one, model.predict_duel(a, b, groups=["7", "8"]).numpy())
@@ -217,7 +217,7 @@ def test_update_takes_ties(table: DuelTable) -> None:
     plain = made(table.saying(judge=None).to_duels(), noise_by_group=False)
     new, report = spg.update(plain, frames(1)[1])
     assert new.duels.num_ties == plain.duels.num_ties + int(frames(1)[1]["tie"].sum())
-    assert report.converged and new.margin.numpy() == plain.margin.numpy()
+    assert report.converged and new.likelihood.margin.numpy() == plain.likelihood.margin.numpy()
 
 
 @pytest.mark.slow
@@ -227,9 +227,9 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
     old = made(table.to_duels())
     more = frames(1)[1].replace({"judge": {"cem": "dan"}})
     new, report = spg.update(old, more)
-    assert not old.margin.trainable and new.margin.trainable
+    assert not old.likelihood.margin.trainable and new.likelihood.margin.trainable
     assert set(new.duels.group_names or ()) == {"ann", "ben", "cem", "dan"}
-    known = dict(zip(new.duels.group_names, new.noise_ratio.numpy(), strict=True))
+    known = dict(zip(new.duels.group_names, new.likelihood.noise_ratio.numpy(), strict=True))
     for name, ratio in zip(old.duels.group_names, RATIOS, strict=True):
         assert known[name] == pytest.approx(ratio, rel=1e-12)
     assert known["dan"] == 1.0
@@ -243,7 +243,7 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
         likelihood=spg.Probit(by="judge", margin=0.4),
         engine=old.engine,
     )
-    fresh.noise_ratio.assign([known[name] for name in whole.group_names])
+    fresh.likelihood.noise_ratio.assign([known[name] for name in whole.group_names])
     assert new.log_evidence() == pytest.approx(fresh.log_evidence(), rel=1e-9)
 
 
@@ -322,7 +322,7 @@ def test_the_sampler_knows_margins_and_ratios() -> None:
     model = spg.PreferenceGP(
         duels, gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.4)
     )
-    model.noise_ratio.assign(ratios)
+    model.likelihood.noise_ratio.assign(ratios)
     k = gpflow.kernels.Matern52()(items).numpy()
     variance = k[0, 0] + k[1, 1] - 2 * k[0, 1]
     d = np.linspace(-9.0, 9.0, 200_001)
@@ -352,13 +352,16 @@ def test_the_sampler_knows_margins_and_ratios() -> None:
 @pytest.mark.slow
 def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
     found = spg.suggest(model, batch=3, rng=np.random.default_rng(0))
-    assert model.margin is not None
+    assert model.likelihood.margin is not None
     rows = {name: i for i, name in enumerate(model.duels.item_ids or ())}
     sides = (model.duels.items[[rows[i] for i in found.frame[s]]] for s in ("first", "second"))
     three = model.predict_outcome(*sides).numpy()
     np.testing.assert_allclose(found.frame["tie_probability"], three[:, 1], rtol=1e-9)
     np.testing.assert_allclose(found.frame["probability"], three[:, 0], rtol=1e-9)
-    noise, margin = 2.0 * float(model.noise_variance.numpy()), float(model.margin.numpy())
+    noise, margin = (
+        2.0 * float(model.likelihood.noise.numpy()),
+        float(model.likelihood.margin.numpy()),
+    )
     first = found.frame.iloc[0]
     worth = slow_noise.information_gain(first["difference"], first["sd"] ** 2, noise, margin)
     assert first["score"] == pytest.approx(worth, abs=1e-9)
@@ -431,12 +434,12 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     holdout = prepare(table, settings)
     assert holdout.margin == DEFAULT_MARGIN and holdout.num_test == T // 5
     model, _ = fit_model(holdout)
-    assert model.margin.trainable
+    assert model.likelihood.margin.trainable
     found = predict_held_out(holdout, model)
     ties = int(table.ties[holdout.split.test_rows].sum())
     assert found.scores()["model"]["duels"] == T // 5 - ties
     assert found.table("outcomes")["model"]["ties"] == ties
-    kept = dict(zip(model.duels.group_names, model.noise_ratio.numpy(), strict=True))
+    kept = dict(zip(model.duels.group_names, model.likelihood.noise_ratio.numpy(), strict=True))
     again, _ = refit_model(holdout, model)
     assert set(again.duels.group_names) == set(kept) and again.duels.num_duels == T
     fixed = prepare(table, replace(settings, margin=0.7, fixed_margin=True))

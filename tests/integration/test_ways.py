@@ -39,7 +39,7 @@ def called(case: Case) -> str:
 def test_every_way_says_the_same(way: str, case: Case) -> None:
     try:
         # Where ties may be, a choice is another thing than a win.
-        chosen = way in CHOICES and case.model.margin is not None
+        chosen = way in CHOICES and case.model.likelihood.margin is not None
         wanted = predict_choice(case) if chosen else predict_duel(case)
         found = {**DUELS, **CHOICES}[way](case)
     except NotAsked:

@@ -17,9 +17,14 @@ Array = NDArray[np.float64]
 
 def noises(model: Any, judge: Any) -> list[tuple[float, float]]:
     """(noise variance of one side, weight): of a known judge one, else over log r ~ N(0, 1)."""
-    noise = float(model.noise_variance.numpy())
+    noise = float(model.likelihood.noise.numpy())
     if judge in model.duels.group_names:
-        return [(noise * model.noise_ratio.numpy()[model.duels.group_names.index(judge)], 1.0)]
+        return [
+            (
+                noise * model.likelihood.noise_ratio.numpy()[model.duels.group_names.index(judge)],
+                1.0,
+            )
+        ]
     return [(noise * r, weight) for r, weight in zip(*nodes(), strict=True)]
 
 
@@ -32,8 +37,8 @@ def difference(model: Any, first: Array, second: Array, said: Array) -> tuple[fl
 def duel(model: Any, rows: Array, said: Array, judge: Any) -> list[float]:
     """Of the outcomes between two rows (2, D), with covariates (2, C), as `Forecast` has them."""
     mean, variance = difference(model, *rows, said[0] - said[1])
-    cuts = [0.0] if model.cuts is None else model.cuts.numpy().tolist()
-    levels = [1, -1] if model.margin is None else [1, 0, -1]
+    cuts = [0.0] if model.likelihood.heights is None else model.likelihood.heights.numpy().tolist()
+    levels = [1, -1] if model.likelihood.margin is None else [1, 0, -1]
     if model.duels.levels is not None:
         levels = list(range(-len(cuts), len(cuts) + 1))
     return [

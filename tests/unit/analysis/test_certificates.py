@@ -283,9 +283,11 @@ def test_eps_error_by_the_noise_of_each_duel() -> None:
     )
     kernel = gpflow.kernels.SquaredExponential(variance=2.0)
     model = spg.PreferenceGP(duels, kernel, likelihood=spg.Probit(0.01, by="judge"))
-    assert model.noise_ratio is not None
+    assert model.likelihood.noise_ratio is not None
     ratios = {"sure": 0.5, "coin": 200.0}
-    model.noise_ratio.assign([ratios[str(name)] for name in model.duels.group_names or ()])
+    model.likelihood.noise_ratio.assign(
+        [ratios[str(name)] for name in model.duels.group_names or ()]
+    )
     # Mean over six duels of 2 k(0) - 2 k(x - x'); 0.01 and 4 of noise next to that.
     prior = 4.0 * np.mean([1.0 - np.exp(-0.125)] * 3 + [1.0] * 3)
     assert 0.01 / prior < 0.01 < 1.0 < 4.0 / prior < 3.0

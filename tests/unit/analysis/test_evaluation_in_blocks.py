@@ -246,6 +246,6 @@ def test_equal_duels_of_several_judges_have_a_block_each() -> None:
         with pytest.warns(UserWarning, match="The block 'dan' is unknown"):
             forecast = model.predict(asked)
         mean, variance = forecast.mean, forecast.variance
-        ratio = model.noise_ratio.numpy()[given.judge.numbers]
-        log_p = norm.logcdf(mean / np.sqrt(variance + 2.0 * model.noise_variance.numpy() * ratio))
+        ratio = model.likelihood.noise_ratio.numpy()[given.judge.numbers]
+        log_p = norm.logcdf(mean / np.sqrt(variance + 2.0 * model.likelihood.noise.numpy() * ratio))
         assert found["nlp_nats"] == pytest.approx(-np.mean(log_p), abs=IDENTITY)

@@ -307,7 +307,7 @@ def test_new_items_and_json(cars):
 def test_ties_have_a_probability(duels):
     model = spg.PreferenceGP(duels, KINDS.Linear(), likelihood=spg.Probit(margin=0.4))
     found = explain(model, 3, 8)
-    scale = math.sqrt(found.sd**2 + 2.0 * float(model.noise_variance.numpy()))
+    scale = math.sqrt(found.sd**2 + 2.0 * float(model.likelihood.noise.numpy()))
     won, not_lost = special.ndtr((found.difference + np.array([-0.4, 0.4])) / scale)
     assert found.probability == pytest.approx(won, abs=IDENTITY)
     assert found.tie_probability == pytest.approx(not_lost - won, abs=IDENTITY)

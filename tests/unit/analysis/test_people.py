@@ -46,7 +46,7 @@ def model(tables: tuple[pd.DataFrame, pd.DataFrame]) -> spg.PreferenceGP:
         terms=[spg.Taste(gpflow.kernels.SquaredExponential() + spg.ItemEffect(0.1))],
         approximation=spg.Exact(),
     )
-    for kernel in (found.kernel, found.taste.kernels[0]):
+    for kernel in (found.kernel, found.terms.taste.kernels[0]):
         gpflow.set_trainable(kernel.lengthscales, False)
     begin_tastes(found)
     spg.optimise(found, 50)
@@ -66,7 +66,7 @@ def cache_of_one(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
 
 def variances(model: spg.PreferenceGP) -> np.ndarray:
     """Of the taste, its effects, and what is shared."""
-    return np.array([part.variance.numpy() for part in (*model.taste.kernels, model.kernel)])
+    return np.array([part.variance.numpy() for part in (*model.terms.taste.kernels, model.kernel)])
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_the_share_that_is_personal(
 @pytest.mark.slow
 def test_the_curvature_is_that_of_the_loss(model: spg.PreferenceGP) -> None:
     """Against second differences of the loss itself, along logs of the variances."""
-    parts = [*model.taste.kernels, model.kernel]
+    parts = [*model.terms.taste.kernels, model.kernel]
     found, at = _curvature(model, parts), np.log(variances(model))
 
     def loss(logs: np.ndarray) -> float:

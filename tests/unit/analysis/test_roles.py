@@ -73,7 +73,7 @@ def _model(role: str) -> spg.PreferenceGP:
         more = {"approximation": spg.PITC(old["session"]), "inducing_variable": points}
     model = spg.PreferenceGP(table.to_duels(), kernel, **more)
     if role == "judge":
-        model.noise_ratio.assign([0.5, 2.0])
+        model.likelihood.noise_ratio.assign([0.5, 2.0])
     return model
 
 
@@ -298,7 +298,7 @@ def test_of_streams(tmp_path: Path) -> None:
         inducing_variable=np.array([[-1.0], [1.0]]),
         likelihood=spg.Probit(by="judge"),
     )
-    model.noise_ratio.assign([0.5, 2.0])
+    model.likelihood.noise_ratio.assign([0.5, 2.0])
     assert model.duels.roles["judge"] == "annotator"
     (tmp_path / "a").mkdir()
     new.rename(columns={"times": "count"}).to_parquet(tmp_path / "a" / "new.parquet")

@@ -60,9 +60,9 @@ def model_of(data: spg.Duels) -> spg.PreferenceGP:
         likelihood=spg.Probit(NOISE, by="judge", margin=MARGIN, cuts=[STEP], cuts_by="judge"),
     )
     labels = data.group_names or ()
-    made.noise_ratio.assign([JUDGES[name][0] for name in labels])
-    made.cut_scale.assign([JUDGES[name][1] for name in labels])
-    made.lean_variances[0].assign(LEAN)
+    made.likelihood.noise_ratio.assign([JUDGES[name][0] for name in labels])
+    made.likelihood.cut_scale.assign([JUDGES[name][1] for name in labels])
+    made.terms.parts(spg.Lean)[0].variance.assign(LEAN)
     return made
 
 

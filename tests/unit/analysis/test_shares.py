@@ -41,8 +41,8 @@ def model_of(items: np.ndarray, judged: bool = False) -> spg.PreferenceGP:
         likelihood=spg.Probit(by="judge" if judged else None),
     )
     if judged:
-        assert model.noise_ratio is not None
-        model.noise_ratio.assign([0.5, 1.0, 4.0])
+        assert model.likelihood.noise_ratio is not None
+        model.likelihood.noise_ratio.assign([0.5, 1.0, 4.0])
     return model
 
 

@@ -61,7 +61,7 @@ def expected(model: spg.PreferenceGP) -> float:
     columns += [(ITEMS["colour"] == c).astype(float) for c in sorted(there["colour"].unique())]
     x = np.column_stack(columns)
     mean, variance = model.predict_difference(x[TEST["winner"]], x[TEST["loser"]])
-    z = mean.numpy() / np.sqrt(variance.numpy() + 2.0 * float(model.noise_variance.numpy()))
+    z = mean.numpy() / np.sqrt(variance.numpy() + 2.0 * float(model.likelihood.noise.numpy()))
     return float(-log_ndtr(z).mean())
 
 

@@ -73,7 +73,7 @@ def afresh(model: spg.PreferenceGP) -> spg.PreferenceGP:
         approximation=model.approximation,
         inducing_variable=None if z is None else z.Z.numpy(),
         engine=model.engine,
-        noise_variance=float(model.noise_variance.numpy()),
+        noise_variance=float(model.likelihood.noise.numpy()),
         mean_function=model.mean_function,
     )
 
@@ -148,7 +148,7 @@ def test_each_site_goes_on_from_its_own_pair() -> None:
 def test_the_old_model_does_not_change_and_shares_nothing() -> None:
     old = build(spg.VFE(), mean_function=gpflow.functions.Linear(0.1 * np.ones((4, 1))))
     gpflow.set_trainable(old.kernel.lengthscales, False)
-    gpflow.set_trainable(old.noise_variance, True)
+    gpflow.set_trainable(old.likelihood.noise, True)
     mean = old.predict_f(PROBE)[0].numpy()
     sites, sweeps = old.sites(), old.total_sweeps()
     new, _ = update(old, MORE, NEW_ITEMS)
@@ -163,7 +163,7 @@ def test_the_old_model_does_not_change_and_shares_nothing() -> None:
         assert parameter.trainable == copies[name].trainable
     new.kernel.variance.assign(9.0)
     new.inducing_variable.Z.assign_add(np.ones((5, 4)))
-    new.noise_variance.assign(2.0)
+    new.likelihood.noise.assign(2.0)
     new.infer()
     np.testing.assert_array_equal(old.predict_f(PROBE)[0], mean)
     for before, after in zip(sites, old.sites(), strict=True):
@@ -371,7 +371,7 @@ def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
     fresh = spg.PreferenceGP(
         new.duels,
         new.kernel,
-        terms=[spg.Taste(new.taste)],
+        terms=[spg.Taste(new.terms.taste)],
         approximation=new.approximation,
         inducing_variable=new.inducing_variable,
         engine=new.engine,

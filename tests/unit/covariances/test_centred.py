@@ -63,7 +63,7 @@ def told(model: spg.PreferenceGP, centre: float) -> list[Any]:
     slopes = tape.gradient(value, model.trainable_variables)
     items = ITEMS + centre
     pairs = [model.predict_difference(items[:3], items[3:6])]
-    if model.taste is not None:
+    if model.terms.taste is not None:
         pairs.append(model.predict_difference(items[:3], items[3:6], people=[0, 1, None]))
         pairs.append(
             model.meet(spg.Duels(items, [0], [1])).predict_difference(items[:3], items[3:6])

@@ -102,7 +102,7 @@ def model_of(duels: Duels, approximation: Any) -> spg.PreferenceGP:
 
 def check(model: Any, expected: Composed) -> None:
     """Evidence, posterior and gradient, that in w² among them."""
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     gpflow.set_trainable(model.inducing_variable, False)
     assert model.log_evidence() == pytest.approx(expected.log_evidence, abs=IDENTITY)
     mean, cov = model.predict_f(NEW, full_cov=True)
@@ -112,7 +112,7 @@ def check(model: Any, expected: Composed) -> None:
         "variance": model.kernel.variance,
         "lengthscale": model.kernel.lengthscales,
         "pair": model.kernel.pair,
-        "noise_variance": model.noise_variance,
+        "noise_variance": model.likelihood.noise,
     }
     if isinstance(model, spg.StreamedGP):
         _, gradients = model.evidence_and_gradient()

@@ -58,7 +58,7 @@ def test_margins_are_served_and_logit_factors_refused(tmp_path: Path) -> None:
     model = spg.PreferenceGP(
         duels, gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.5)
     )
-    model.noise_ratio.assign([0.3, 2.0])
+    model.likelihood.noise_ratio.assign([0.3, 2.0])
     spg.export_saved_model(model, tmp_path / "out")
     found = tf.saved_model.load(str(tmp_path / "out")).predict_duel(items[:5], items[4:])
     served = tf.saved_model.load(str(tmp_path / "out")).predict_choice
@@ -173,7 +173,7 @@ def test_it_holds_the_parameters_as_they_were(export: Path) -> None:
     model = fitted()
     items = model.duels.items
     before = model.predict_f(items)[0].numpy()
-    model.noise_variance.assign(2.0)
+    model.likelihood.noise.assign(2.0)
     loaded = tf.saved_model.load(str(export))
     found = loaded.predict_f(tf.constant(items))["mean"]
     np.testing.assert_allclose(found, before, rtol=ROUNDING, atol=ROUNDING)
@@ -196,7 +196,7 @@ def test_only_an_export_is_replaced(
 ) -> None:
     model, out = fitted(), tmp_path / "out"
     shutil.copytree(export, out)
-    model.noise_variance.assign(2.0)
+    model.likelihood.noise.assign(2.0)
     spg.export_saved_model(model, out)
     items = tf.constant(model.duels.items)
     found = tf.saved_model.load(str(out)).predict_f(items)["mean"]

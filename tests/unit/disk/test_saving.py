@@ -209,8 +209,8 @@ def test_parameters_at_the_end_of_their_range(name: str, duels: spg.Duels, tmp_p
         linear.variance = gpflow.Parameter([0.5, 0.2, 0.1], transform=transform)
         model = spg.PreferenceGP(duels, linear + se(), likelihood=spg.Probit(margin=margin))
         linear.variance.unconstrained_variable.assign(unconstrained)
-        if model.margin is not None:
-            model.margin.unconstrained_variable.assign(-800.0)
+        if model.likelihood.margin is not None:
+            model.likelihood.margin.unconstrained_variable.assign(-800.0)
         spg.save(model, tmp_path / f"{margin}")
         again = spg.load(tmp_path / f"{margin}")
         assert_same(model, again)
@@ -613,7 +613,7 @@ def test_a_model_without_finite_values_is_not_saved(duels: spg.Duels, tmp_path: 
 
     model = spg.PreferenceGP(duels, Indefinite(), approximation=spg.Exact(over="duels"))
     if model.infer().status is not Status.NOT_FINITE:
-        model.noise_variance = gpflow.Parameter(np.nan)
+        model.likelihood.noise = gpflow.Parameter(np.nan)
     with pytest.raises(ValueError, match="not come to finite values"):
         spg.save(model, tmp_path / "model")
 

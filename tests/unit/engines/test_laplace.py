@@ -185,7 +185,7 @@ def test_noise_has_no_say_with_logit_factors() -> None:
     case = LaplaceCase("fitc", "logit")
     before = case.model.log_evidence()
     probability = case.model.predict_duel(PLACES[:1], PLACES[1:2])
-    case.model.noise_variance.assign(7.0)
+    case.model.likelihood.noise.assign(7.0)
     assert case.model.log_evidence() == pytest.approx(before, rel=IDENTITY)
     np.testing.assert_allclose(
         case.model.predict_duel(PLACES[:1], PLACES[1:2]), probability, rtol=IDENTITY

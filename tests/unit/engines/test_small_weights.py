@@ -278,15 +278,15 @@ class Weighted(Case):
             mean_function=gpflow.functions.Linear(A=[[0.3], [-0.4]], b=[0.1]),
         )
         assert np.sum(self.model.graph.counts < 1.0) > 4
-        gpflow.set_trainable(self.model.noise_variance, True)
-        gpflow.set_trainable(self.model.noise_ratio, False)
+        gpflow.set_trainable(self.model.likelihood.noise, True)
+        gpflow.set_trainable(self.model.likelihood.noise_ratio, False)
         gpflow.set_trainable(self.model.mean_function.b, False)
-        self.model.noise_ratio.assign([0.7, 1.6])
+        self.model.likelihood.noise_ratio.assign([0.7, 1.6])
         self.model.silence_scale_warning()
         self.model.training_loss()
 
     def groups(self) -> dict[str, Any]:
-        return {**super().groups(), "margin": [self.model.margin.unconstrained_variable]}
+        return {**super().groups(), "margin": [self.model.likelihood.margin.unconstrained_variable]}
 
 
 @pytest.mark.slow
@@ -307,7 +307,7 @@ def test_gradients_along_a_random_direction(name: str, over: str, site_power: fl
 
 def test_gradient_in_noise_of_groups() -> None:
     case = Weighted(spg.VFE(), spg.ParallelEP(tolerance=GRADIENT_SOLVER))
-    ratio = case.model.noise_ratio
+    ratio = case.model.likelihood.noise_ratio
     gpflow.set_trainable(ratio, True)
     with tf.GradientTape() as tape:
         loss = case.model.training_loss() + case.model.log_prior_density()
@@ -444,8 +444,8 @@ def test_streams_have_the_same_evidence_and_gradient(approximation: Approximatio
     whole = spg.PreferenceGP(
         duels, stationary(), engine=spg.ParallelEP(tolerance=SOLVER), **settings
     )
-    gpflow.set_trainable(whole.noise_variance, True)
-    gpflow.set_trainable(streamed.noise_variance, True)
+    gpflow.set_trainable(whole.likelihood.noise, True)
+    gpflow.set_trainable(streamed.likelihood.noise, True)
     whole.silence_scale_warning()
     with tf.GradientTape() as tape:
         loss = whole.training_loss()
@@ -491,8 +491,8 @@ def test_beside_elliptical_slices() -> None:
         approximation=spg.Exact(),
         likelihood=spg.Probit(noise, by="judge", margin=margin),
     )
-    assert model.noise_ratio is not None
-    model.noise_ratio.assign(ratios)
+    assert model.likelihood.noise_ratio is not None
+    model.likelihood.noise_ratio.assign(ratios)
     centre, covariance = (x.numpy() for x in model.predict_f(items, full_cov=True))
 
     # Ellipses of the normal that EP found, times what is left of the posterior: the same whatever

@@ -118,7 +118,7 @@ def test_other_answers_are_of_something_else(streamed: bool, tmp_path: Path) -> 
 @pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_saved_and_loaded_with_judges_and_covariates(streamed: bool, tmp_path: Path) -> None:
     model = build(streamed)
-    model.noise_ratio.assign([0.5, 1.0, 2.0])
+    model.likelihood.noise_ratio.assign([0.5, 1.0, 2.0])
     spg.save(model, tmp_path / "model")
     loaded = spg.load(tmp_path / "model")
     assert loaded.log_evidence() == pytest.approx(model.log_evidence(), rel=1e-12)

@@ -106,7 +106,7 @@ def test_gains_follow_the_models_own_value(what: str) -> None:
         if what != "groups":
             return build(duels, z, kernel, mean_function=mean)
         result = build(duels, z, kernel, margin=0.4, noise_by_group=True)
-        result.noise_ratio.assign([0.3, 1.0, 4.0])
+        result.likelihood.noise_ratio.assign([0.3, 1.0, 4.0])
         return result
 
     model = made(rows[:4])
@@ -465,7 +465,7 @@ def fixed() -> spg.PreferenceGP:
 
 def free() -> spg.PreferenceGP:
     model = build(DUELS, ROWS[:2])
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     return model
 
 

@@ -146,7 +146,7 @@ def prior_over_noise(model: Any) -> float:
     matrix, graph = model.kernel(model.graph.rows).numpy(), model.graph
     w, lo = graph.winners, graph.losers
     prior = matrix[w, w] + matrix[lo, lo] - 2.0 * matrix[w, lo]
-    return float(np.mean(prior / (2.0 * model.noise_variance.numpy())))
+    return float(np.mean(prior / (2.0 * model.likelihood.noise.numpy())))
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_callback(fitted: tuple) -> None:
 def test_inducing_inputs_move_and_noise_does_not(fitted: tuple) -> None:
     model, *_ = fitted
     assert not np.allclose(model.inducing_variable.Z.numpy(), model.duels.items[:4])
-    assert model.noise_variance.numpy() == 0.5
+    assert model.likelihood.noise.numpy() == 0.5
 
 
 @dataclass(frozen=True)
@@ -312,23 +312,23 @@ def test_nothing_trainable_is_refused() -> None:
 @pytest.mark.slow
 def test_free_scale_is_refused_unless_asked_for() -> None:
     model = build(spg.Exact())
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     with pytest.raises(ValueError, match=r"only their ratio.*free_scale=True"):
         spg.optimise(model)
     # With the kernel variance fixed, the noise may move.
     gpflow.set_trainable(model.kernel.variance, False)
     spg.optimise(model, 2)
-    assert model.noise_variance.numpy() != 0.5
+    assert model.likelihood.noise.numpy() != 0.5
 
 
 @pytest.mark.slow
 def test_free_scale_with_a_prior() -> None:
     model = build(spg.Exact())
-    model.noise_variance.prior = tfd.LogNormal(np.float64(-2.0), np.float64(0.1))
+    model.likelihood.noise.prior = tfd.LogNormal(np.float64(-2.0), np.float64(0.1))
     spg.optimise(model, 15, free_scale=True)
-    assert model.noise_variance.trainable
+    assert model.likelihood.noise.trainable
     # Data leave the scale open, so the prior decides it.
-    assert abs(np.log(model.noise_variance.numpy()) + 2.0) < 0.5
+    assert abs(np.log(model.likelihood.noise.numpy()) + 2.0) < 0.5
     assert model.kernel.variance.numpy() != 1.0
 
 

@@ -39,7 +39,7 @@ def test_the_better_start(strong):
         np.testing.assert_allclose(found, np.multiply(2.0, start[name]))  # 2 sigma² is 2
     assert model.engine == engine
     # The prior alone is largest at its median.
-    parameter = model.taste.kernels[0].variance
+    parameter = model.terms.taste.kernels[0].variance
     densities = []
     for value in (0.3, 0.4, 0.5):
         parameter.assign(value)

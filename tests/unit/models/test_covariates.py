@@ -116,13 +116,13 @@ def test_a_report_of_the_evidence_of_the_case() -> None:
 
 def test_gradient_of_the_reference_case() -> None:
     made = model(approximation=spg.Exact())
-    gpflow.set_trainable(made.noise_variance, True)
+    gpflow.set_trainable(made.likelihood.noise, True)
     wanted = EP["gradient"]
     parameters = {
-        "noise_variance": made.noise_variance,
+        "noise_variance": made.likelihood.noise,
         "kernel_variance": made.kernel.variance,
         "lengthscales": made.kernel.lengthscales,
-        "covariate_variances": made.covariate_variance,
+        "covariate_variances": made.terms.parts(spg.Coefficients)[0].variance,
     }
     made.silence_scale_warning()
     with tf.GradientTape() as tape:
@@ -188,7 +188,7 @@ def test_leans_are_columns_of_one_variance(name: str) -> None:
         terms=[spg.Coefficients([0.5, 0.2]), spg.Lean("side")],
         **options,
     )
-    lean.lean_variances[0].assign(0.3)
+    lean.terms.parts(spg.Lean)[0].variance.assign(0.3)
     plain = spg.PreferenceGP(
         judged(False), kernel_of, terms=[spg.Coefficients([0.5, 0.2, 0.3, 0.3, 0.3])], **options
     )
@@ -300,7 +300,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     made = spg.PreferenceGP(
         judged(True, labels={"judge": JUDGES}), kernel(), terms=[spg.Lean("side")], engine=ENGINE
     )
-    made.lean_variances[0].assign(0.7)
+    made.terms.parts(spg.Lean)[0].variance.assign(0.7)
     spg.save(made, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     one, other = made.coefficients(), again.coefficients()
@@ -367,7 +367,7 @@ def test_streamed_and_in_parts_as_in_memory(parts: int, tmp_path: Path) -> None:
     np.testing.assert_allclose(found.covariance, EP["coefficients"]["covariance"], atol=1e-8)
     _, gradients = made.evidence_and_gradient()
     by_name = dict(zip((id(v) for v in made.trainable_variables), gradients, strict=True))
-    variance = made.covariate_variance
+    variance = made.terms.parts(spg.Coefficients)[0].variance
     slope = by_name[id(variance.unconstrained_variable)] / variance.numpy()
     np.testing.assert_allclose(slope, EP["gradient"]["covariate_variances"], atol=1e-6)
     new = np.array(CASE["X"])
@@ -441,7 +441,9 @@ def test_tables_scores_and_files(tmp_path: Path) -> None:
     # Later duels join with their covariates, as if all had been given at once.
     model, report = spg.update(found.model, duels.head(30))
     again = spg.PreferenceGP(model.duels, model.kernel, engine=ENGINE)
-    again.covariate_variance = model.covariate_variance
+    again.terms.parts(spg.Coefficients)[0].variance = model.terms.parts(spg.Coefficients)[
+        0
+    ].variance
     assert report.continued_sites > 100
     assert model.log_evidence() == pytest.approx(again.log_evidence(), abs=1e-4)
 

@@ -80,7 +80,7 @@ def model(request: pytest.FixtureRequest) -> spg.PreferenceGP:
         gpflow.kernels.SquaredExponential(),
         likelihood=spg.Probit(by="judge", margin=0.4 if kind in ("outcomes", "grades") else None),
     )
-    found.noise_ratio.assign([0.5, 2.5])
+    found.likelihood.noise_ratio.assign([0.5, 2.5])
     found.kind = kind
     return found
 

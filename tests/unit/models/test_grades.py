@@ -50,7 +50,9 @@ def case_model() -> spg.PreferenceGP:
         likelihood=spg.Probit(by="judge", margin=0.3, cuts=[0.8], cuts_by="judge"),
         engine=TIGHT,
     )
-    model.cut_scale.assign(np.array(CASE["scale_of_judge"])[list(model.duels.group_names)])
+    model.likelihood.cut_scale.assign(
+        np.array(CASE["scale_of_judge"])[list(model.duels.group_names)]
+    )
     return model
 
 
@@ -77,14 +79,14 @@ def test_the_case_of_grades():
 @pytest.mark.filterwarnings("ignore:Kernel variance and noise")
 def test_gradients_of_the_case():
     model, expected = case_model(), CASE["ep"]["gradient"]
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     parameters = {
-        "noise_variance": model.noise_variance,
+        "noise_variance": model.likelihood.noise,
         "kernel_variance": model.kernel.variance,
         "lengthscales": model.kernel.lengthscales,
-        "margin": model.margin,
-        "step": model.cut_steps[0],
-        "scale": model.cut_scale,
+        "margin": model.likelihood.margin,
+        "step": model.likelihood.steps[0],
+        "scale": model.likelihood.cut_scale,
     }
     with tf.GradientTape() as tape:
         value = model.maximum_log_likelihood_objective()
@@ -122,7 +124,9 @@ def test_streamed_and_in_parts(approximation):
         model = spg.StreamedGP(spg.stream_duels(duels), kernel(), chunk=4, engine=engine, **told)
         evidence, found = model.evidence_and_gradient()
         assert evidence == pytest.approx(float(value), abs=IDENTITY)
-        assert len(found) == len(gradients) and model.cuts.numpy() == pytest.approx([0.3, 1.1])
+        assert len(found) == len(gradients) and model.likelihood.heights.numpy() == pytest.approx(
+            [0.3, 1.1]
+        )
         for mine, theirs in zip(found, gradients, strict=True):
             np.testing.assert_allclose(mine, theirs, atol=IDENTITY)
         np.testing.assert_allclose(
@@ -135,7 +139,7 @@ def test_streamed_and_in_parts(approximation):
 def test_grades_are_probabilities_of_boxes():
     model = case_model()
     mean, variance = model.predict_difference(TEST[:1], TEST[1:2])
-    cuts, moments = model.cuts.numpy().tolist(), (float(mean[0]), float(variance[0]))
+    cuts, moments = model.likelihood.heights.numpy().tolist(), (float(mean[0]), float(variance[0]))
     levels = range(-2, 3)
     for judge, scale in enumerate(CASE["scale_of_judge"]):
         found = chances(model, TEST[:1], TEST[1:2], judge)[0]
@@ -150,7 +154,7 @@ def test_grades_are_probabilities_of_boxes():
 def test_who_is_not_known_is_averaged_over_both_priors():
     model = case_model()
     mean, variance = model.predict_difference(TEST[:1], TEST[1:2])
-    cuts, moments = model.cuts.numpy().tolist(), (float(mean[0]), float(variance[0]))
+    cuts, moments = model.likelihood.heights.numpy().tolist(), (float(mean[0]), float(variance[0]))
     found = chances(model, TEST[:1], TEST[1:2])[0]
     expected = [slow_grades.averaged(g, *moments, 1.0, cuts, (1.0, 0.5)) for g in range(-2, 3)]
     np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -193,7 +197,7 @@ def test_gradients_of_cuts_and_scales(more):
         likelihood=spg.Probit(by="judge", margin=0.3, cuts=[0.8], cuts_by="judge"),
         **told,
     )
-    parameters = [model.margin, model.cut_steps[0], model.cut_scale]
+    parameters = [model.likelihood.margin, model.likelihood.steps[0], model.likelihood.cut_scale]
     free = [one.unconstrained_variable for one in parameters]
     with tf.GradientTape() as tape:
         value = model.maximum_log_likelihood_objective()
@@ -305,7 +309,9 @@ def test_levels_without_ties():
     decided = LEVEL != 0
     duels = spg.Duels(X, FIRST[decided], SECOND[decided], grades=LEVEL[decided], levels=names)
     model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(cuts=[0.8]))
-    assert model.margin is None and model.cuts.numpy() == pytest.approx([0.0, 0.8])
+    assert model.likelihood.margin is None and model.likelihood.heights.numpy() == pytest.approx(
+        [0.0, 0.8]
+    )
     found = chances(model, TEST[:1], TEST[1:2])[0]
     assert found.shape == (4,) and found.sum() == pytest.approx(1.0)
     with refused("margin", "levels_without_a_tie"):
@@ -322,7 +328,9 @@ def test_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(
         chances(again, TEST[:2], TEST[2:]), chances(model, TEST[:2], TEST[2:])
     )
-    np.testing.assert_array_equal(again.cut_scale.numpy(), model.cut_scale.numpy())
+    np.testing.assert_array_equal(
+        again.likelihood.cut_scale.numpy(), model.likelihood.cut_scale.numpy()
+    )
     assert again.log_evidence() == pytest.approx(model.log_evidence(), abs=IDENTITY)
 
 
@@ -332,14 +340,14 @@ def test_a_cut_next_to_a_grade_nobody_used_has_a_prior(tmp_path):
     )
     with pytest.warns(UserWarning, match=r"Nobody used the grade '--' or '\+\+'"):
         model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(margin=0.3))
-    assert model.cut_steps[0].prior is not None and model.margin.prior is None
+    assert model.likelihood.steps[0].prior is not None and model.likelihood.margin.prior is None
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
-    assert again.cut_steps[0].prior.mean() == model.cut_steps[0].prior.mean()
+    assert again.likelihood.steps[0].prior.mean() == model.likelihood.steps[0].prior.mean()
     duels = spg.Duels(X, [0, 1, 2], [1, 2, 3], grades=[1, -1, 2])
     with pytest.warns(UserWarning, match="Nobody used the grade '0'"):
         model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(margin=0.3))
-    assert model.cut_steps[0].prior is None and model.margin.prior is not None
+    assert model.likelihood.steps[0].prior is None and model.likelihood.margin.prior is not None
 
 
 @pytest.mark.slow
@@ -394,7 +402,7 @@ def test_new_duels_may_be_graded_too():
     made, report = spg.update(old, new, columns=columns)
     assert report.new_duels == 2 and made.duels.num_duels == 12 and report.continued_sites == 10
     assert made.duels.grade_counts.tolist() == [1, 3, 8]
-    scale = dict(zip(made.duels.group_names, made.cut_scale.numpy(), strict=True))
+    scale = dict(zip(made.duels.group_names, made.likelihood.cut_scale.numpy(), strict=True))
     assert scale[7] == 1.0 and scale[1] == pytest.approx(1.6)
     plain, _ = spg.update(old, new, columns={"judge": "who"})  # who won, and not by how much
     assert plain.duels.grade_counts.sum() == 10 and plain.duels.num_duels == 12

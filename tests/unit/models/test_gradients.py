@@ -36,7 +36,7 @@ class Case:
             noise_variance=0.2,
             mean_function=gpflow.functions.Linear(A=[[0.3], [-0.4]], b=[0.1]),
         )
-        gpflow.set_trainable(self.model.noise_variance, True)
+        gpflow.set_trainable(self.model.likelihood.noise, True)
         gpflow.set_trainable(self.model.mean_function.b, False)
         self.model.silence_scale_warning()
         self.model.training_loss()  # warm the sites
@@ -44,7 +44,7 @@ class Case:
     def groups(self) -> dict[str, Variables]:
         model = self.model
         groups = {
-            "noise": model.noise_variance.trainable_variables,
+            "noise": model.likelihood.noise.trainable_variables,
             "mean": model.mean_function.trainable_variables,
         }
         if isinstance(model.kernel, gpflow.kernels.Stationary):

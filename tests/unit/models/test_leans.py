@@ -41,7 +41,9 @@ def duels(**labels: Any) -> spg.Duels:
 def model(data: spg.Duels | None = None, **more: Any) -> spg.PreferenceGP:
     options = {"engine": ENGINE, "lean_by": LEANS, "covariate_variance": VARIANCES, **more}
     made = spg.PreferenceGP(duels() if data is None else data, kernel(), **options)
-    for variance, value in zip(made.lean_variances, OF_LEANS, strict=False):
+    for variance, value in zip(
+        [x.variance for x in made.terms.parts(spg.Lean)], OF_LEANS, strict=False
+    ):
         variance.assign(value)
     return made
 
@@ -139,7 +141,9 @@ def streamed(parts: int, **labels: Any) -> spg.StreamedGP:
         lean_by=LEANS,
         chunk=5,
     )
-    for variance, value in zip(made.lean_variances, OF_LEANS, strict=True):
+    for variance, value in zip(
+        [x.variance for x in made.terms.parts(spg.Lean)], OF_LEANS, strict=True
+    ):
         variance.assign(value)
     return made
 
@@ -156,7 +160,7 @@ def test_in_chunks_and_in_parts(parts: int, tmp_path: Path) -> None:
     spg.save(made, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     np.testing.assert_array_equal(again.coefficients().covariance, found.covariance)
-    assert again.leaning == made.leaning
+    assert again.terms.labels == made.terms.labels
     if parts == 1:
         check(made.in_memory(), slow(LABELS), 1e-8)
 

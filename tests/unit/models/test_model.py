@@ -116,8 +116,8 @@ def test_default_is_exact_for_few_items() -> None:
     assert model.approximation == spg.Exact()
     assert model.inducing_variable is None
     assert model.engine == spg.ParallelEP()
-    assert model.noise_variance.numpy() == 0.5
-    assert not model.noise_variance.trainable
+    assert model.likelihood.noise.numpy() == 0.5
+    assert not model.likelihood.noise.trainable
     text = str(model)
     assert "Exact" in text
     assert "14 duels" in text
@@ -196,7 +196,7 @@ def test_fixed_parameters_stay() -> None:
 
 def test_free_scale_warns_once() -> None:
     model = build()
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     with pytest.warns(UserWarning, match="only their ratio|determine only"):
         model.training_loss()
     with warnings.catch_warnings():
@@ -209,7 +209,7 @@ def test_free_scale_warns_once() -> None:
 CHANGES: dict[str, Callable[[spg.PreferenceGP], None]] = {
     "lengthscale": lambda m: m.kernel.lengthscales.assign([0.3, 2.0]),
     "variance": lambda m: m.kernel.variance.assign(4.0),
-    "noise": lambda m: m.noise_variance.assign(0.05),
+    "noise": lambda m: m.likelihood.noise.assign(0.05),
     "Z": lambda m: m.inducing_variable.Z.assign(Z + 0.4),
     "mean": lambda m: m.mean_function.A.assign([[1.0], [-1.0]]),
 }
@@ -541,12 +541,12 @@ def test_a_parameter_of_another_scale_is_noticed() -> None:
     """Its unconstrained value is that of the old one, and means another noise."""
     model, _ = small_model()
     first = model.log_evidence()
-    old = model.noise_variance.unconstrained_variable.numpy()
+    old = model.likelihood.noise.unconstrained_variable.numpy()
     new = gpflow.Parameter(1.0, transform=tfp.bijectors.Exp(), trainable=False)
     new.unconstrained_variable.assign(old)
-    model.noise_variance = new
+    model.likelihood.noise = new
     fresh, _ = small_model()
-    fresh.noise_variance.assign(np.exp(old))
+    fresh.likelihood.noise.assign(np.exp(old))
     assert model.log_evidence() == pytest.approx(fresh.log_evidence(), abs=FIXED_POINT)
     assert abs(model.log_evidence() - first) > 0.01
 

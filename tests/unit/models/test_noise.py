@@ -64,7 +64,7 @@ def made(ties: bool = True, **options: Any) -> spg.PreferenceGP:
         likelihood=spg.Probit(NOISE, by="judge", margin=MARGIN if ties else None),
         **options,
     )
-    model.noise_ratio.assign(RATIOS)
+    model.likelihood.noise_ratio.assign(RATIOS)
     return model
 
 
@@ -85,7 +85,7 @@ def differences(model: spg.PreferenceGP) -> list[tuple[float, float]]:
 
 def expected(model: spg.PreferenceGP) -> np.ndarray:
     """Win, tie and loss of nobody in particular, (5, 3)."""
-    margin = 0.0 if model.margin is None else MARGIN
+    margin = 0.0 if model.likelihood.margin is None else MARGIN
     return np.array([slow.outcomes(m, v, 2 * NOISE, margin) for m, v in differences(model)])
 
 
@@ -94,23 +94,23 @@ def expected(model: spg.PreferenceGP) -> np.ndarray:
 
 def test_the_prior_is_the_density_of_the_log() -> None:
     model = made()
-    model.noise_ratio.assign(np.ones(JUDGES))
+    model.likelihood.noise_ratio.assign(np.ones(JUDGES))
     at_one = -0.5 * JUDGES * math.log(2.0 * math.pi)
     assert at_one == pytest.approx(-9.19, abs=0.005)
     assert float(model.log_prior_density()) == pytest.approx(at_one, abs=IDENTITY)
     with tf.GradientTape() as tape:  # its mode
         density = model.log_prior_density()
-    slope = tape.gradient(density, model.noise_ratio.unconstrained_variable)
+    slope = tape.gradient(density, model.likelihood.noise_ratio.unconstrained_variable)
     np.testing.assert_allclose(slope, 0.0, atol=IDENTITY)
     for log_ratio in (-1.0, 1.0):
-        model.noise_ratio.assign(np.full(JUDGES, math.exp(log_ratio)))
+        model.likelihood.noise_ratio.assign(np.full(JUDGES, math.exp(log_ratio)))
         found = float(model.log_prior_density())
         assert found == pytest.approx(at_one - 0.5 * JUDGES, abs=IDENTITY)
     # Of one's own, on the ratio itself, GPflow's rule is kept.
-    model.noise_ratio.prior = tfp.distributions.Gamma(
+    model.likelihood.noise_ratio.prior = tfp.distributions.Gamma(
         *(tf.constant(x, tf.float64) for x in (2.0, 1.0))
     )
-    model.noise_ratio.prior_on = "constrained"
+    model.likelihood.noise_ratio.prior_on = "constrained"
     ratio = math.e
     density = JUDGES * (math.log(ratio) - ratio)
     assert float(model.log_prior_density()) == pytest.approx(density, abs=IDENTITY)
@@ -138,7 +138,7 @@ def test_equal_judges_are_found_equal_to_the_model() -> None:
     """With the mode of log r at -1 the mean of log r is -1.0, and predictions are too timid."""
     model, items, utility = of_equal_judges()
     spg.optimise(model, max_iterations=50)
-    log_ratio = np.log(model.noise_ratio.numpy())
+    log_ratio = np.log(model.likelihood.noise_ratio.numpy())
     assert abs(log_ratio.mean()) < 0.1
     pairs = np.array([(i, j) for i in range(30) for j in range(30) if i != j])
     truth = ndtr(utility[pairs[:, 0]] - utility[pairs[:, 1]])
@@ -257,14 +257,14 @@ def test_the_spread_of_the_prior_counts() -> None:
     model = made(ties=False)
     a, b = sides(model)
     dtype = np.float64
-    model.noise_ratio.prior = tfp.distributions.Normal(dtype(0.0), dtype(0.3))
+    model.likelihood.noise_ratio.prior = tfp.distributions.Normal(dtype(0.0), dtype(0.3))
     narrow = [slow.outcomes(m, v, 2 * NOISE, log_sd=0.3)[0] for m, v in differences(model)]
     np.testing.assert_allclose(model.predict_duel(a, b), narrow, atol=IDENTITY)
     pairs = pd.DataFrame({"winner": ["i0"], "loser": ["i5"], "judge": ["new"]})
     updated, _ = spg.update(model, pairs)
-    assert float(updated.noise_ratio.prior.scale) == 0.3
-    assert isinstance(updated.noise_ratio, GroupRatios)
-    model.noise_ratio.prior = None
+    assert float(updated.likelihood.noise_ratio.prior.scale) == 0.3
+    assert isinstance(updated.likelihood.noise_ratio, GroupRatios)
+    model.likelihood.noise_ratio.prior = None
     with pytest.raises(ValueError, match="noise_ratio has no prior, which does not say how noisy"):
         model.predict_duel(a, b)
     assert model.predict_duel(a, b, groups="judge 0").numpy().shape == (5,)
@@ -277,7 +277,7 @@ def test_the_spread_of_the_prior_counts() -> None:
 @pytest.mark.slow
 def test_a_model_saved_before_is_what_it_was_under_the_right_prior(tmp_path: Path) -> None:
     model = made()
-    model.noise_ratio = gpflow.Parameter(  # as it was: GPflow's own class
+    model.likelihood.noise_ratio = gpflow.Parameter(  # as it was: GPflow's own class
         RATIOS,
         transform=tfp.bijectors.Exp(),
         prior=tfp.distributions.Normal(np.float64(0.0), np.float64(1.0)),
@@ -287,7 +287,9 @@ def test_a_model_saved_before_is_what_it_was_under_the_right_prior(tmp_path: Pat
     spg.save(model, tmp_path / "old")
     again = spg.load(tmp_path / "old")
     a, b = sides(model)
-    np.testing.assert_array_equal(again.noise_ratio.numpy(), model.noise_ratio.numpy())
+    np.testing.assert_array_equal(
+        again.likelihood.noise_ratio.numpy(), model.likelihood.noise_ratio.numpy()
+    )
     for judge in ("judge 0", "judge 9"):
         one, other = (m.predict_outcome(a, b, groups=judge).numpy() for m in (model, again))
         np.testing.assert_array_equal(one, other)
@@ -306,7 +308,7 @@ def test_a_model_saved_before_is_what_it_was_under_the_right_prior(tmp_path: Pat
 
 def test_a_checkpoint_of_the_other_prior_is_of_another_run() -> None:
     model, old = made(), made()
-    old.noise_ratio = gpflow.Parameter(
+    old.likelihood.noise_ratio = gpflow.Parameter(
         RATIOS,
         transform=tfp.bijectors.Exp(),
         prior=tfp.distributions.Normal(np.float64(0.0), np.float64(1.0)),
@@ -393,7 +395,7 @@ def test_the_sampler_and_the_engine_predict_the_same_judge() -> None:
     )
     error = np.maximum(spread.probability_error, 1.0 / math.sqrt(len(d)))
     assert np.all(np.abs(by_hand - spread.probability) < MONTE_CARLO_STANDARD_ERRORS * error)
-    model.noise_ratio.prior = tfp.distributions.Normal(np.float64(0.0), np.float64(0.5))
+    model.likelihood.noise_ratio.prior = tfp.distributions.Normal(np.float64(0.0), np.float64(0.5))
     with pytest.raises(ValueError, match="posterior of another model"):
         model.check_against_sampling(a, b, draws=drawn)
 

@@ -60,7 +60,7 @@ def model_of(approximation: spg.Approximation | None = None, **more: Any) -> spg
             **more,
         },
     )
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     model.silence_scale_warning()
     return model
 
@@ -131,7 +131,7 @@ def test_gradient_of_the_case(approximation: spg.Approximation) -> None:
     model = model_of(approximation, **more)
     se, effect = model.kernel.kernels
     parameters = {
-        "noise_variance": model.noise_variance,
+        "noise_variance": model.likelihood.noise,
         "kernel_variance": se.variance,
         "lengthscales": se.lengthscales,
         "pair_variance": effect.variance,
@@ -210,7 +210,7 @@ ENGINES = {
 )
 def test_slopes_of_every_row_and_engine(row: str, engine: str) -> None:
     model = model_of(ROWS[row], engine=ENGINES[engine])
-    gpflow.set_trainable(model.noise_variance, engine != "logit")  # which has noise of its own
+    gpflow.set_trainable(model.likelihood.noise, engine != "logit")  # which has noise of its own
     check_slopes(model)
 
 
@@ -242,7 +242,7 @@ def test_judges_covariates_and_ties() -> None:
         model = model_of(
             approximation, duels=duels, noise_by_group=True, covariate_variance=[0.5], **more
         )
-        model.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
+        model.likelihood.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
         tolerance = IDENTITY if approximation.is_exact else EVIDENCE
         np.testing.assert_allclose(float(model.log_evidence()), slow.log_evidence, rtol=tolerance)
         effect = model.kernel.kernels[1].variance

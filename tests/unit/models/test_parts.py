@@ -243,7 +243,7 @@ def test_messages_hold_a_triangle_and_a_vector(case: Case) -> None:
 @pytest.mark.slow
 def test_gradient_against_central_differences(case: Case) -> None:
     model = case.streamed("ids", spg.VFE(), parts=2, mean=True, tolerance=GRADIENT_SOLVER)
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     _, gradients = model.evidence_and_gradient()
     rng, step = np.random.default_rng(1), 1e-4
     direction = [rng.normal(size=v.shape) for v in model.trainable_variables]
@@ -621,7 +621,7 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             spg.optimise(whole, **more)
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     with refused("free_kernel_variance", "free_noise_variance"):
         spg.optimise(model)
     gpflow.set_trainable(model, False)

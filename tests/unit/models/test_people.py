@@ -106,7 +106,7 @@ def test_gradients_of_reference_cases(case, exact):
         if name == "noise_variance_of_z":  # which only matters relative to the kernels
             continue
         whose, what = name.split(".")
-        of = exact.kernel if whose == "consensus" else exact.taste
+        of = exact.kernel if whose == "consensus" else exact.terms.taste
         first = of.kernels[0] if hasattr(of, "kernels") else of
         parameters.append(
             of.kernels[1].variance
@@ -311,7 +311,7 @@ def test_a_view_is_of_the_model_as_it_is():
     view = model.of_person(2)
     before = view.predict_f(NEW)[0]
     assert model.posterior().kernel is not view.posterior().kernel
-    model.taste.variance.assign(2.0)
+    model.terms.taste.variance.assign(2.0)
     after = view.predict_f(NEW)[0]
     np.testing.assert_array_equal(after, model.of_person(2).predict_f(NEW)[0])
     assert np.abs(after - before).max() > 1e-3

@@ -174,7 +174,7 @@ def _of_coefficients(tastes, each):
 def test_learning_and_keeping_what_features_of_people_say(tmp_path, monkeypatch):
     model, _ = built("vfe", True, True, monkeypatch)
     model.engine = spg.ParallelEP(tolerance=GRADIENT_SOLVER)
-    variance = model.people_variance
+    variance = model.terms.by_features
     with tf.GradientTape() as tape:
         value = model.maximum_log_likelihood_objective()
     slope = float(tape.gradient(value, variance.unconstrained_variable))  # in the logarithm

@@ -169,9 +169,9 @@ def test_gradients(name: str) -> None:
     case = CASES[name]
     model = model_of(case)
     kernel = model.kernel
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     model.silence_scale_warning()
-    variables = [model.noise_variance, kernel.variance, kernel.lengthscales]
+    variables = [model.likelihood.noise, kernel.variance, kernel.lengthscales]
     free = [variable.unconstrained_variable for variable in variables]
     with tf.GradientTape() as tape:
         loss = model.training_loss()
@@ -231,7 +231,7 @@ def mixed(approximation: spg.Approximation, **more: Any) -> spg.PreferenceGP:
         inducing_variable=inducing,
         **({"engine": TIGHT, "noise_variance": 0.3} | more),
     )
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     model.silence_scale_warning()
     return model
 
@@ -353,7 +353,7 @@ def test_judges_have_noise_of_their_own() -> None:
     one = np.ones(7, np.int64)
     model = mixed(spg.Exact(), events=MIXED.saying(judge=judge, counts=one), noise_by_group=True)
     ratio = {"a": 0.5, "b": 2.0}
-    model.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
+    model.likelihood.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
     kinds = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")
     sides = np.split(MIXED.sides, MIXED.offsets[1:-1])
     each = [(kind, row.tolist(), 2) for kind, row in zip(kinds, sides, strict=True)]

@@ -91,9 +91,9 @@ def settings(approximation: spg.Approximation, **more: Any) -> dict[str, Any]:
 
 
 def ready(model: Any) -> Any:
-    gpflow.set_trainable(model.noise_variance, True)
-    model.noise_ratio.assign([SCALE[name] for name in model.duels.group_names])
-    model.lean_variances[0].assign(LEAN)
+    gpflow.set_trainable(model.likelihood.noise, True)
+    model.likelihood.noise_ratio.assign([SCALE[name] for name in model.duels.group_names])
+    model.terms.parts(spg.Lean)[0].variance.assign(LEAN)
     return model
 
 
@@ -142,9 +142,12 @@ def test_slopes(slow: Slow) -> None:
     model = whole(spg.Exact())
     kernel = model.kernel
     variables = [
-        (model.covariate_variance, [slope(slow.found, one) for one in slow.of_covariates]),
-        (model.lean_variances[0], slope(slow.found, slow.of_lean)),
-        (model.noise_variance, slope(slow.found, slow.of_noise)),
+        (
+            model.terms.parts(spg.Coefficients)[0].variance,
+            [slope(slow.found, one) for one in slow.of_covariates],
+        ),
+        (model.terms.parts(spg.Lean)[0].variance, slope(slow.found, slow.of_lean)),
+        (model.likelihood.noise, slope(slow.found, slow.of_noise)),
         (kernel.variance, slope(slow.found, slow.of_kernel / 1.2)),
     ]
     with tf.GradientTape() as tape:

@@ -89,12 +89,12 @@ def moved(model: Any) -> Any:
     names = sorted(model.duels.group_names)
     place = np.array([names.index(name) for name in model.duels.group_names])
     for parameter, values in (
-        (model.noise_ratio, [0.6, 1.0, 1.7, 2.5]),
-        (model.cut_scale, [1.3, 0.8, 1.0, 1.6]),
+        (model.likelihood.noise_ratio, [0.6, 1.0, 1.7, 2.5]),
+        (model.likelihood.cut_scale, [1.3, 0.8, 1.0, 1.6]),
     ):
         if parameter is not None:
             parameter.assign(np.array(values)[place])
-    for variance in model.lean_variances:
+    for variance in [lean.variance for lean in model.terms.parts(spg.Lean)]:
         variance.assign(0.7)
     return model
 
@@ -198,7 +198,7 @@ def test_saved_ordinary_and_scored(said: Said, tmp_path: Path) -> None:
     spg.save(model, tmp_path / "model")
     loaded = spg.load(tmp_path / "model")
     assert loaded.duels.group_names == model.duels.group_names
-    assert loaded.duels.roles["judge"] == "judge" and loaded.leaning.pairs == (("judge", "side"),)
+    assert loaded.duels.roles["judge"] == "judge" and loaded.terms.labels == ("judge",)
     np.testing.assert_array_equal(loaded.coefficients().mean, model.coefficients().mean)
     whole = spg.evaluate(ordinary, said.frame)["held_out"]["model"]
     for one in (loaded, ordinary):  # the column is known
@@ -284,6 +284,6 @@ def test_a_subset_does_not_learn_the_noise_of_judges(said: Said) -> None:
     with refused("gradients_of_a_subset", "noise_by_group"):
         spg.optimise(said.streamed(), 2, gradients="subset", rng=np.random.default_rng(0))
     model = said.streamed(noise_by_group=False, cuts_by_group=False)
-    before = float(model.lean_variances[0].numpy())
+    before = float(model.terms.parts(spg.Lean)[0].variance.numpy())
     spg.optimise(model, 2, gradients="subset", rng=np.random.default_rng(0))
-    assert float(model.lean_variances[0].numpy()) != before
+    assert float(model.terms.parts(spg.Lean)[0].variance.numpy()) != before

@@ -118,7 +118,9 @@ def test_posterior_and_gradient_are_those_of_duels_in_memory(
     value, mine = streamed.evidence_and_gradient()
     assert value == pytest.approx(-float(loss), rel=PARTS)
     pairs = zip(whole.trainable_variables, mine, strict=True)
-    assert any(v is whole.margin.unconstrained_variable for v in whole.trainable_variables)
+    assert any(
+        v is whole.likelihood.margin.unconstrained_variable for v in whole.trainable_variables
+    )
     for variable, gradient in pairs:
         np.testing.assert_allclose(
             -gradient, tf.convert_to_tensor(theirs[variable.ref()]), atol=FIXED_POINT
@@ -156,7 +158,9 @@ def test_the_margin_is_learned(judged: Judged, gradients: str) -> None:
     whole = judged.whole("VFE")
     gpflow.set_trainable(whole.inducing_variable, False)
     assert report.log_evidence == pytest.approx(spg.optimise(whole, 60).log_evidence, abs=1e-3)
-    assert float(model.margin.numpy()) == pytest.approx(float(whole.margin.numpy()), rel=0.02)
+    assert float(model.likelihood.margin.numpy()) == pytest.approx(
+        float(whole.likelihood.margin.numpy()), rel=0.02
+    )
 
 
 def test_a_sample_keeps_ties_and_weights(judged: Judged) -> None:

@@ -50,7 +50,7 @@ def streamed(
         engine=engine(parts),
         **({"noise_variance": 0.3, "chunk": 12} | more),
     )
-    gpflow.set_trainable(model.noise_variance, True)
+    gpflow.set_trainable(model.likelihood.noise, True)
     return model
 
 
@@ -89,7 +89,7 @@ def test_judges_of_sets(parts: int) -> None:
     mine = streamed(spg.VFE(), parts, events=JUDGED, noise_by_group=True)
     assert mine.duels.group_names == whole.duels.group_names == ("a", "b", "c")
     for model in (whole, mine):
-        model.noise_ratio.assign([0.5, 2.0, 1.3])
+        model.likelihood.noise_ratio.assign([0.5, 2.0, 1.3])
     same(mine, whole)
     noise = [m.sample_wins(50, np.random.default_rng(0)).noise for m in (mine, whole)]
     np.testing.assert_allclose(*map(np.unique, noise), rtol=ROUNDING)

@@ -37,9 +37,9 @@ def log_likelihood(model: spg.PreferenceGP, tied: np.ndarray, margin: float) -> 
     both = [x.numpy() for x in model.predict_difference(X[WINNER], X[LOSER])]
     for mean, variance, tie, who in zip(*both, tied, JUDGE, strict=True):
         ratio = 1.0
-        if model.noise_ratio is not None:
+        if model.likelihood.noise_ratio is not None:
             place = model.duels.group_names.index(who)
-            ratio = float(model.noise_ratio.numpy()[place])
+            ratio = float(model.likelihood.noise_ratio.numpy()[place])
         normal = stats.norm(mean, np.sqrt(variance + ratio))
         p = normal.cdf(margin) - normal.cdf(-margin)
         total += np.log(p if tie else 1.0 - p)
@@ -54,7 +54,7 @@ def test_utilities_are_those_of_the_decided_duels():
     assert model.log_evidence() == pytest.approx(plain.log_evidence(), abs=IDENTITY)
     for mine, theirs in zip(model.predict_f(X), plain.predict_f(X), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=IDENTITY)
-    assert not model.margin.trainable
+    assert not model.likelihood.margin.trainable
     assert model.num_duels_used == int((~BY_MARGIN).sum())
     assert model.lower_bound() == pytest.approx(plain.lower_bound(), abs=IDENTITY)
 
@@ -97,14 +97,14 @@ def test_the_margin_knows_what_is_said_of_the_duels():
 def test_the_margin_is_the_most_likely_one(by_group):
     model = model_of(BY_MARGIN, noise_by_group=by_group)
     if by_group:
-        model.noise_ratio.assign([0.5, 2.0])
+        model.likelihood.noise_ratio.assign([0.5, 2.0])
     found = fit_tie_margin(model)
     best = optimize.minimize_scalar(
         lambda d: -log_likelihood(model, BY_MARGIN, d), bounds=(0.01, 5.0), method="bounded"
     )
     assert found.margin == pytest.approx(best.x, rel=1e-3)
     assert found.log_likelihood == pytest.approx(-best.fun, abs=FIXED_POINT)
-    assert not found.is_constant and model.tie_share is None
+    assert not found.is_constant and model.likelihood.tie_share is None
     share = BY_MARGIN.mean()
     n = len(BY_MARGIN)
     constant = n * (share * np.log(share) + (1.0 - share) * np.log(1.0 - share))
@@ -143,8 +143,8 @@ def test_optimise_ends_by_the_margin_and_files_keep_it(tmp_path):
         model = model_of(tied)
         spg.optimise(model, max_iterations=5)
         after = fit_tie_margin(model)
-        assert model.margin.numpy() == pytest.approx(after.margin, rel=1e-6)
-        assert (model.tie_share is not None) == after.is_constant
+        assert model.likelihood.margin.numpy() == pytest.approx(after.margin, rel=1e-6)
+        assert (model.likelihood.tie_share is not None) == after.is_constant
         spg.save(model, tmp_path / "model")
         again = spg.load(tmp_path / "model")
         np.testing.assert_array_equal(

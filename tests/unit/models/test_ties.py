@@ -96,13 +96,13 @@ def test_gradients_of_margin_noise_ratios_and_kernel(engine: object, approximati
     model = build(
         spg.Duels(**data()), approximation, engine=engine, margin=MARGIN, noise_by_group=not logit
     )
-    assert model.margin is not None
-    if model.noise_ratio is not None:
-        model.noise_ratio.assign([0.5, 1.0, 2.0])
+    assert model.likelihood.margin is not None
+    if model.likelihood.noise_ratio is not None:
+        model.likelihood.noise_ratio.assign([0.5, 1.0, 2.0])
     with tf.GradientTape() as tape:
         value = model.maximum_log_likelihood_objective()
     variables = model.trainable_variables
-    assert any(v is model.margin.unconstrained_variable for v in variables)
+    assert any(v is model.likelihood.margin.unconstrained_variable for v in variables)
     for variable, slope in zip(variables, tape.gradient(value, variables), strict=True):
         start, step = variable.numpy(), 1e-5
         direction = np.random.default_rng(1).normal(size=start.shape)
@@ -151,7 +151,7 @@ def test_equal_noise_ratios_are_one_noise_and_others_are_not() -> None:
         several = build(groups, approximation, noise_by_group=True)
         assert several.log_evidence() == pytest.approx(one.log_evidence(), abs=EVIDENCE)
         assert several.lower_bound() == pytest.approx(one.lower_bound(), abs=EVIDENCE)
-        several.noise_ratio.assign([0.2, 1.0, 4.0])
+        several.likelihood.noise_ratio.assign([0.2, 1.0, 4.0])
         assert abs(several.log_evidence() - one.log_evidence()) > 0.01
 
 
@@ -160,7 +160,7 @@ def test_unknown_groups_are_as_none_and_it_is_said() -> None:
     del given["ties"]
     given["groups"] = np.array(["ann", "ben", "cem"])[given["groups"]]
     model = build(spg.Duels(**given), noise_by_group=True)
-    model.noise_ratio.assign([0.2, 1.0, 4.0])
+    model.likelihood.noise_ratio.assign([0.2, 1.0, 4.0])
     a, b = given["items"][:2], given["items"][2:4]
     nobody = model.predict_duel(a, b).numpy()
     with pytest.warns(UserWarning, match="'dora' is unknown .* .1 of 2 pairs"):
@@ -179,7 +179,7 @@ def test_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
     model = build(
         spg.Duels(**given, weights=weights), spg.FITC(), margin=MARGIN, noise_by_group=True
     )
-    model.noise_ratio.assign([0.5, 1.0, 2.0])
+    model.likelihood.noise_ratio.assign([0.5, 1.0, 2.0])
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     a, b = given["items"][:3], given["items"][3:6]

@@ -91,7 +91,9 @@ def made(kernel: gpflow.kernels.Kernel, **more: Any) -> spg.PreferenceGP:
         likelihood=spg.Probit(NOISE, margin=MARGIN),
         **more,
     )
-    model.covariate_variance.prior = None  # the training loss is then the evidence alone
+    model.terms.parts(spg.Coefficients)[
+        0
+    ].variance.prior = None  # the training loss is then the evidence alone
     return model
 
 

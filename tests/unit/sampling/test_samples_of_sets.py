@@ -84,7 +84,9 @@ def judged(**more: Any) -> spg.PreferenceGP:
         mean_function=gpflow.functions.Linear(SLOPE[:, None], [0.2]),
         **more,
     )
-    model.noise_ratio.assign([{"a": 0.5, "b": 2.0}[name] for name in model.duels.group_names])
+    model.likelihood.noise_ratio.assign(
+        [{"a": 0.5, "b": 2.0}[name] for name in model.duels.group_names]
+    )
     return model
 
 

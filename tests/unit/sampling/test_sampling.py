@@ -496,7 +496,7 @@ def test_draws_stay_when_parameters_change() -> None:
     before = draws.difference(model.duels.items[:3], model.duels.items[3:6])
     model.kernel.variance.assign(9.0)
     model.mean_function.A.assign(5.0 * np.ones((2, 1)))
-    model.noise_variance.assign(7.0)
+    model.likelihood.noise.assign(7.0)
     after = draws.difference(model.duels.items[:3], model.duels.items[3:6])
     np.testing.assert_array_equal(before.mean, after.mean)
     np.testing.assert_array_equal(before.probability, after.probability)
@@ -660,7 +660,7 @@ def test_engines_meet_the_same_draws() -> None:
         if changed == "kernel":
             model.kernel.variance.assign(3.0)
         elif changed == "noise":
-            model.noise_variance.assign(0.3)
+            model.likelihood.noise.assign(0.3)
         with pytest.raises(ValueError, match="posterior of another model"):
             model.check_against_sampling(draws=draws)
 

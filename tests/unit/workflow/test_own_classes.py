@@ -83,7 +83,7 @@ def test_fitted_saved_and_loaded_by_name(folder: Path) -> None:
         again.kernel,
         approximation=spg.PriorPower(0.5),
         inducing_variable=again.inducing_variable,
-        noise_variance=float(again.noise_variance.numpy()),
+        noise_variance=float(again.likelihood.noise.numpy()),
     )
     means = [each.predict_f(again.duels.items)[0] for each in (again, halves)]
     np.testing.assert_allclose(*means, atol=1e-6)

@@ -39,7 +39,7 @@ def test_known_and_new_people_with_and_without_tastes(
     tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
 ) -> None:
     found = spg.fit(*tables, out=tmp_path / "fit", **SMALL)
-    assert found.model.taste is not None
+    assert found.model.terms.taste is not None
     names = ["model", "one_utility", "linear_probit", "coin"]
     parts = found.figures["held_out_people"]
     assert list(parts) == ["known_people", "new_people"]
@@ -97,12 +97,12 @@ def test_new_people_are_predicted_by_their_features(
         table = spg.read_table(items, duels, person="who", people=people)
         holdout = prepare(table, FitSettings(kernel="se", tastes=True))
         model = holdout.model(None)
-        assert (model.people_variance is None) == (people is None)
+        assert (model.terms.by_features is None) == (people is None)
         model.kernel.variance.assign(3.0)
-        model.taste.kernels[0].variance.assign(0.5)
+        model.terms.taste.kernels[0].variance.assign(0.5)
         if people is not None:
-            model.people_variance.assign(3.0)
-            refitted = holdout.of_everything().model(None, model.kernel, None, model.taste)
+            model.terms.by_features.assign(3.0)
+            refitted = holdout.of_everything().model(None, model.kernel, None, model.terms.taste)
             after, before = (m.duels.people_features for m in (refitted, model))
             np.testing.assert_array_equal(after.of(model.people), before.of(model.people))
         found = predict_held_out(holdout, model).part_scores()
