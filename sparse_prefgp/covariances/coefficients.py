@@ -33,6 +33,10 @@ class TermOfDuels(FiniteKernel):
     """The column that holds the level of a row, of a term with effects of levels."""
 
     @abstractmethod
+    def num_own(self, graph: DuelGraph | None) -> int:
+        """p, how many coefficients it has; without a graph of a term that knows its levels."""
+
+    @abstractmethod
     def variances(self, graph: DuelGraph) -> tf.Tensor:
         """Prior variances (p,) of its coefficients."""
 
@@ -84,7 +88,7 @@ class CovariateTerm(TermOfDuels):
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(X**2 * self.variance, -1)
 
-    def num_own(self, graph: DuelGraph) -> int:
+    def num_own(self, graph: DuelGraph | None) -> int:
         return len(self.columns)
 
     def variances(self, graph: DuelGraph) -> tf.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
@@ -16,6 +15,7 @@ from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.sets import SetForm
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
+from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -36,8 +36,7 @@ _ARRAYS_OF_SETS = 10
 class ChoicePredictions:
     """Choices and rankings: what `PreferenceGP` and `StreamedGP` share beyond duels."""
 
-    noise_variance: gpflow.Parameter
-    noise_ratio: gpflow.Parameter | None
+    likelihood: Probit
 
     if TYPE_CHECKING:
 

@@ -256,7 +256,7 @@ class Probit(gpflow.Module):
         both = (first, *self.steps)
         return tf.cumsum(tf.stack([tf.convert_to_tensor(x, gpflow.default_float()) for x in both]))
 
-    def tensors(self) -> dict[str, tf.Tensor | None]:
+    def tensors(self) -> dict[str, Any]:
         """What a `DuelProblem` takes of it, by the names there."""
         ratio, scale = self.noise_ratio, self.cut_scale
         return {

@@ -201,7 +201,9 @@ class Training:
             approximation=self.approximation,
             inducing_variable=inputs,
             engine=settings.engine_choice.build(),
-            terms=_terms(settings, self.train, self.taste() if taste is None else taste),
+            terms=_terms(
+                settings, self.train.covariate_names, self.taste() if taste is None else taste
+            ),
             likelihood=_likelihood(settings, self.train, self.margin if margin is None else margin),
         )
         _fix(model, settings)
@@ -434,7 +436,7 @@ class StreamHoldout:
             approximation=settings.approximation_choice.build(settings.seed),
             inducing_variable=inputs,
             engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
-            terms=_terms(settings, train),
+            terms=_terms(settings, train.scan.covariate_names),
             likelihood=_likelihood(
                 settings, train, settings.first_margin(train.num_ties, train.levels)
             ),
@@ -696,12 +698,12 @@ def _likelihood(
 
 
 def _terms(
-    settings: FitSettings, train: Duels | StreamedDuels, taste: Kernel | None = None
+    settings: FitSettings, covariates: Sequence[str], taste: Kernel | None = None
 ) -> list[Term]:
     from sparse_prefgp.models.terms import Lean, Taste
 
-    leans: list[Term] = [*Lean.several(settings.leans, train.covariate_names)]
-    return leans if taste is None else [*leans, Taste(taste)]
+    leans = Lean.several(settings.leans, covariates)
+    return [*leans, *([] if taste is None else [Taste(taste)])]
 
 
 def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:

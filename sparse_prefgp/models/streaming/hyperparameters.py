@@ -111,7 +111,7 @@ class Description(NamedTuple):
     arrays: Mapping[str, np.ndarray]
 
     def rebuilt(self) -> Hyperparameters:
-        columns = {key: tuple(self.names[key]) for key in ("covariates", "levels")}
+        columns: dict[str, Any] = {key: tuple(self.names[key]) for key in ("covariates", "levels")}
         return Hyperparameters(**decoded(self.names, self.arrays), **columns)
 
 
