@@ -182,12 +182,18 @@ KINDS: dict[str, Callable[[], spg.PreferenceGP | spg.StreamedGP]] = {
     "partitioned": lambda: sparse(spg.FITC()),  # then in parts
     "streamed": lambda: streamed(duels(), spg.VFE(), 1),
     "streamed_parts": lambda: streamed(duels(), spg.FITC(), 3, noise_variance=0.2),
-    "streamed_ties": lambda: streamed(duels(ties=TIES), spg.FITC(), 2, margin=0.35),
+    "streamed_ties": lambda: streamed(
+        duels(ties=TIES), spg.FITC(), 2, likelihood=spg.Probit(margin=0.35)
+    ),
     "leans": lambda: spg.PreferenceGP(
         duels(**leaning()), kernel(), terms=[spg.Lean("first", "group")]
     ),
     "streamed_leans": lambda: streamed(
-        duels(**leaning(groups=JUDGES)), spg.VFE(), 2, noise_by_group=True, lean_by="group:first"
+        duels(**leaning(groups=JUDGES)),
+        spg.VFE(),
+        2,
+        terms=[spg.Lean("first", "group")],
+        likelihood=spg.Probit(by="judge"),
     ),
 }
 

@@ -79,16 +79,17 @@ def model_of(features: tuple[str, ...]) -> Any:
         kernel += spg.PairEffect(0.4)
     if "dates" in has:
         kernel += spg.ItemInTime(spg.markov.Wiener(0.5))
-    more: dict[str, Any] = {}
+    terms: list[spg.Term] = []
     if "tastes" in has:
-        more["taste"] = kinds.SquaredExponential(1.0, lengthscales=0.8)
-    if "judges" in has:
-        more["noise_by_group"] = True
+        terms.append(spg.Taste(kinds.SquaredExponential(1.0, lengthscales=0.8)))
     if "leans" in has:
-        more["lean_by"] = "judge:home"
-    if {"ties", "grades"} & has:
-        more["margin"] = 0.3
-    model = spg.PreferenceGP(read, kernel, engine=spg.ParallelEP(tolerance=SOLVER), **more)
+        terms.append(spg.Lean("home"))
+    likelihood = spg.Probit(
+        by="judge" if "judges" in has else None,
+        margin=0.3 if {"ties", "grades"} & has else None,
+    )
+    engine = spg.ParallelEP(tolerance=SOLVER)
+    model = spg.PreferenceGP(read, kernel, engine=engine, terms=terms, likelihood=likelihood)
     if model.likelihood.noise_ratio is not None:
         model.likelihood.noise_ratio.assign([0.6, 1.7])
     return model

@@ -84,10 +84,12 @@ def model(table: DuelTable) -> spg.PreferenceGP:
     return made(table.to_duels())
 
 
-def made(duels: spg.Duels, **options: Any) -> spg.PreferenceGP:
-    options = {"margin": 0.4, "noise_by_group": True} | options
+def made(duels: spg.Duels, likelihood: spg.Probit | None = None) -> spg.PreferenceGP:
     result = spg.PreferenceGP(
-        duels, gpflow.kernels.Matern52(), engine=spg.ParallelEP(tolerance=SOLVER), **options
+        duels,
+        gpflow.kernels.Matern52(),
+        engine=spg.ParallelEP(tolerance=SOLVER),
+        likelihood=likelihood or spg.Probit(by="judge", margin=0.4),
     )
     if result.likelihood.noise_ratio is not None:
         result.likelihood.noise_ratio.assign(RATIOS)
@@ -202,7 +204,7 @@ def test_judges_change_nothing_of_the_linear_probit(weights: str | None) -> None
 
 def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
     decided = table.saying(judge=None).select(~table.ties).to_duels()
-    plain = made(decided, margin=None, noise_by_group=False)
+    plain = made(decided, spg.Probit())
     with pytest.warns(UserWarning, match="are ties, which a model without a margin"):
         found = spg.evaluate(plain, frames()[1])
     assert found["held_out_outcomes"] == {}
@@ -214,7 +216,7 @@ def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
 
 
 def test_update_takes_ties(table: DuelTable) -> None:
-    plain = made(table.saying(judge=None).to_duels(), noise_by_group=False)
+    plain = made(table.saying(judge=None).to_duels(), spg.Probit(margin=0.4))
     new, report = spg.update(plain, frames(1)[1])
     assert new.duels.num_ties == plain.duels.num_ties + int(frames(1)[1]["tie"].sum())
     assert report.converged and new.likelihood.margin.numpy() == plain.likelihood.margin.numpy()
@@ -370,7 +372,7 @@ def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
 @pytest.mark.slow
 def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     duels = read_table(*frames(), weights="worth").to_duels()
-    model = made(duels, noise_by_group=False)
+    model = made(duels, spg.Probit(margin=0.4))
     with refused("broken_weights", "sampling"):
         spg.exact.importance_sampling(model)
     report = spg.evidence_report(model, samples=100)
@@ -443,7 +445,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     again, _ = refit_model(holdout, model)
     assert set(again.duels.group_names) == set(kept) and again.duels.num_duels == T
     fixed = prepare(table, replace(settings, margin=0.7, fixed_margin=True))
-    assert fit_model(fixed)[0].margin.numpy() == pytest.approx(0.7)
+    assert fit_model(fixed)[0].likelihood.margin.numpy() == pytest.approx(0.7)
     with refused("noise_by_group", "duels_without_judges"):
         prepare(table.saying(judge=None), settings)
     with pytest.raises(ValueError, match="margin is -1; give a number, above 0"):

@@ -141,7 +141,8 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ),
     ("pair_effects", "export"): lambda: spg.export_saved_model(_pairs_apart(), "nowhere"),
     ("margin_only", "sampling"): lambda: _model(
-        spg.Duels(X, *PAIR, ties=[True, False, False]), margin=0.3, tie_model="margin-only"
+        spg.Duels(X, *PAIR, ties=[True, False, False]),
+        likelihood=spg.Probit(margin=0.3, ties="margin-only"),
     ).exact_problem(),
     ("set_size", "context"): lambda: _asked(_model(), set_size=3, at="surface=clay"),
     ("set_size", "contexts"): lambda: _asked(in_contexts(), set_size=3),
@@ -170,7 +171,8 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
         ["additive-se/vfe"], DUELS, folds=2, groups=[["a"]]
     ),
     ("only_ties", "margin_only"): lambda: _model(
-        spg.Duels(X, *PAIR, ties=[True] * 3), margin=0.3, tie_model="margin-only"
+        spg.Duels(X, *PAIR, ties=[True] * 3),
+        likelihood=spg.Probit(margin=0.3, ties="margin-only"),
     ),
     ("no_items", "texts"): lambda: spg.with_texts(None, "said"),
     ("asked_features", "items_without_features"): lambda: spg.read_duels(

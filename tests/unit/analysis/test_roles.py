@@ -61,13 +61,13 @@ def _model(role: str) -> spg.PreferenceGP:
     table = spg.read_table(ITEMS, old, **LEARNING[role])
     kernel, more = gpflow.kernels.SquaredExponential(1.5), dict[str, Any]()
     if role == "judge":
-        more = {"noise_by_group": True}
+        more = {"likelihood": spg.Probit(by="judge")}
     elif role == "person":
-        more = {"taste": gpflow.kernels.Linear(0.7)}
+        more = {"terms": [spg.Taste(gpflow.kernels.Linear(0.7))]}
     elif role == "date":
         kernel += spg.ItemInTime(spg.markov.Wiener(0.5))
     elif role == "grade":
-        more = {"margin": 0.3}
+        more = {"likelihood": spg.Probit(margin=0.3)}
     elif role == "block":
         points = np.array([[-1.0], [0.0], [1.0]])
         more = {"approximation": spg.PITC(old["session"]), "inducing_variable": points}
@@ -186,10 +186,10 @@ def _named_table(seed: int) -> pd.DataFrame:
 
 @lru_cache
 def _model_of_names(name: str) -> spg.PreferenceGP:
-    lean_by = [("kind", "late")] if name == "kind" else []
+    terms = [spg.Lean("late", "kind")] if name == "kind" else []
     old = pd.concat([_named_table(seed) for seed in (0, 1)])
     duels = spg.read_duels(ITEMS, old, **NAMES[name])
-    return spg.PreferenceGP(duels, gpflow.kernels.Linear(), lean_by=lean_by)
+    return spg.PreferenceGP(duels, gpflow.kernels.Linear(), terms=terms)
 
 
 def _of_pairs(table: pd.DataFrame) -> pd.DataFrame:
@@ -283,7 +283,10 @@ def test_labels_that_lean_follow_the_judges() -> None:
     said = {"groups": "annotator", "labels": ["annotator"], "covariates": ["side"]}
     duels = spg.read_duels(ITEMS, old, **said)
     model = spg.PreferenceGP(
-        duels, gpflow.kernels.Linear(), noise_by_group=True, lean_by=[("annotator", "side")]
+        duels,
+        gpflow.kernels.Linear(),
+        terms=[spg.Lean("side", "annotator")],
+        likelihood=spg.Probit(by="judge"),
     )
     renamed = new.rename(columns={"annotator": "rater"})
     assert spg.evaluate(model, new) == spg.evaluate(model, renamed, columns={"judge": "rater"})

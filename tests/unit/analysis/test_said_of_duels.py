@@ -91,7 +91,7 @@ class Normal:
     def outcome(self, first: str, second: str, place: str) -> Any:
         """Probabilities of win and tie, of nobody in particular."""
         mean, variance = self.difference(first, second, place)
-        new = self.model.new_ratios()
+        new = self.model.likelihood.new_ratios()
         sd = np.sqrt(variance + 2.0 * NOISE * new.ratios)
         won, lost = (ndtr((m - MARGIN * new.scales) / sd) @ new.weights for m in (mean, -mean))
         return won, 1.0 - won - lost

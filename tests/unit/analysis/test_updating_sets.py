@@ -41,8 +41,7 @@ def build(approximation: spg.Approximation, duels: spg.Duels, **more: Any) -> sp
         approximation=approximation,
         inducing_variable=duels.items[:5] + 0.05 if approximation.needs_inducing else None,
         engine=spg.ParallelEP(tolerance=SOLVER, max_sweeps=300),
-        noise_variance=0.3,
-        **more,
+        **({"likelihood": spg.Probit(0.3)} | more),
     )
 
 
@@ -153,7 +152,7 @@ def test_what_is_refused() -> None:
     model = build(spg.VFE(), spg.read_rankings(ITEMS, FIRST))
     blocks = build(spg.PITC(["a"] * 14), spg.read_rankings(ITEMS, FIRST))
     tied = spg.read_duels(ITEMS, pd.DataFrame({"winner": ["i1"], "loser": ["i0"], "tie": [1]}))
-    with_ties = build(spg.VFE(), tied, margin=0.2)
+    with_ties = build(spg.VFE(), tied, likelihood=spg.Probit(0.3, margin=0.2))
     for words, one, more in (
         (r"Give one of duels \(--duels FILE, duels=\), choices .*none was given", model, {}),
         ("duels and rankings were given", model, {"duels": FIRST, "rankings": FIRST}),
@@ -177,12 +176,12 @@ def test_what_is_refused() -> None:
 def test_answers_of_people() -> None:
     first = FIRST.assign(who=["ann", "bo"] * 7)
     duels = spg.read_rankings(ITEMS.head(OLD), first, person="who")
-    model = build(spg.Exact(), duels, taste=gpflow.kernels.SquaredExponential(0.6))
+    model = build(spg.Exact(), duels, terms=[spg.Taste(gpflow.kernels.SquaredExponential(0.6))])
     new, report = update(model, None, ITEMS, rankings=MORE.assign(who=["bo", "cy", "ann", "cy"]))
     assert new.people == ("ann", "bo", "cy") and report.new_duels == 4
     assert report.continued_sites == 2 * 14 and report.sites == 2 * 18
     same = spg.Duels.from_events(new.duels.items, new.duels.given)
-    afresh = build(spg.Exact(), same, taste=gpflow.kernels.SquaredExponential(0.6))
+    afresh = build(spg.Exact(), same, terms=[spg.Taste(gpflow.kernels.SquaredExponential(0.6))])
     np.testing.assert_allclose(new.log_evidence(), afresh.log_evidence(), atol=EVIDENCE)
     # The column that the people were read from says whose choice it is, unless somebody is named.
     asked = pd.DataFrame({"option_1": ["i0"] * 2, "option_2": ["i4"] * 2, "who": ["ann", "cy"]})

@@ -51,7 +51,7 @@ def model_at(
         kernel(name),
         approximation=approximation,
         engine=spg.ParallelEP(tolerance=SOLVER),
-        terms=[spg.Taste(linear() if taste else None)],
+        terms=[spg.Taste(linear())] if taste else [],
         **more,
     )
 

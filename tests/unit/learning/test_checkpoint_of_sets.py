@@ -37,7 +37,7 @@ def build(streamed: bool, events: Answers = SAID) -> Any:
         "kernel": gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0]),
         "approximation": spg.VFE(),
         "inducing_variable": ITEMS[:5] + 0.1,
-        "noise_by_group": True,
+        "likelihood": spg.Probit(by="judge"),
     }
     if streamed:
         engine = spg.PartitionedEP(parts=2)

@@ -105,7 +105,7 @@ def test_gains_follow_the_models_own_value(what: str) -> None:
     def made(z: np.ndarray) -> spg.PreferenceGP:
         if what != "groups":
             return build(duels, z, kernel, mean_function=mean)
-        result = build(duels, z, kernel, margin=0.4, noise_by_group=True)
+        result = build(duels, z, kernel, likelihood=spg.Probit(by="judge", margin=0.4))
         result.likelihood.noise_ratio.assign([0.3, 1.0, 4.0])
         return result
 

@@ -41,7 +41,8 @@ def duels(**more: Any) -> spg.Duels:
 
 
 def model(**more: Any) -> spg.PreferenceGP:
-    options = {"engine": ENGINE, "covariate_variance": CASE["covariate_variances"], **more}
+    terms = [spg.Coefficients(CASE["covariate_variances"])]
+    options = {"engine": ENGINE, "terms": terms, **more}
     return spg.PreferenceGP(duels(), kernel(), **options)
 
 
@@ -255,7 +256,11 @@ def test_exact_over_items_and_coefficients(engine: Any) -> None:
 
 def test_with_effects_of_items_ties_and_counts() -> None:
     data = judged(True, labels={"judge": JUDGES}, ties=np.arange(60) % 7 == 0)
-    options = {"margin": 0.3, "lean_by": "judge:side", "engine": ENGINE}
+    options = {
+        "likelihood": spg.Probit(margin=0.3),
+        "terms": [spg.Lean("side")],
+        "engine": ENGINE,
+    }
     made = spg.PreferenceGP(
         data,
         kernel() + spg.ItemEffect(0.4),
@@ -334,9 +339,9 @@ def test_mistakes_of_the_model() -> None:
     with pytest.raises(ValueError, match="no covariate of the duels; name some"):
         spg.PreferenceGP(bare, kernel(), terms=[spg.Lean("side")])
     with pytest.raises(ValueError, match="is 'judge'; choose from"):
-        model(lean_by="judge:slot")
-    with pytest.raises(ValueError, match=r"covariate_variance is .*-1.0.*; give"):
-        model(covariate_variance=[1.0, -1.0])
+        model(terms=[spg.Lean("slot")])
+    with pytest.raises(ValueError, match=r"variance of Coefficients is .*-1.0.*; give"):
+        model(terms=[spg.Coefficients([1.0, -1.0])])
     with pytest.raises(ValueError, match="have no covariates"):
         spg.PreferenceGP(bare, kernel()).coefficients()
     x = np.array(CASE["X"])
@@ -440,10 +445,7 @@ def test_tables_scores_and_files(tmp_path: Path) -> None:
     np.testing.assert_allclose(frame["probability"], wanted, atol=1e-12)
     # Later duels join with their covariates, as if all had been given at once.
     model, report = spg.update(found.model, duels.head(30))
-    again = spg.PreferenceGP(model.duels, model.kernel, engine=ENGINE)
-    again.terms.parts(spg.Coefficients)[0].variance = model.terms.parts(spg.Coefficients)[
-        0
-    ].variance
+    again = spg.PreferenceGP(model.duels, model.kernel, engine=ENGINE, terms=model.terms)
     assert report.continued_sites > 100
     assert model.log_evidence() == pytest.approx(again.log_evidence(), abs=1e-4)
 

@@ -112,8 +112,11 @@ def test_gradients_of_the_case():
 @pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC()], ids=["vfe", "fitc"])
 def test_streamed_and_in_parts(approximation):
     duels, inputs = graded(), X[:5]
-    told: dict[str, Any] = {"margin": 0.3, "cut_steps": [0.8], "inducing_variable": inputs}
-    told["approximation"] = approximation
+    told = {
+        "approximation": approximation,
+        "inducing_variable": inputs,
+        "likelihood": spg.Probit(margin=0.3, cuts=[0.8]),
+    }
     engine = spg.ParallelEP(tolerance=GRADIENT_SOLVER)
     whole = spg.PreferenceGP(duels, kernel(), engine=engine, **told)
     with tf.GradientTape() as tape:
@@ -124,9 +127,8 @@ def test_streamed_and_in_parts(approximation):
         model = spg.StreamedGP(spg.stream_duels(duels), kernel(), chunk=4, engine=engine, **told)
         evidence, found = model.evidence_and_gradient()
         assert evidence == pytest.approx(float(value), abs=IDENTITY)
-        assert len(found) == len(gradients) and model.likelihood.heights.numpy() == pytest.approx(
-            [0.3, 1.1]
-        )
+        assert len(found) == len(gradients)
+        assert model.likelihood.heights.numpy() == pytest.approx([0.3, 1.1])
         for mine, theirs in zip(found, gradients, strict=True):
             np.testing.assert_allclose(mine, theirs, atol=IDENTITY)
         np.testing.assert_allclose(
@@ -309,9 +311,8 @@ def test_levels_without_ties():
     decided = LEVEL != 0
     duels = spg.Duels(X, FIRST[decided], SECOND[decided], grades=LEVEL[decided], levels=names)
     model = spg.PreferenceGP(duels, kernel(), likelihood=spg.Probit(cuts=[0.8]))
-    assert model.likelihood.margin is None and model.likelihood.heights.numpy() == pytest.approx(
-        [0.0, 0.8]
-    )
+    assert model.likelihood.margin is None
+    assert model.likelihood.heights.numpy() == pytest.approx([0.0, 0.8])
     found = chances(model, TEST[:1], TEST[1:2])[0]
     assert found.shape == (4,) and found.sum() == pytest.approx(1.0)
     with refused("margin", "levels_without_a_tie"):
@@ -418,7 +419,9 @@ def test_new_duels_may_be_graded_too():
 def test_bad_cuts_are_refused():
     with refused("ties", "no_margin"):
         spg.PreferenceGP(graded(), kernel())
-    with pytest.raises(ValueError, match="has 2 entries"):
+    with pytest.raises(
+        ValueError, match="cuts has 2 steps, but the grades have 2 levels on either side"
+    ):
         spg.PreferenceGP(graded(), kernel(), likelihood=spg.Probit(margin=0.3, cuts=[0.1, 0.2]))
     with pytest.raises(ValueError, match="give a number, above 0"):
         spg.PreferenceGP(graded(), kernel(), likelihood=spg.Probit(margin=0.3, cuts=[-1.0]))

@@ -23,10 +23,18 @@ LABELS: dict[str, list[Any]] = {
     "judge": RNG.choice(["Ann", "Bob", "Cem"], size=T).tolist(),
     "kind": RNG.choice([1, 2], size=T).tolist(),
 }
-LEANS = ("judge:first", "kind:length", "kind:first")
+LEANS = (("judge", "first"), ("kind", "length"), ("kind", "first"))
 VARIANCES = [0.6, 0.4]
 OF_LEANS = [0.3, 0.5, 0.2]
 ENGINE = spg.ParallelEP(tolerance=1e-13, max_sweeps=500)
+
+
+def terms() -> list[spg.Term]:
+    leans = [
+        spg.Lean(name, column, variance)
+        for (column, name), variance in zip(LEANS, OF_LEANS, strict=True)
+    ]
+    return [spg.Coefficients(VARIANCES), *leans]
 
 
 def kernel() -> gpflow.kernels.Kernel:
@@ -39,13 +47,8 @@ def duels(**labels: Any) -> spg.Duels:
 
 
 def model(data: spg.Duels | None = None, **more: Any) -> spg.PreferenceGP:
-    options = {"engine": ENGINE, "lean_by": LEANS, "covariate_variance": VARIANCES, **more}
-    made = spg.PreferenceGP(duels() if data is None else data, kernel(), **options)
-    for variance, value in zip(
-        [x.variance for x in made.terms.parts(spg.Lean)], OF_LEANS, strict=False
-    ):
-        variance.assign(value)
-    return made
+    options = {"engine": ENGINE, "terms": terms(), **more}
+    return spg.PreferenceGP(duels() if data is None else data, kernel(), **options)
 
 
 def covariance(first: Any, second: Any, x: Any, labels: dict[str, Any]) -> Any:
@@ -57,8 +60,7 @@ def covariance(first: Any, second: Any, x: Any, labels: dict[str, Any]) -> Any:
             a, b, c, d = first[i], second[i], first[j], second[j]
             found[i, j] = k[a, c] - k[a, d] - k[b, c] + k[b, d]
             found[i, j] += sum(VARIANCES * x[i] * x[j])
-            for lean, variance in zip(LEANS, OF_LEANS, strict=True):
-                column, name = lean.split(":")
+            for (column, name), variance in zip(LEANS, OF_LEANS, strict=True):
                 one, other, c = labels[column][i], labels[column][j], NAMES.index(name)
                 if i == j or (one == other and one is not None):
                     found[i, j] += variance * x[i, c] * x[j, c]
@@ -116,8 +118,7 @@ def test_unknown_labels_lean_each_by_itself() -> None:
 
 def test_coefficients_are_those_of_columns_by_hand() -> None:
     columns, names, variances = [*SAID.T], [*NAMES], [*VARIANCES]
-    for lean, variance in zip(LEANS, OF_LEANS, strict=True):
-        column, name = lean.split(":")
+    for (column, name), variance in zip(LEANS, OF_LEANS, strict=True):
         for label in dict.fromkeys(LABELS[column]):
             level = np.array([one == label for one in LABELS[column]])
             columns.append(SAID[:, NAMES.index(name)] * level)
@@ -132,20 +133,14 @@ def test_coefficients_are_those_of_columns_by_hand() -> None:
 
 
 def streamed(parts: int, **labels: Any) -> spg.StreamedGP:
-    made = spg.StreamedGP(
+    return spg.StreamedGP(
         spg.stream_duels(duels(**labels)),
         kernel(),
         inducing_variable=X,
         engine=spg.PartitionedEP(parts=parts, tolerance=1e-12),
-        covariate_variance=VARIANCES,
-        lean_by=LEANS,
+        terms=terms(),
         chunk=5,
     )
-    for variance, value in zip(
-        [x.variance for x in made.terms.parts(spg.Lean)], OF_LEANS, strict=True
-    ):
-        variance.assign(value)
-    return made
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -176,17 +171,18 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lean_by", "words"),
+    ("leans", "words"),
     [
-        ("who:first", "is 'who'; choose from judge, kind"),
-        ("judge:last", "'judge:last' were asked for, which is no covariate of the duels"),
-        ("judge", "names no covariate; choose from judge:first, judge:length"),
-        (("judge:first", "judge:first"), "asked for twice; leave one of them out"),
+        ([("first", "who")], "is 'who'; choose from judge, kind"),
+        ([("last",)], "'judge:last' were asked for, which is no covariate of the duels"),
+        ([()], "names no covariate; choose from judge:first, judge:length"),
+        ([("first",), ("first", "judge")], "asked for twice; leave one of them out"),
+        ([("first", "judge", -1.0)], "variance of a Lean is -1.0; give a number, above 0"),
     ],
 )
-def test_mistakes(lean_by: Any, words: str) -> None:
+def test_mistakes(leans: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        model(lean_by=lean_by)
+        model(terms=[spg.Lean(*lean) for lean in leans])
 
 
 def test_labels_that_are_refused() -> None:

@@ -157,7 +157,7 @@ def test_parameters_are_the_models_and_nothing_else() -> None:
     assert names == {
         ".kernel.variance",
         ".kernel.lengthscales",
-        ".noise_variance",
+        ".likelihood.noise",
         ".inducing_variable.Z",
         ".mean_function.A",
         ".mean_function.b",

@@ -53,8 +53,8 @@ def model_of(approximation: spg.Approximation | None = None, **more: Any) -> spg
         duels,
         squared_exponential() + effect,
         approximation=approximation,
-        noise_variance=CASE["noise_variance"],
         **{
+            "likelihood": spg.Probit(CASE["noise_variance"]),
             "inducing_variable": Z if approximation.needs_inducing else None,
             "engine": TIGHT,
             **more,
@@ -240,7 +240,11 @@ def test_judges_covariates_and_ties() -> None:
     for approximation in (spg.Exact(), spg.VFE()):
         more = {"inducing_variable": X} if approximation.needs_inducing else {}
         model = model_of(
-            approximation, duels=duels, noise_by_group=True, covariate_variance=[0.5], **more
+            approximation,
+            duels=duels,
+            terms=[spg.Coefficients(0.5)],
+            likelihood=spg.Probit(CASE["noise_variance"], by="judge"),
+            **more,
         )
         model.likelihood.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
         tolerance = IDENTITY if approximation.is_exact else EVIDENCE
@@ -256,7 +260,7 @@ def test_judges_covariates_and_ties() -> None:
         np.testing.assert_allclose(found, expected, rtol=GRADIENT)
     tied = spg.Duels(X, *DUELS.T, ties=np.arange(9) == 2)
     one, other = (
-        model_of(row, duels=tied, margin=0.2, **more)
+        model_of(row, duels=tied, likelihood=spg.Probit(CASE["noise_variance"], margin=0.2), **more)
         for row, more in ((spg.Exact(), {}), (spg.VFE(), {"inducing_variable": X}))
     )
     np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=EVIDENCE)
@@ -418,9 +422,9 @@ def test_the_report_of_the_case() -> None:
     assert "logdet" in str(found) or "lower bound" in str(found)
 
 
-@pytest.mark.parametrize("more", [{}, {"lean_by": "judge:home"}], ids=["covariate", "leans"])
+@pytest.mark.parametrize("terms", [[], [spg.Lean("home")]], ids=["covariate", "leans"])
 @pytest.mark.covering(every=2)
-def test_pairs_next_to_covariates_go_over_items(more: dict[str, Any]) -> None:
+def test_pairs_next_to_covariates_go_over_items(terms: list[spg.Term]) -> None:
     """Sites of a pair whose covariates differ share its effect: no matrix of rows by rows."""
     rng = np.random.default_rng(6)
     first = rng.integers(0, 4, 40)
@@ -440,7 +444,9 @@ def test_pairs_next_to_covariates_go_over_items(more: dict[str, Any]) -> None:
 
     def made(over: str | None) -> spg.PreferenceGP:
         approximation = spg.Exact(over=over)
-        return spg.PreferenceGP(duels, kernel, approximation=approximation, engine=engine, **more)
+        return spg.PreferenceGP(
+            duels, kernel, approximation=approximation, engine=engine, terms=terms
+        )
 
     one, other = made(None), made("duels")
     assert type(one.approximation.prior(one.problem()).covariance).__name__ == "LowRankWithPairs"

@@ -320,13 +320,14 @@ def test_a_view_is_of_the_model_as_it_is():
 def test_what_makes_no_sense_of_people(monkeypatch):
     duels, nobodys = duels_of("duels", 3), spg.Duels(ITEMS, [0, 1], [1, 2])
     shared = se(1.0)
-    for more, words in (
-        (dict(taste=shared), "share parameters"),
-        (dict(taste="se"), "taste is of type str"),
-        (dict(taste=se(1.0) + spg.PairEffect()), apart("tastes", "pair_effects")),
+    for taste, words in (
+        (shared, "share parameters"),
+        ("se", "kernel of a Taste is of type str"),
+        (se(1.0) + spg.PairEffect(), apart("tastes", "pair_effects")),
     ):
         with pytest.raises(ValueError, match=words):
-            spg.PreferenceGP(duels, shared, likelihood=spg.Probit(margin=0.3), **more)
+            likelihood = spg.Probit(margin=0.3)
+            spg.PreferenceGP(duels, shared, terms=[spg.Taste(taste)], likelihood=likelihood)
     with refused("tastes", "duels_of_nobody"):
         spg.PreferenceGP(nobodys, se(1.0), terms=[spg.Taste(se(1.0))])
     plain = spg.PreferenceGP(nobodys, se(1.0))

@@ -217,13 +217,13 @@ def test_features_of_people_that_make_no_sense(monkeypatch):
         model.predict_duel(ITEMS[:1], ITEMS[1:2], people="eve")
     se = gpflow.kernels.SquaredExponential
     alike = spg.Duels(ITEMS, [0, 1], [1, 2], people=[0, 1], people_features=[[1.0], [1.0]])
-    for duels, more, words in (
-        (alike, {}, "All people have the same features"),
-        (alike, {"people_variance": -1.0}, "people_variance is -1.0; give a number"),
-        (plain.duels, {"people_variance": 1.0}, apart("people_variance", "no_tastes_by_features")),
+    for duels, variance, words in (
+        (alike, None, "All people have the same features"),
+        (alike, -1.0, "by_features is -1.0; give a number"),
+        (plain.duels, 1.0, apart("people_variance", "no_tastes_by_features")),
     ):
         with pytest.raises(ValueError, match=words):
-            spg.PreferenceGP(duels, se(), terms=[spg.Taste(se())], **more)
+            spg.PreferenceGP(duels, se(), terms=[spg.Taste(se(), variance)])
     bare = spg.Duels(
         np.zeros((3, 0)), [0, 1], [1, 2], people=[0, 1], people_features=[[1.0], [2.0]]
     )

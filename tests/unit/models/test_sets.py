@@ -229,7 +229,7 @@ def mixed(approximation: spg.Approximation, **more: Any) -> spg.PreferenceGP:
         kernel,
         approximation=approximation,
         inducing_variable=inducing,
-        **({"engine": TIGHT, "noise_variance": 0.3} | more),
+        **({"engine": TIGHT, "likelihood": spg.Probit(0.3)} | more),
     )
     gpflow.set_trainable(model.likelihood.noise, True)
     model.silence_scale_warning()
@@ -351,7 +351,11 @@ def test_judges_have_noise_of_their_own() -> None:
     """The slow code with each set's noise multiplied by its judge's ratio."""
     judge = Codes.of(["a", "b", "a", "b", "b", "a", "b"])
     one = np.ones(7, np.int64)
-    model = mixed(spg.Exact(), events=MIXED.saying(judge=judge, counts=one), noise_by_group=True)
+    model = mixed(
+        spg.Exact(),
+        events=MIXED.saying(judge=judge, counts=one),
+        likelihood=spg.Probit(0.3, by="judge"),
+    )
     ratio = {"a": 0.5, "b": 2.0}
     model.likelihood.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
     kinds = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")

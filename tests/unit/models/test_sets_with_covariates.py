@@ -82,10 +82,8 @@ def settings(approximation: spg.Approximation, **more: Any) -> dict[str, Any]:
     return {
         "kernel": gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6]),
         "approximation": approximation,
-        "noise_variance": NOISE,
-        "covariate_variance": TAU,
-        "lean_by": "judge:slot",
-        "noise_by_group": True,
+        "terms": [spg.Coefficients(TAU), spg.Lean("slot")],
+        "likelihood": spg.Probit(NOISE, by="judge"),
         **more,
     }
 

@@ -63,15 +63,13 @@ class Said:
         )
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        options = {"lean_by": "judge:side", "noise_by_group": True, "cuts_by_group": True, **more}
         return {
             "kernel": gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.5]),
             "approximation": spg.FITC(),
             "inducing_variable": self.z,
-            "noise_variance": 0.3,
-            "margin": 0.4,
-            "covariate_variance": [0.5, 0.2],
-            **options,
+            "terms": [spg.Coefficients([0.5, 0.2]), spg.Lean("side")],
+            "likelihood": spg.Probit(0.3, by="judge", margin=0.4, cuts_by="judge"),
+            **more,
         }
 
     def whole(self, **more: Any) -> spg.PreferenceGP:
@@ -141,10 +139,10 @@ def test_evidence_and_gradient_are_those_of_memory(said: Said, source: str, part
     theirs, ours = parameters(whole), parameters(streamed)
     assert theirs.keys() == ours.keys()
     assert {
-        ".noise_ratio",
-        ".cut_scale",
-        ".lean_variances[0]",
-        ".covariate_variance",
+        ".likelihood.noise_ratio",
+        ".likelihood.cut_scale",
+        ".terms[0].variance",
+        ".terms[1].variance",
     } <= ours.keys()
     for name, parameter in ours.items():
         np.testing.assert_allclose(
@@ -167,7 +165,7 @@ def test_evidence_and_gradient_are_those_of_memory(said: Said, source: str, part
 
 def test_judges_without_covariates_go_over_items(said: Said) -> None:
     frame = said.frame[["winner", "loser", "tie", "judge"]]
-    settings = said.settings(lean_by=None, covariate_variance=None)
+    settings = said.settings(terms=[])
     stream = spg.stream_duels(said.folder, said.items, groups="judge", ignore=["side"])
     assert stream.scan.covariate_names == ()
     counted = spg.read_duels(said.items, frame.assign(count=said.frame["count"]), groups="judge")
@@ -204,7 +202,7 @@ def test_saved_ordinary_and_scored(said: Said, tmp_path: Path) -> None:
     for one in (loaded, ordinary):  # the column is known
         scores = spg.evaluate(one, said.folder)["held_out"]["model"]
         assert_same_scores(scores, whole, rel=1e-7)
-    without = said.streamed(lean_by=None)
+    without = said.streamed(terms=[spg.Coefficients([0.5, 0.2])])
     scores = spg.evaluate(without, said.folder)["held_out"]["model"]
     assert scores["nlp_nats"] != pytest.approx(whole["nlp_nats"], rel=1e-4)
     one, other = (m.sample_wins(T, np.random.default_rng(0)) for m in (model, ordinary))
@@ -215,7 +213,9 @@ def test_part_of_a_stream_knows_its_own_judges(said: Said) -> None:
     stream = said.stream()
     late = stream.part(100, 104)
     used = dict.fromkeys(said.frame["judge"].iloc[100:104])
-    model = spg.StreamedGP(late, **said.settings(cuts_by_group=False))
+    model = spg.StreamedGP(
+        late, **said.settings(likelihood=spg.Probit(0.3, by="judge", margin=0.4))
+    )
     assert set(model.duels.group_names) == set(used) < set(said.frame["judge"])
     (chunk,) = model.stream.chunks(T)
     assert list(chunk.events.judge.labels) == list(said.frame["judge"].iloc[100:104])
@@ -283,7 +283,7 @@ def test_what_is_wrong_in_a_later_file_is_named(
 def test_a_subset_does_not_learn_the_noise_of_judges(said: Said) -> None:
     with refused("gradients_of_a_subset", "noise_by_group"):
         spg.optimise(said.streamed(), 2, gradients="subset", rng=np.random.default_rng(0))
-    model = said.streamed(noise_by_group=False, cuts_by_group=False)
+    model = said.streamed(likelihood=spg.Probit(0.3, margin=0.4))
     before = float(model.terms.parts(spg.Lean)[0].variance.numpy())
     spg.optimise(model, 2, gradients="subset", rng=np.random.default_rng(0))
     assert float(model.terms.parts(spg.Lean)[0].variance.numpy()) != before

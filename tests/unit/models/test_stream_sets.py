@@ -48,7 +48,7 @@ def streamed(
         approximation=approximation,
         inducing_variable=ITEMS[[0, 2, 5]] + 0.1,
         engine=engine(parts),
-        **({"noise_variance": 0.3, "chunk": 12} | more),
+        **({"likelihood": spg.Probit(0.3), "chunk": 12} | more),
     )
     gpflow.set_trainable(model.likelihood.noise, True)
     return model
@@ -85,8 +85,9 @@ def test_evidence_gradient_and_posterior_are_those_of_memory(name: str, parts: i
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_judges_of_sets(parts: int) -> None:
-    whole = mixed(spg.VFE(), events=JUDGED, noise_by_group=True)
-    mine = streamed(spg.VFE(), parts, events=JUDGED, noise_by_group=True)
+    whole = mixed(spg.VFE(), events=JUDGED, likelihood=spg.Probit(0.3, by="judge"))
+    by_judge = spg.Probit(0.3, by="judge")
+    mine = streamed(spg.VFE(), parts, events=JUDGED, likelihood=by_judge)
     assert mine.duels.group_names == whole.duels.group_names == ("a", "b", "c")
     for model in (whole, mine):
         model.likelihood.noise_ratio.assign([0.5, 2.0, 1.3])

@@ -25,8 +25,12 @@ WINNER, LOSER = np.where(AHEAD > 0, FIRST, SECOND), np.where(AHEAD > 0, SECOND, 
 JUDGE = np.where(np.arange(80) % 2, "Ann", "Ben")
 
 
+def margin_only(by: str | None = None) -> spg.Probit:
+    return spg.Probit(by=by, margin=0.3, ties="margin-only")
+
+
 def model_of(tied: np.ndarray, **more: Any) -> spg.PreferenceGP:
-    given = {"margin": 0.3, "tie_model": "margin-only", **more}
+    given = {"likelihood": margin_only(), **more}
     duels = spg.Duels(X, WINNER, LOSER, ties=tied, groups=JUDGE)
     return spg.PreferenceGP(duels, gpflow.kernels.Linear(), **given)
 
@@ -75,7 +79,7 @@ def test_the_margin_knows_what_is_said_of_the_duels():
         duels,
         gpflow.kernels.Linear(),
         terms=[spg.Lean("side")],
-        likelihood=spg.Probit(margin=0.3, ties="margin-only"),
+        likelihood=margin_only(),
     )
     found = fit_tie_margin(model)
     asked = X[WINNER], X[LOSER], side[:, None], {"judge": JUDGE}
@@ -95,7 +99,7 @@ def test_the_margin_knows_what_is_said_of_the_duels():
 @pytest.mark.covering("False")
 @pytest.mark.parametrize("by_group", [False, True])
 def test_the_margin_is_the_most_likely_one(by_group):
-    model = model_of(BY_MARGIN, noise_by_group=by_group)
+    model = model_of(BY_MARGIN, likelihood=margin_only("judge" if by_group else None))
     if by_group:
         model.likelihood.noise_ratio.assign([0.5, 2.0])
     found = fit_tie_margin(model)
@@ -154,19 +158,20 @@ def test_optimise_ends_by_the_margin_and_files_keep_it(tmp_path):
 
 def test_what_it_has_no_meaning_for_is_refused():
     duels = spg.Duels(X, FIRST, SECOND, grades=np.where(BY_MARGIN, 0, 2))
-    told: dict[str, Any] = {"margin": 0.3, "tie_model": "margin-only"}
     with refused("margin_only", "grades"):
-        spg.PreferenceGP(duels, gpflow.kernels.Linear(), **told)
+        spg.PreferenceGP(duels, gpflow.kernels.Linear(), likelihood=margin_only())
     with refused("margin_only", "duels_without_ties"):
-        spg.PreferenceGP(spg.Duels(X, WINNER, LOSER), gpflow.kernels.Linear(), **told)
-    with pytest.raises(ValueError, match="tie_model is 'coin'; choose from box, margin-only"):
-        model_of(BY_MARGIN, tie_model="coin")
+        wins = spg.Duels(X, WINNER, LOSER)
+        spg.PreferenceGP(wins, gpflow.kernels.Linear(), likelihood=margin_only())
+    with pytest.raises(ValueError, match="ties is 'coin'; choose from box, margin-only"):
+        spg.Probit(margin=0.3, ties="coin")
     with refused("margin_only", "own_cuts"):
-        model_of(BY_MARGIN, noise_by_group=True, cuts_by_group=True)
+        by_judge = spg.Probit(by="judge", margin=0.3, cuts_by="judge", ties="margin-only")
+        model_of(BY_MARGIN, likelihood=by_judge)
     with refused("margin_only", "labels"):
         model_of(BY_MARGIN, approximation=spg.PITC([0] * 80))
     with pytest.raises(ValueError, match="tell of its utilities too"):
-        fit_tie_margin(model_of(BY_MARGIN, tie_model="box"))
+        fit_tie_margin(model_of(BY_MARGIN, likelihood=spg.Probit(margin=0.3)))
     with refused("logistic", "margin_only"):
         model_of(BY_MARGIN, engine=spg.Laplace(link="logit"))
     model = model_of(BY_MARGIN)

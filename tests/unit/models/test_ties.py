@@ -45,7 +45,10 @@ def kernel() -> gpflow.kernels.Kernel:
 
 
 def build(duels: spg.Duels, approximation: object = None, **options: object) -> spg.PreferenceGP:
-    options = {"engine": spg.ParallelEP(tolerance=SOLVER), "noise_variance": NOISE} | options
+    options = {
+        "engine": spg.ParallelEP(tolerance=SOLVER),
+        "likelihood": spg.Probit(NOISE),
+    } | options
     inducing = None if approximation is None else duels.items[:6]
     return spg.PreferenceGP(
         duels,
@@ -59,7 +62,7 @@ def build(duels: spg.Duels, approximation: object = None, **options: object) -> 
 def test_ties_are_intervals_and_wins_lie_beyond_the_margin() -> None:
     given = data()
     duels = spg.Duels(**{k: v for k, v in given.items() if k != "groups"})
-    model = build(duels, margin=MARGIN)
+    model = build(duels, likelihood=spg.Probit(NOISE, margin=MARGIN))
     a = np.zeros((PAIRS, ITEMS))
     a[np.arange(PAIRS), given["losers"]] += 1
     a[np.arange(PAIRS), given["winners"]] -= 1
@@ -93,9 +96,8 @@ ENGINES = [
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda e: f"{type(e).__name__}{ENGINES.index(e)}")
 def test_gradients_of_margin_noise_ratios_and_kernel(engine: object, approximation: object) -> None:
     logit = engine is ENGINES[-1]  # whose noise is its own
-    model = build(
-        spg.Duels(**data()), approximation, engine=engine, margin=MARGIN, noise_by_group=not logit
-    )
+    likelihood = spg.Probit(NOISE, by=None if logit else "judge", margin=MARGIN)
+    model = build(spg.Duels(**data()), approximation, engine=engine, likelihood=likelihood)
     assert model.likelihood.margin is not None
     if model.likelihood.noise_ratio is not None:
         model.likelihood.noise_ratio.assign([0.5, 1.0, 2.0])
@@ -118,7 +120,8 @@ def test_gradients_of_margin_noise_ratios_and_kernel(engine: object, approximati
 
 def test_outcomes_add_up_and_a_margin_makes_ties() -> None:
     given = data()
-    model = build(spg.Duels(**{k: v for k, v in given.items() if k != "groups"}), margin=MARGIN)
+    duels = spg.Duels(**{k: v for k, v in given.items() if k != "groups"})
+    model = build(duels, likelihood=spg.Probit(NOISE, margin=MARGIN))
     a, b = given["items"][:4], given["items"][4:8]
     outcomes = model.predict_outcome(a, b).numpy()
     np.testing.assert_allclose(outcomes.sum(1), 1.0, atol=IDENTITY)
@@ -148,7 +151,7 @@ def test_equal_noise_ratios_are_one_noise_and_others_are_not() -> None:
     groups = spg.Duels(**plain, groups=given["groups"])
     for approximation in (None, spg.VFE(), spg.FITC(), spg.TightVFE("rank")):
         one = build(spg.Duels(**plain), approximation)
-        several = build(groups, approximation, noise_by_group=True)
+        several = build(groups, approximation, likelihood=spg.Probit(NOISE, by="judge"))
         assert several.log_evidence() == pytest.approx(one.log_evidence(), abs=EVIDENCE)
         assert several.lower_bound() == pytest.approx(one.lower_bound(), abs=EVIDENCE)
         several.likelihood.noise_ratio.assign([0.2, 1.0, 4.0])
@@ -159,7 +162,7 @@ def test_unknown_groups_are_as_none_and_it_is_said() -> None:
     given = data()
     del given["ties"]
     given["groups"] = np.array(["ann", "ben", "cem"])[given["groups"]]
-    model = build(spg.Duels(**given), noise_by_group=True)
+    model = build(spg.Duels(**given), likelihood=spg.Probit(NOISE, by="judge"))
     model.likelihood.noise_ratio.assign([0.2, 1.0, 4.0])
     a, b = given["items"][:2], given["items"][2:4]
     nobody = model.predict_duel(a, b).numpy()
@@ -177,7 +180,9 @@ def test_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
     given = data()
     weights = np.random.default_rng(3).random(PAIRS) + 0.5
     model = build(
-        spg.Duels(**given, weights=weights), spg.FITC(), margin=MARGIN, noise_by_group=True
+        spg.Duels(**given, weights=weights),
+        spg.FITC(),
+        likelihood=spg.Probit(NOISE, by="judge", margin=MARGIN),
     )
     model.likelihood.noise_ratio.assign([0.5, 1.0, 2.0])
     spg.save(model, tmp_path / "model")
@@ -211,11 +216,15 @@ def test_malformed_models() -> None:
     with refused("ties", "no_margin"):
         build(duels)
     with pytest.raises(ValueError, match="margin is -1; give a number, above 0, or None"):
-        build(duels, margin=-1)
+        build(duels, likelihood=spg.Probit(margin=-1))
     with refused("logistic", "noise_by_group"):
-        build(duels, margin=0.1, noise_by_group=True, engine=spg.Laplace(link="logit"))
+        build(
+            duels,
+            likelihood=spg.Probit(by="judge", margin=0.1),
+            engine=spg.Laplace(link="logit"),
+        )
     del given["groups"], given["ties"]
     with refused("noise_by_group", "duels_without_judges"):
-        build(spg.Duels(**given), noise_by_group=True)
+        build(spg.Duels(**given), likelihood=spg.Probit(by="judge"))
     with refused("groups", "one_noise"):
         build(spg.Duels(**given)).predict_duel(given["items"][:1], given["items"][1:2], groups="x")

@@ -91,9 +91,8 @@ def made(kernel: gpflow.kernels.Kernel, **more: Any) -> spg.PreferenceGP:
         likelihood=spg.Probit(NOISE, margin=MARGIN),
         **more,
     )
-    model.terms.parts(spg.Coefficients)[
-        0
-    ].variance.prior = None  # the training loss is then the evidence alone
+    (coefficients,) = model.terms.parts(spg.Coefficients)
+    coefficients.variance.prior = None  # the training loss is then the evidence alone
     return model
 
 
@@ -248,17 +247,20 @@ def test_the_gradient_is_that_of_the_evidence(name: str) -> None:
 GRADES = np.where(M["tied"], 0, 1 + (np.arange(40) % 2))
 # The same model by effects of items, which utilities that never move are.
 STILL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "ties": ({"ties": M["tied"]}, {"margin": MARGIN}),
-    "grades": ({"grades": GRADES}, {"margin": MARGIN}),
+    "ties": ({"ties": M["tied"]}, {"likelihood": spg.Probit(NOISE, margin=MARGIN)}),
+    "grades": ({"grades": GRADES}, {"likelihood": spg.Probit(NOISE, margin=MARGIN)}),
     "judges and weights": (
         {"groups": np.arange(40) % 3, "weights": 1.0 + (np.arange(40) % 4) / 2},
-        {"noise_by_group": True},
+        {"likelihood": spg.Probit(NOISE, by="judge")},
     ),
-    "leans": ({"labels": {"judge": np.arange(40) % 3}}, {"lean_by": "judge:home"}),
+    "leans": ({"labels": {"judge": np.arange(40) % 3}}, {"terms": [spg.Lean("home")]}),
     "counts": ({"counts": 1 + np.arange(40) % 2}, {}),
     "laplace": ({}, {"engine": spg.Laplace(tolerance=1e-12)}),
     "variational": ({}, {"engine": spg.Variational(tolerance=1e-12)}),
-    "margin only": ({"ties": M["tied"]}, {"margin": MARGIN, "tie_model": "margin-only"}),
+    "margin only": (
+        {"ties": M["tied"]},
+        {"likelihood": spg.Probit(NOISE, margin=MARGIN, ties="margin-only")},
+    ),
     "mean": ({}, {"mean_function": gpflow.functions.Linear([[0.3], [-0.2]], [0.1])}),
 }
 
@@ -270,7 +272,12 @@ def test_what_never_moves_is_an_effect_of_the_item(kind: str) -> None:
     found = []
     for term in (spg.ItemInTime(spg.markov.Constant(0.9), slices="month"), spg.ItemEffect(0.9)):
         duels = duels_of(False, **said)
-        given = {"engine": TIGHT, "noise_variance": NOISE, "approximation": spg.Exact(), **more}
+        given = {
+            "engine": TIGHT,
+            "likelihood": spg.Probit(NOISE),
+            "approximation": spg.Exact(),
+            **more,
+        }
         model = spg.PreferenceGP(duels, linear() + term, **given)
         rows = model.item_inputs()
         mean, variance = model.predict_difference(rows[:3], rows[3:6], covariates=[0.5])

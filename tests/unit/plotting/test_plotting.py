@@ -515,8 +515,8 @@ def test_coefficients_are_drawn_as_they_are(judges):
     duels = spg.Duels(
         items, sides, sides + 1, covariates=said, covariate_names=["first", "length"], **more
     )
-    lean = {"lean_by": "by:length"} if judges else {}
-    model = spg.PreferenceGP(duels, gpflow.kernels.Linear(), **lean)
+    terms = [spg.Lean("length", "by")] if judges else []
+    model = spg.PreferenceGP(duels, gpflow.kernels.Linear(), terms=terms)
     found, ax = model.coefficients(), plotting.coefficients(model)
     names = [text.get_text() for text in ax.get_yticklabels()]
     assert [name.split(" (")[0] for name in names[:2]] == ["first", "length"]

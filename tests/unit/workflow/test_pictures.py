@@ -100,9 +100,7 @@ def test_coefficients_of_covariates(tmp_path, leaning):
         covariate_names=["shown_first"],
         **more,
     )
-    model = spg.PreferenceGP(
-        duels, gpflow.kernels.Linear(), lean_by="judge:shown_first" if leaning else None
-    )
+    model = spg.PreferenceGP(duels, gpflow.kernels.Linear(), terms=[spg.Lean()] if leaning else [])
     captions = {f"{p.name}.png": p.caption for p in write_pictures(tmp_path, model, None)}
     assert (tmp_path / "coefficients.png").read_bytes().startswith(PNG)
     assert ("how the labels in judge lean" in captions["coefficients.png"]) == leaning
