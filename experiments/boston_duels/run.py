@@ -179,7 +179,7 @@ def divergences(model: PreferenceGP, exact: PreferenceGP, items: np.ndarray) -> 
         mean, covariance = one.predict_f(items, full_cov=True)
         return mean.numpy()[:, 0], covariance.numpy()[0]
 
-    noise = float(exact.noise_variance.numpy())
+    noise = float(exact.likelihood.noise.numpy())
     found = both_ways(*predictive(model), *predictive(exact), noise)
     return {
         "joint_sparse_exact": found.kl_to_exact,
@@ -213,7 +213,7 @@ def measure(
         gpflow.utilities.deepcopy(exact.kernel),
         approximation=approximation,
         inducing_variable=start if approximation.needs_inducing else None,
-        noise_variance=float(exact.noise_variance.numpy()),
+        noise_variance=float(exact.likelihood.noise.numpy()),
     )
     iterations, failed = 0, 0
     if regime == "joint":

@@ -64,22 +64,16 @@ def simulated(rng: np.random.Generator) -> dict[str, Any]:
 def model_of(data: dict[str, Any], columns: bool) -> spg.PreferenceGP:
     """The model at the true hyperparameters."""
     more: dict[str, Any] = {}
-    options: dict[str, Any] = {}
+    terms: list[spg.Term] = []
     if columns:
         more = {"covariates": data["covariates"], "covariate_names": NAMES}
         more["labels"] = {"judge": data["judge"]}
-        options = {
-            "covariate_variance": np.array(SDS) ** 2,
-            "lean_by": f"judge:{NAMES[0]}",
-        }
+        terms = [spg.Coefficients(np.array(SDS) ** 2), spg.Lean(NAMES[0], variance=LEAN**2)]
     duels = spg.Duels(data["items"], data["winners"], data["losers"], **more)
     kernel = gpflow.kernels.SquaredExponential(lengthscales=LENGTHSCALE)
-    model = spg.PreferenceGP(
-        duels, kernel, approximation=spg.Exact(), noise_variance=NOISE, **options
+    return spg.PreferenceGP(
+        duels, kernel, approximation=spg.Exact(), terms=terms, noise_variance=NOISE
     )
-    if columns:
-        model.terms.parts(spg.Lean)[0].variance.assign(LEAN**2)
-    return model
 
 
 def judged(model: spg.PreferenceGP, data: dict[str, Any]) -> dict[str, Any]:
@@ -141,9 +135,8 @@ def main() -> None:
                 note(LEARNED, name, model, data)
         if run < given.learn:
             model = model_of(data, True)
-            model.terms.parts(spg.Coefficients)[0].variance.prior = model.terms.parts(spg.Lean)[
-                0
-            ].variance.prior = None
+            for term in model.terms:
+                term.variance.prior = None
             spg.optimise(model)
             note(NO_PRIOR, WITH, model, data)
         if (run + 1) % 50 == 0 or run + 1 == given.runs:

@@ -52,14 +52,14 @@ class World:
         noise = self.rng.normal(size=number)
         return first, second, self.f[first] - self.f[second] + noise
 
-    def model(self, duels: spg.Duels, **more: Any) -> spg.PreferenceGP:
+    def model(self, duels: spg.Duels, likelihood: spg.Probit) -> spg.PreferenceGP:
         """The kernel that the utilities are of, held."""
         kernel = gpflow.kernels.SquaredExponential(lengthscales=LENGTHSCALE)
         gpflow.set_trainable(kernel, False)
-        model = spg.PreferenceGP(duels, kernel, approximation=spg.Exact(), **more)
+        model = spg.PreferenceGP(duels, kernel, approximation=spg.Exact(), likelihood=likelihood)
         if model.trainable_variables:
             spg.optimise(model, max_iterations=30)
-        elif more.get("tie_model"):
+        elif likelihood.ties == "margin-only":
             from sparse_prefgp.learning.ties import fit_tie_margin
 
             fit_tie_margin(model)
@@ -83,14 +83,15 @@ def graded(run: int) -> list[dict[str, Any]]:
     lost = np.where(world.ahead > 0, world.second, world.first)
     sides = world.first, world.second
     fits = {
-        "five grades": (spg.Duels(world.x, *sides, grades=levels), {"margin": 0.5}),
-        "win, tie, loss": (spg.Duels(world.x, *sides, grades=np.sign(levels)), {"margin": 0.5}),
-        "winner alone": (spg.Duels(world.x, won, lost), {}),
+        "five grades": (spg.Duels(world.x, *sides, grades=levels), 0.5),
+        "win, tie, loss": (spg.Duels(world.x, *sides, grades=np.sign(levels)), 0.5),
+        "winner alone": (spg.Duels(world.x, won, lost), None),
     }
     rows = []
-    for name, (duels, more) in fits.items():
-        model = world.model(duels, **more)
-        cuts = [] if model.likelihood.heights is None else model.likelihood.heights.numpy().tolist()
+    for name, (duels, margin) in fits.items():
+        model = world.model(duels, spg.Probit(margin=margin))
+        heights = model.likelihood.heights
+        cuts = [] if heights is None else heights.numpy().tolist()
         named = {f"cut {i + 1}": cut for i, cut in enumerate(cuts)}
         rows.append({"study": "grades", "model": name, **world.figures(model), **named})
     return rows
@@ -112,7 +113,7 @@ def tied(run: int, kind: str) -> list[dict[str, Any]]:
     rows = []
     for name in ("box", "margin-only"):
         duels = spg.Duels(world.x, won, lost, ties=tie)
-        model = world.model(duels, margin=0.5, tie_model=name)
+        model = world.model(duels, spg.Probit(margin=0.5, ties=name))
         p = model.predict_outcome(world.x[first], world.x[second]).numpy()
         said = np.where(new, 1, np.where(ahead > 0, 0, 2))
         seen = p[np.arange(NEW), said]

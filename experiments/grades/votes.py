@@ -72,10 +72,9 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
         kernel,
         likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge" if sd is not None else None),
     )
-    if sd is not None:
-        model.likelihood.cut_scale.prior = type(model.likelihood.cut_scale.prior)(
-            np.float64(0.0), np.float64(sd)
-        )
+    scale = model.likelihood.cut_scale
+    if scale is not None:
+        scale.prior = type(scale.prior)(np.float64(0.0), np.float64(sd))
     report = spg.optimise(model, max_iterations=given.iterations)
     asked = Answers.between(won[test], lost[test], judge=Codes.of(judge[test].tolist()))
     forecast, ties = model.predict(asked, inputs), tied[test]
@@ -87,9 +86,7 @@ def one(votes: Any, model_of: np.ndarray, test: np.ndarray, sd: float | None, gi
         "log_evidence": report.log_evidence,
         "iterations": report.iterations,
         "margin": float(model.likelihood.margin.numpy()),
-        "sd_of_log_scales": None
-        if model.likelihood.cut_scale is None
-        else float(np.std(np.log(model.likelihood.cut_scale.numpy()))),
+        "sd_of_log_scales": None if scale is None else float(np.std(np.log(scale.numpy()))),
     }
 
 

@@ -74,15 +74,13 @@ def _texts(x: Features) -> gpflow.kernels.Kernel:
     )
 
 
-MARGIN = {"cuts_by_group": True}
-LEAN = {**MARGIN, "lean_by": "judge:first"}
-# What there is besides the side and the noise of each judge.
-MODELS: dict[str, tuple[Callable[[Features], gpflow.kernels.Kernel], dict[str, Any]]] = {
-    "noise": (_models, {}),
-    "margin": (_models, MARGIN),
-    "lean": (_models, LEAN),
-    "answers": (_answers, LEAN),
-    "texts": (_texts, LEAN),
+# The kernel, and whether judges have margins, and leans to the side, of their own.
+MODELS: dict[str, tuple[Callable[[Features], gpflow.kernels.Kernel], bool, bool]] = {
+    "noise": (_models, False, False),
+    "margin": (_models, True, False),
+    "lean": (_models, True, True),
+    "answers": (_answers, True, True),
+    "texts": (_texts, True, True),
 }
 
 
@@ -127,7 +125,7 @@ def main() -> None:
 
 def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: int) -> Any:
     """Log probabilities (n, 3) of the first, a tie, the second, of what is held out."""
-    kernel, options = MODELS[name]
+    kernel, own_margins, leans = MODELS[name]
     train, test = votes[~held], votes[held]
     second = (train.outcome == 2)[:, None]
     sides = np.where(second, train.answers[:, ::-1], train.answers)
@@ -141,12 +139,14 @@ def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: i
         covariate_names=["first"],
     )
     model = spg.PreferenceGP(
-        duels, kernel(x), likelihood=spg.Probit(by="judge", margin=0.3), **options
+        duels,
+        kernel(x),
+        terms=[spg.Lean("first")] if leans else [],
+        likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge" if own_margins else None),
     )
-    if model.likelihood.cut_scale is not None:
-        model.likelihood.cut_scale.prior = type(model.likelihood.cut_scale.prior)(
-            np.float64(0.0), np.float64(SCALE)
-        )
+    scale = model.likelihood.cut_scale
+    if scale is not None:
+        scale.prior = type(scale.prior)(np.float64(0.0), np.float64(SCALE))
     report = spg.optimise(model, max_iterations=iterations)
     judge = Codes.of(test.judge.tolist())
     shown = {"covariates": np.ones((len(test.task), 1)), "covariate_names": ("first",)}

@@ -43,10 +43,11 @@ def fitted(train: spg.Duels, tastes: bool) -> tuple[spg.PreferenceGP, float]:
     """The model at the largest evidence, and seconds."""
     began = time.perf_counter()
     width = train.num_features
+    shared, own = (gpflow.kernels.Linear(np.full(width, 1.0 / width)) for _ in range(2))
     model = spg.PreferenceGP(
         train,
-        gpflow.kernels.Linear(np.full(width, 1.0 / width)),
-        terms=[spg.Taste(gpflow.kernels.Linear(np.full(width, 1.0 / width)) if tastes else None)],
+        shared,
+        terms=[spg.Taste(own)] if tastes else [],
         approximation=spg.DTC(),
         inducing_variable=np.eye(width),
     )

@@ -105,7 +105,7 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         model = spg.PreferenceGP(
             duels,
             kernel(x),
-            terms=[spg.Taste(kernel(x) if tastes else None)],
+            terms=[spg.Taste(kernel(x))] if tastes else [],
             likelihood=spg.Probit(by="judge" if noise else None),
             **more,
         )

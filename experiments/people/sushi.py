@@ -119,7 +119,7 @@ def fitted(
     model = spg.PreferenceGP(
         duels,
         kernel(x),
-        terms=[spg.Taste(kernel(x) if tastes else None)],
+        terms=[spg.Taste(kernel(x))] if tastes else [],
         approximation=spg.Exact(),
     )
     if tastes:

@@ -79,11 +79,13 @@ class Football:
         )
 
 
-def learned(duels: spg.Duels, kernel: Any, **more: Any) -> tuple[spg.PreferenceGP, str]:
+def learned(
+    duels: spg.Duels, kernel: Any, likelihood: spg.Probit | None = None
+) -> tuple[spg.PreferenceGP, str]:
     """The model at the largest evidence on slices of a year, and what it took."""
     begun, processor = time.perf_counter(), time.process_time()
     term = spg.ItemInTime(kernel, slices="year")
-    model = spg.PreferenceGP(duels, term, approximation=spg.Exact(), **more)
+    model = spg.PreferenceGP(duels, term, approximation=spg.Exact(), likelihood=likelihood)
     report = spg.optimise(model)
     took = (
         f"{report.iterations} iterations, {report.evaluations} evaluations, "
@@ -150,7 +152,9 @@ def with_draws(football: Football, levels: tuple[int, ...] = (1, 2)) -> None:
         nats = -np.log(p[np.arange(len(p)), drawn.astype(int)]).mean()
         print(f"Elo with Davidson's draws, {name}: {nats:.4f} nats of win, draw and loss")
     for largest in levels:
-        model, took = learned(football.duels(train, largest), KERNELS["wiener"](), margin=0.3)
+        model, took = learned(
+            football.duels(train, largest), KERNELS["wiener"](), spg.Probit(margin=0.3)
+        )
         print(f"wiener, grades to ±{largest}: {took}; {values_of(model)}", flush=True)
         held = football.duels(test, largest)
         sides = football.first[test], football.second[test]

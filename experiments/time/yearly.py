@@ -37,9 +37,7 @@ def main() -> None:
             football.duels(before),
             spg.ItemInTime(kernel.kernel, slices="month"),
             approximation=spg.Exact(),
-        )
-        model.terms.parts(spg.Coefficients)[0].variance.assign(
-            first.terms.parts(spg.Coefficients)[0].variance
+            terms=first.terms,
         )
         ahead = spg.score_ahead(model, football.duels(test & (year == now) & ~before))
         nats.append((ahead.nats, ahead.num_duels))
@@ -53,9 +51,7 @@ def main() -> None:
         football.duels(np.ones(len(train), bool)),
         spg.ItemInTime(kernel.kernel, slices="month"),
         approximation=spg.Exact(),
-    )
-    whole.terms.parts(spg.Coefficients)[0].variance.assign(
-        first.terms.parts(spg.Coefficients)[0].variance
+        terms=first.terms,
     )
     active = whole.active_items()
     ends = [each.predict_f(each.item_inputs(active)) for each in (passed.filtering.model, whole)]
