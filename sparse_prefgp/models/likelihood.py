@@ -70,7 +70,8 @@ class Probit(gpflow.Module):
     already: a number that is given is what a parameter begins from.
 
     :param noise: sigma² per side of a duel, a number or a parameter; not trainable at first,
-        because duels determine only its ratio to the kernel variance. 0.5 is the standard probit scale.
+        because duels determine only its ratio to the kernel variance. 0.5 is the standard probit
+        scale.
     :param by: "judge": learn for each judge by what it multiplies the noise, `noise_ratio`, one
         number r each with log r ~ N(0, 1). Predictions for nobody in particular are averaged over
         that prior.

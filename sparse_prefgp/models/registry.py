@@ -22,6 +22,8 @@ from sparse_prefgp.support.registry import (
     is_own,
     keep,
     known,
+    own,
+    spelt,
 )
 
 Class = TypeVar("Class", bound=type)
@@ -40,7 +42,7 @@ class UnknownClass(ValueError):
     """A saved model names a class that is not registered here."""
 
 
-def register(own: Class) -> Class:
+def register(made: Class) -> Class:
     """Let a class of your own be saved, loaded, and named by commands and configurations.
 
     Also a decorator. `MyKernel` is `my-kernel` in `--kernel`, `MyApproximation` is
@@ -48,26 +50,45 @@ def register(own: Class) -> Class:
     of the same names, and parameters that they make beyond these are saved too, as do terms;
     approximations are dataclasses with fields of numbers and text.
 
-    :param own: a subclass of `gpflow.kernels.Kernel`, `gpflow.functions.MeanFunction`,
+    :param made: a subclass of `gpflow.kernels.Kernel`, `gpflow.functions.MeanFunction`,
         `spg.markov.MarkovKernel`, `spg.Term` or `spg.InducingApproximation`.
     :return: the class itself.
     :raises ValueError: none of these, a class without one of their methods, or another class of
         that name is known already.
     """
-    kind = kind_of(own)
+    kind = kind_of(made)
     if kind is None:
         raise ValueError(
             "register takes a class of kernels (a subclass of gpflow.kernels.Kernel), of mean "
-            f"functions, of terms or of approximations, not {own!r}."
+            f"functions, of terms or of approximations, not {made!r}."
         )
-    missing = sorted(getattr(own, "__abstractmethods__", ()))
+    missing = sorted(getattr(made, "__abstractmethods__", ()))
     if missing:
         raise ValueError(
-            f"{own.__name__} lacks {', '.join(missing)}, without which it is nothing yet; write "
+            f"{made.__name__} lacks {', '.join(missing)}, without which it is nothing yet; write "
             "what is missing."
         )
-    keep(kind, own)
-    return own
+    keep(kind, made)
+    return made
+
+
+def term_named(text: str) -> terms.Term:
+    """A term of one's own as its constructor makes it without arguments.
+
+    :param text: its name, `my-term` of the class MyTerm.
+    :raises ValueError: none of that name; a constructor that needs arguments.
+    """
+    known, name = own(TERM), spelt(TERM, text)
+    if name not in known:
+        registered = f"choose from {', '.join(known)}" if known else "none is registered (--import)"
+        raise ValueError(f"There is no term of your own {text!r}; {registered}.")
+    try:
+        made: terms.Term = known[name]()
+    except TypeError as error:
+        raise ValueError(
+            f"The term {text!r} cannot be made without arguments ({error}); give each a default."
+        ) from error
+    return made
 
 
 def named(value: Any, role: str) -> dict[str, Any]:

@@ -44,6 +44,7 @@ CALLED = {
     "contexts": "items in contexts",
     "one_noise": "one noise for all",
     "one_utility": "one utility for all",
+    "own_terms": "terms of your own (--term)",
     "in_time": "utilities that move in time (ItemInTime, --time)",
     "item_effects": "effects of items (ItemEffect, ItemTimes)",
     "pair_effects": "effects of pairs (PairEffect)",
@@ -218,6 +219,7 @@ TABLE: dict[str, dict[str, str]] = {
     "own_cuts": dict.fromkeys(("one_noise", "duels_without_ties"), LEAVE),
     "covariate_variance": {"duels_without_covariates": LEAVE},
     "people_variance": {"no_tastes_by_features": LEAVE},
+    "own_terms": {"auto": f"none is compared; {LEAVE}"},
     "effects_of_items_alone": {"inducing": NOTHING, "inducing_variable": NOTHING},
     "effects_by_kernel": {"inducing": f"use Exact() (--approximation exact), or {FINITE}"},
     "no_inducing": {

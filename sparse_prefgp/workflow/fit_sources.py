@@ -158,6 +158,9 @@ class Sources(Form):
     judge:shown_first, or judge:side of a table of two sides; repeatable. Where there is one
     covariate, judge will do."""
 
+    term: Sequence[str] = option(default=(), kind=list[str], metavar="NAME", panel=Panel.COLUMNS)
+    """A term of your own that --import registers; the columns of labels that it looks at are read.
+    Repeatable."""
     person: str | None = option(default=None, panel=Panel.COLUMNS)
     """Column of the duels that says whose preference each is: the taste of each person is learned,
     besides what all prefer.
@@ -189,6 +192,19 @@ class Sources(Form):
         of_sides = not self.covariate or any(str(one).endswith(f":{SIDE}") for one in asked)
         names = (*self.covariate, SIDE) if of_sides else tuple(self.covariate)
         return Leaning.of(self.lean_by, tuple(dict.fromkeys(names)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of labels that leans and terms of one's own look at.
+
+        :raises ValueError: what `leaning` and `term_named` raise.
+        """
+        columns = [*self.leaning.columns]
+        if self.term:
+            from sparse_prefgp.models.registry import term_named
+
+            columns += [column for name in self.term for column in term_named(name).labels]
+        return tuple(dict.fromkeys(columns))
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -264,7 +280,7 @@ class Sources(Form):
             never_features=split_columns(split),
             weights=self.weight,
             groups=self.noise_by,
-            labels=self.leaning.columns,
+            labels=self.labels,
             context=self.context,
             item=self.item,
             person=self.person,
@@ -326,7 +342,7 @@ class Sources(Form):
             grade=self.grade,
             grades=self.grades,
             groups=self.noise_by,
-            labels=self.leaning.columns,
+            labels=self.labels,
             covariates=self.covariate,
             context=self.context,
             item=self.item,
@@ -354,6 +370,7 @@ class Sources(Form):
             "weight",
             "noise_by",
             "lean_by",
+            "term",
             "context",
             "covariate",
             "item",

@@ -700,10 +700,15 @@ def _likelihood(
 def _terms(
     settings: FitSettings, covariates: Sequence[str], taste: Kernel | None = None
 ) -> list[Term]:
+    from sparse_prefgp.models.registry import term_named
     from sparse_prefgp.models.terms import Lean, Taste
 
-    leans = Lean.several(settings.leans, covariates)
-    return [*leans, *([] if taste is None else [Taste(taste)])]
+    own = map(term_named, settings.terms)
+    return [
+        *Lean.several(settings.leans, covariates),
+        *own,
+        *([] if taste is None else [Taste(taste)]),
+    ]
 
 
 def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:

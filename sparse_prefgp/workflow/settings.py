@@ -143,6 +143,8 @@ class FitSettings:
     """Learn the noise of each group."""
     leans: str | Sequence[Any] = option(default=(), flag="lean-by", of_command=False)
     """Which labels lean by which covariates, as `Lean` takes them."""
+    terms: Sequence[str] = option(default=(), flag="term", of_command=False)
+    """Terms of one's own, by name."""
     shared_cuts: bool = option(default=False, needs="noise_by_group", panel=Panel.MODEL)
     """With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by default
     each has a factor of its own."""
@@ -221,6 +223,7 @@ class FitSettings:
             logistic=engine.name == "laplace-logit" and f"the engine {engine}",
             noise_variance=self.noise_variance != 0.5,
             noise_by_group=self.noise_by_group,
+            own_terms=bool(self.terms),
             margin_only=self.tie_model != "box",
             fixed_margin=self.fixed_margin,
             in_time=self.dated and self.is_automatic,

@@ -75,7 +75,14 @@ def _parted(
     never = splits.split_columns(split.by)
     if data.files is not None:
         files = data.files
-        table = read_table(files.items, files.duels, ignore=files.ignore, never_features=never)
+        table = read_table(
+            files.items,
+            files.duels,
+            ignore=files.ignore,
+            never_features=never,
+            covariates=files.covariates,
+            labels=files.labels,
+        )
         return _rows(table, split, max_train, seed)
     known = _set(data)
     if isinstance(known, datasets.RegressionSet):

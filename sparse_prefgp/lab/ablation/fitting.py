@@ -130,6 +130,7 @@ def held_out(study: Study, run: RunSettings) -> tuple[Holdout, PartedDuels]:
         inducing=run.inducing,
         max_iterations=study.iterations,
         noise_variance=study.noise_variance,
+        terms=study.terms,
         engine="ep" if run.is_baseline else run.engine,
     )
     return prepare(parts.table, settings, parts.split), parts

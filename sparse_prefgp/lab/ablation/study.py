@@ -59,6 +59,10 @@ class Files(_Strict):
     items: str
     duels: str
     ignore: tuple[str, ...] = ()
+    covariates: tuple[str, ...] = ()
+    """Columns of the duels that tell the sides apart, as of `fit --covariate`."""
+    labels: tuple[str, ...] = ()
+    """Columns of the duels that `terms` look at."""
 
 
 class SyntheticData(_Strict):
@@ -164,6 +168,8 @@ class Study(_Strict):
     iterations: Whole
     noise_variance: Positive = 0.5
     """sigma² per side."""
+    terms: tuple[str, ...] = ()
+    """Of one's own (`ablate --import`), by name, in all models."""
     exact_reference: bool
     """Compare with exact EP where the smaller of distinct items and distinct duels is at most
     `exact_limit`.
