@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import ndtri
 
-from sparse_prefgp.models.terms import Lean
+from sparse_prefgp.models.terms import Columns
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.tell.result import Result
@@ -70,14 +70,13 @@ class KnownCoefficients(Result):
                 "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
             )
         layout, levels, labels = model.row_layout, model.duels.label_names, model.terms.labels
-        leans = model.terms.parts(Lean) if layout.levels else []
+        effects = model.terms.effects(Columns(layout, names, labels))
         called, of_row, of_level = list(names), [*range(len(names))], [(-1, -1)] * len(names)
-        for lean in leans:
-            place, count = labels.index(lean.by), len(levels[lean.by])
-            said = f"{lean.by} " if len(labels) > 1 else ""
-            called += [f"{lean.covariate} of {said}{label}" for label in levels[lean.by]]
-            of_row += [names.index(lean.covariate)] * count
-            of_level += [(place, number) for number in range(count)]
+        for one in effects:
+            count, said = len(levels[one.by]), f"{one.by} " if len(labels) > 1 else ""
+            called += [f"{one.covariate} of {said}{label}" for label in levels[one.by]]
+            of_row += [names.index(one.covariate)] * count
+            of_level += [(one.level, number) for number in range(count)]
         count = len(called)
         # beta_c is what a row with x_c = 1 is above the same row without.
         rows = np.zeros((1 + count, layout.width))
@@ -90,14 +89,13 @@ class KnownCoefficients(Result):
         own = np.arange(len(names), count)
         for row in own:
             place, number = of_level[row]
-            rows[1 + row, layout.first_level + place] = number
+            rows[1 + row, place] = number
         mean, covariance = model.posterior().joint(tf.constant(rows, gpflow.default_float()))
         mean, covariance = mean.numpy(), covariance.numpy()
         # Whatever is not known leans too, independently of all else.
-        for lean in leans:
-            x = rows[:, layout.first_covariate + names.index(lean.covariate)]
-            unknown = rows[:, layout.first_level + labels.index(lean.by)] < 0.0
-            covariance -= np.diag(lean.variance.numpy() * x**2 * unknown)
+        for one in effects:
+            x, unknown = rows[:, one.place], rows[:, one.level] < 0.0
+            covariance -= np.diag(one.variance.numpy() * x**2 * unknown)
         step = np.column_stack([-np.ones(count), np.eye(count)])
         step[own, 0] = 0.0  # the lean alone, without the common coefficient
         step[own, 1 + np.array(of_row)[own]] = -1.0

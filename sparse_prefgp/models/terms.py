@@ -53,6 +53,19 @@ class Columns(NamedTuple):
         return LeanTerm(variance, self.covariate(covariate), self.level(column), levels)
 
 
+class Effects(NamedTuple):
+    """A number of each level of a column of labels, times a covariate."""
+
+    by: str
+    """The column of labels."""
+    covariate: str
+    place: int
+    """Of the covariate in a row."""
+    level: int
+    """The place in a row of the number of the label."""
+    variance: gpflow.Parameter
+
+
 @dataclass(frozen=True)
 class Facts:
     """What others ask a term, in place of which term it is."""
@@ -300,6 +313,17 @@ class Terms(tuple[Term, ...]):
     def kernels(self, columns: Columns) -> list[TermOfDuels]:
         """All kernels on rows."""
         return [kernel for term in self for kernel in term.kernels(columns)]
+
+    def effects(self, columns: Columns) -> list[Effects]:
+        """Those of levels, of leans and of one's own."""
+        layout, effects = columns.layout, []
+        for kernel in self.kernels(columns) if layout.levels else ():
+            if isinstance(kernel, LeanTerm):
+                covariate, level = kernel.columns
+                name = columns.covariates[covariate - layout.first_covariate]
+                label = columns.labels[level - layout.first_level]
+                effects.append(Effects(label, name, covariate, level, kernel.variance))
+        return effects
 
 
 def variance_parameter(value: FloatArray) -> gpflow.Parameter:
