@@ -108,7 +108,7 @@ def main() -> None:
     )
     some = rng.integers(people, size=10_000)
     pairs = rng.integers(items, size=(2, len(some)))
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
     model.predict_duel(inputs[pairs[0]], inputs[pairs[1]], people=some)
     watch.say("10,000 pairs of known people predicted")
     found = model.tastes(inputs[:200])

@@ -75,7 +75,7 @@ def taste_share(
         [
             float(
                 tf.reduce_mean(
-                    pair_difference_variance(on_rows(part, model.row_layout), first, second)
+                    pair_difference_variance(on_rows(part, model.inputs.layout), first, second)
                 )
             )
             for part in parts

@@ -90,7 +90,7 @@ def roles_in(
     learned = {
         "judge": duels.group_names is not None,
         "person": duels.people_names is not None or bool(model.people),
-        "date": duels.times is not None or model.row_layout.dated,
+        "date": duels.times is not None or model.inputs.layout.dated,
         "grade": duels.levels is not None,
         "block": model.approximation.labels is not None,
         **{role: role in leaning for role in LEANING},
@@ -151,7 +151,7 @@ def roles_in(
                 )
     else:
         use["judge"], use["person"] = model.noise_ratio is not None, bool(model.people)
-        use["date"], use["block"] = model.row_layout.dated, use["block"] and duels.held
+        use["date"], use["block"] = model.inputs.layout.dated, use["block"] and duels.held
     there = {r: called[r] for r in among if use.get(r) and called[r] in here}
     codes = {role: column for role, column in there.items() if ROLES[role].holds == "code"}
     otherwise = {duels.roles[role]: column for role, column in named.items()}

@@ -193,7 +193,7 @@ class DuelGP(
             questions = questions.given
             block = questions.labels.get(self.duels.roles["block"])
             questions = questions.saying(block=block)
-        rows = self.item_inputs() if rows is None else as_numbers("inputs", rows, "n", "D")
+        rows = self.inputs.of_items() if rows is None else as_numbers("inputs", rows, "n", "D")
         check_kind("questions", questions, Answers, "Duels or Answers (docs/events.md)")
         questions.check_questions(len(rows))
         events = self.as_known(questions)
@@ -345,7 +345,7 @@ class DuelGP(
                 f"The duels have {duels.num_features} features, but the model has "
                 f"{self.duels.num_features}; give items in its units."
             )
-        layout = self.row_layout
+        layout = self.inputs.layout
         graph = DuelGraph.from_duels(
             duels, layout.numbered, self.leaning.names(self.duels.label_names)
         )
@@ -385,10 +385,7 @@ class DuelGP(
         """
         self.allow(people=True)
         known = self._known_people()
-        items = self.duels.items
-        if self.has_item_effect:
-            items = np.column_stack([items, self.duels.item])
-        inputs = self._inputs(items if Xnew is None else Xnew)
+        inputs = self.inputs.rows(self.inputs.of_items() if Xnew is None else Xnew)
         ask(
             8 * len(self.people) * len(inputs),
             f"Tastes of {len(self.people):,} people for {len(inputs):,} items",

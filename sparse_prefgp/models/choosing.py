@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 
 from sparse_prefgp.data.answers import CHOICE, WIN, Answers, Codes, Covariates
 from sparse_prefgp.data.forecast import Forecast
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.sets import SetForm
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
+from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -48,9 +48,7 @@ class ChoicePredictions:
         def engine(self) -> Any: ...
 
         @property
-        def row_layout(self) -> RowLayout: ...
-
-        def known_labels(self, labels: Any, n: int) -> dict[str, Codes]: ...
+        def inputs(self) -> Inputs: ...
 
         @property
         def people(self) -> tuple[Any, ...]: ...
@@ -59,13 +57,7 @@ class ChoicePredictions:
 
         def as_known(self, events: Answers) -> Answers: ...
 
-        def levels_of(self, labels: Mapping[str, Codes], n: int) -> FloatArray: ...
-
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
-
-        def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor: ...
-
-        def _before_covariates(self, rows: FloatArray) -> FloatArray: ...
 
         def allow(self, **asked: Any) -> None: ...
 
@@ -187,10 +179,12 @@ class ChoicePredictions:
         )
         places = events.sides[at]
         if events.covariates is not None:  # a row for each side
-            numbers = np.repeat(self.levels_of(events.labels, len(events)), events.sizes, axis=0)
-            inputs = self._before_covariates(inputs[events.sides])
+            numbers = np.repeat(
+                self.inputs.levels_of(events.labels, len(events)), events.sizes, axis=0
+            )
+            inputs = self.inputs.before_covariates(inputs[events.sides])
             inputs, places = np.column_stack([inputs, events.covariates, numbers]), at
-        rows = np.asarray(self._inputs(inputs))
+        rows = np.asarray(self.inputs.rows(inputs))
         people = None if events.person is None else events.person.numbers
         first, second = np.triu_indices(k, 1)
         pairs = np.stack([places[:, first], places[:, second]], -1).reshape(-1, 2)
@@ -258,7 +252,7 @@ class ChoicePredictions:
             raise ValueError(f"Set {empty[0]} has no alternative; leave it out, or mask fewer.")
         sizes, said = there.sum(1), None
         if covariates is not None:
-            c = self.row_layout.covariates
+            c = self.inputs.layout.covariates
             values = np.asarray(covariates, np.float64)
             check_shape("covariates", values, b, k, c, hint=", of each alternative")
             said = Covariates(values[there], self.duels.covariate_names)
@@ -267,7 +261,7 @@ class ChoicePredictions:
             np.append(0, np.cumsum(sizes)),
             kind=np.full(b, CHOICE, np.int8),
             covariates=said,
-            labels=self.known_labels(labels, b),
+            labels=self.inputs.known_labels(labels, b),
         )
         return given[there], events, there
 

@@ -179,7 +179,7 @@ class Coefficients(Result):
             raise ValueError(
                 "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
             )
-        layout, leaning, levels = model.row_layout, model.leaning, model.duels.label_names
+        layout, leaning, levels = model.inputs.layout, model.leaning, model.duels.label_names
         called, of_row, of_level = list(names), [*range(len(names))], [(-1, -1)] * len(names)
         for column, covariate in leaning.pairs if layout.levels else ():
             place, which = leaning.columns.index(column), names.index(covariate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -17,10 +17,10 @@ from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
 from sparse_prefgp.data.leaning import Leaning
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import Dated, date_text, days_of
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
+from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.outcomes import (
     BOX,
     LEANS,
@@ -37,7 +37,6 @@ from sparse_prefgp.models.outcomes import (
 from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers, check_choice, one_each
 from sparse_prefgp.support.shapes import check_shapes
 from sparse_prefgp.support.words import shortened
 
@@ -90,22 +89,8 @@ class DuelPredictions:
 
     def with_dates(self, rows: FloatArray) -> FloatArray:
         """Rows (N, D + 1) of items with their numbers, as rows (N, D + 3) at `date`."""
-        inputs = self._inputs(rows).numpy()
-        return np.asarray(inputs[:, : self.row_layout.first_covariate])
-
-    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> np.ndarray:
-        """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
-
-        :param rows: which rows of `duels.items`; all by default.
-        :param at: the date, or (N,) dates, of utilities that move in time; by default the last one
-            of the duels.
-        :return: (N, D), (N, D + 1) with item effects, or (N, D + 2) with dates.
-        """
-        items = self.duels.items
-        if self.has_item_effect:
-            items = np.column_stack([items, self.duels.item])
-        items = items[rows]
-        return items if at is None else self.dated(items, at)
+        inputs = self.inputs.rows(rows).numpy()
+        return np.asarray(inputs[:, : self.inputs.layout.first_covariate])
 
     @property
     def people(self) -> tuple[Hashable, ...]:
@@ -129,10 +114,8 @@ class DuelPredictions:
         def approximation(self) -> Any: ...
 
         @property
-        def has_item_effect(self) -> bool: ...
-
-        @property
-        def row_layout(self) -> RowLayout: ...
+        def inputs(self) -> Inputs:
+            """How items become the rows that the kernel takes."""
 
         def posterior(self) -> Posterior: ...
 
@@ -167,7 +150,7 @@ class DuelPredictions:
             `datetime64` or as text; by default that of the last duel.
         """
         asked = Xnew if at is None else self.dated(Xnew, at)
-        inputs = self._inputs(asked)  # refused before anything slow
+        inputs = self.inputs.rows(asked)  # refused before anything slow
         return predictions(self.posterior(), inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
@@ -279,16 +262,17 @@ class DuelPredictions:
         """What `predict` says of some duels as the model knows them."""
         ends = events.pairs.T
         Xa, Xb = (inputs[end] for end in ends)
-        if events.time is not None and self.row_layout.dated:
+        if events.time is not None and self.inputs.layout.dated:
             Xa, Xb = self.dated(Xa, events.time), self.dated(Xb, events.time)
         # Not even rounding parts an item from itself.
         said, same = events.covariate_differences, ends[0] == ends[1]
         if said is not None:
-            Xa, Xb = self.in_duels(Xa, Xb, said, self.levels_of(events.labels, len(events)))
+            Xa, Xb = self.inputs.in_duels(Xa, Xb, said, events.labels)
             same &= ~said.any(1)
-        pairs = self._pairs(Xa, Xb)
-        if self.row_layout.numbered and said is not None:  # nor an effect of its own
-            number = np.arange(pairs.shape[2]) == self.row_layout.number
+        pairs = self.inputs.pairs(Xa, Xb)
+        layout = self.inputs.layout
+        if layout.numbered and said is not None:  # nor an effect of its own
+            number = np.arange(pairs.shape[2]) == layout.number
             again = (ends[0] == ends[1])[:, None, None]
             pairs = tf.where(again & number, pairs[:, :1], pairs)
         if events.block is None:
@@ -365,7 +349,7 @@ class DuelPredictions:
         :param asked: things asked of it, by name.
         :raises ValueError: the model has no form of one of them.
         """
-        dated = self.row_layout.dated
+        dated = self.inputs.layout.dated
         things = {
             "in_time": dated,
             "still": not dated,
@@ -460,9 +444,9 @@ class DuelPredictions:
         if at is not None:
             Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
         if covariates is not None:
-            numbers = self.levels_of(self.known_labels(labels, len(Xa)), len(Xa))
-            Xa, Xb = self.in_duels(Xa, Xb, covariates, numbers)
-        pairs = self._pairs(Xa, Xb)
+            known = self.inputs.known_labels(labels, len(Xa))
+            Xa, Xb = self.inputs.in_duels(Xa, Xb, covariates, known)
+        pairs = self.inputs.pairs(Xa, Xb)
         # The number of pairs is not known while a prediction is compiled.
         whose = None if people is None else self._person_numbers(people, len(pairs))
         both = self._differences(pairs, whose)
@@ -486,111 +470,6 @@ class DuelPredictions:
 
     # Inside.
 
-    def _pairs(self, first: Any, second: Any) -> tf.Tensor:
-        """Pairs of items as the kernel takes them, stacked: (N, 2, D)."""
-        ahead = self._inputs(first)
-        return tf.stack([ahead, self._inputs(second, before=tf.shape(ahead)[0])], 1)
-
-    def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor:
-        """Items as the kernel takes them; `before` counts unknown items of the same call.
-
-        They have the features, or these and the item's number, or all columns of a row.
-        """
-        inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
-        layout, found = self.row_layout, inputs.shape[-1]
-        known_widths = {layout.features, layout.first_covariate, layout.width}
-        if layout.dated:  # the number of the item, and maybe a date
-            known_widths |= {layout.date, layout.date + 1}
-        if found not in known_widths:
-            more = ", or these and the row number of the item" if layout.numbered else ""
-            more += ", maybe with a date" if layout.dated else ""
-            raise ValueError(
-                f"Items have {layout.features} features, but the new ones have {found}; pass the "
-                f"same columns in the same units{more}, for example with read_items(path, "
-                "like=model)."
-            )
-        if layout.plain:
-            return inputs
-        # Each unknown item, and each unknown label, has a number and so an effect of its own.
-        unknown = -1.0 - tf.cast(before + tf.range(tf.shape(inputs)[0]), inputs.dtype)[:, None]
-
-        def known(column: int) -> tf.Tensor:
-            if found <= column:
-                return unknown
-            number = inputs[:, column : column + 1]
-            return tf.where(number < 0.0, unknown, number)
-
-        columns = [inputs[:, : layout.features]]
-        if layout.numbered:
-            columns.append(known(layout.number))
-            if found > layout.number and tf.executing_eagerly():
-                self._check_numbers(inputs[:, layout.number].numpy())
-        if layout.dated:
-            columns.append(self._dates(inputs, columns[-1]))
-        if layout.covariates:
-            first = layout.first_covariate
-            given = inputs[:, first : layout.first_level]
-            if found < layout.width:  # nothing is said of the duel
-                given = tf.zeros([tf.shape(inputs)[0], layout.covariates], inputs.dtype)
-            columns.append(given)
-        columns += [known(layout.first_level + place) for place in range(layout.levels)]
-        return tf.concat(columns, 1)
-
-    def in_duels(
-        self, Xa: Any, Xb: Any, covariates: Any, numbers: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Both items of duels as rows (N, …) that hold the covariates (N, C) of the first less
-        those of the second, and the numbers of labels.
-
-        :param numbers: as of `levels_of`.
-        :raises ValueError: a model without covariates, or covariates of another shape.
-        """
-        layout = self.row_layout
-        sides = [np.asarray(x, float) for x in (Xa, Xb)]
-        n, c = len(sides[0]), layout.covariates
-        together.check(covariates=True, no_covariates=not c)
-        given = np.asarray(covariates, float)
-        values = np.broadcast_to(given, (n, c)) if given.shape == (c,) else given
-        hint = f", first less second of {', '.join(self.duels.covariate_names)}"
-        values = as_numbers("covariates", values, n, c, hint=hint)
-        rows = []
-        for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
-            more = [np.broadcast_to(said, (n, c)), numbers]
-            rows.append(np.column_stack([self._before_covariates(side), *more]))
-        return rows[0], rows[1]
-
-    def known_labels(self, labels: Any, n: int) -> dict[str, Codes]:
-        """Labels of n questions that lean, by their columns and by the numbers that the model has
-        for them, below 0 for unknown ones, of which a warning tells.
-
-        :param labels: as for `predict_difference`.
-        :raises ValueError: a column by which nothing leans, or labels of another length.
-        """
-        found = {}
-        for column, given in (labels or {}).items():
-            check_choice("The column of labels", column, self.leaning.columns)
-            every = one_each(f"labels of {column!r}", given, n).tolist()
-            names = self.duels.label_names[column]
-            found[column] = known_codes(Codes.of(every, column), names, column, LEANS)
-        return found
-
-    def levels_of(self, labels: Mapping[str, Codes], n: int) -> FloatArray:
-        """The numbers of the labels of n questions that lean, (n, number of their columns), below 0
-        for unknown ones.
-
-        :param labels: by the numbers of the model, as of `known_labels`.
-        """
-        columns, none = self.leaning.columns, np.full(n, -1)
-        found = [labels[column].numbers if column in labels else none for column in columns]
-        return np.array(found, dtype=np.float64).reshape(len(columns), n).T
-
-    def _before_covariates(self, rows: FloatArray) -> FloatArray:
-        """Rows of items with all columns that stand before covariates, dates among them."""
-        layout = self.row_layout
-        if layout.numbered and rows.shape[1] == layout.features:
-            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
-        return self._inputs(rows).numpy()[:, : layout.first_covariate] if layout.dated else rows
-
     def dated(self, rows: Any, at: Any) -> FloatArray:
         """Rows of items (N, D) or (N, D + 1) with their numbers, at a date or (N,) dates.
 
@@ -601,11 +480,11 @@ class DuelPredictions:
         if at is None:
             return rows
         self.allow(date=True)
-        if rows.shape[1] == self.row_layout.features:
+        if rows.shape[1] == self.inputs.layout.features:
             rows = np.column_stack([rows, np.full(len(rows), -1.0)])
         given, n = np.asarray(at), len(rows)
         days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
-        return np.column_stack([rows[:, : self.row_layout.date], days])
+        return np.column_stack([rows[:, : self.inputs.layout.date], days])
 
     def _called(self, number: int) -> str:
         """An item in messages, by its name if it has one."""
@@ -624,8 +503,8 @@ class DuelPredictions:
         known = self._dated
         assert known is not None
         together.check(compiled=not tf.executing_eagerly(), in_time=True)
-        if inputs.shape[-1] > self.row_layout.date:
-            date = inputs[:, self.row_layout.date].numpy()
+        if inputs.shape[-1] > self.inputs.layout.date:
+            date = inputs[:, self.inputs.layout.date].numpy()
         else:
             date = np.full(inputs.shape[0], self.date)
         number = numbers[:, 0].numpy().astype(np.int64)
@@ -645,15 +524,6 @@ class DuelPredictions:
                 )
             date = np.maximum(date, begin)
         return tf.constant(np.stack([date, begin], 1), inputs.dtype)
-
-    def _check_numbers(self, numbers: np.ndarray) -> None:
-        bad = np.flatnonzero((numbers > self.duels.item.max()) | (numbers != np.floor(numbers)))
-        if bad.size:
-            raise ValueError(
-                f"The last column has {numbers[bad[0]]:g} in row {bad[0]}, which is not a row "
-                f"number of an item; give 0 to {self.duels.item.max()}, or -1 for an unknown "
-                "item."
-            )
 
 
 def _averaged(

@@ -41,7 +41,6 @@ from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
 from sparse_prefgp.data.leaning import Leaning
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import (
     DAYS_A_YEAR,
     Dated,
@@ -81,6 +80,7 @@ from sparse_prefgp.models.coefficients import (
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.filtering import Filtering, edges_of, one_pass
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.outcomes import (
     BOX,
     MARGIN_ONLY,
@@ -373,12 +373,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
 
     @property
-    def has_item_effect(self) -> bool:
-        """Whether the kernel holds an `ItemEffect` or a `PairEffect`, so that inputs may name
-        items."""
-        return self.row_layout.numbered
-
-    @property
     def pair_share(self) -> float | None:
         """What share of the prior variance of a duel, noise apart, is of its pair (`PairEffect`):
         the average over the duels; None without."""
@@ -390,9 +384,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return float(np.average(variance / (variance + of_items), weights=self.graph.counts))
 
     @property
-    def row_layout(self) -> RowLayout:
-        """What the columns of the rows of `graph` are."""
-        return self.graph.layout
+    def inputs(self) -> Inputs:
+        return Inputs(self, self.graph.layout)
 
     @property
     def slices(self) -> Any:
@@ -615,7 +608,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of `graph`: of items, and of what else their columns say."""
         leans = lean_terms(self.leaning, self.lean_variances, self.duels)
-        return on_rows(self.kernel, self.row_layout, self.covariate_variance, leans)
+        return on_rows(self.kernel, self.graph.layout, self.covariate_variance, leans)
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """At most `size` of the duels that inference works on and one side won, equal ones once.
@@ -660,14 +653,14 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return DuelProblem(
             self.graph,
             self.row_kernel,
-            mean_on_rows(self.mean_function, self.row_layout),
+            mean_on_rows(self.mean_function, self.graph.layout),
             tf.convert_to_tensor(self.noise_variance),
             self.inducing_variable,
             None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
             self.cuts if self.tie_model == BOX else None,
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
-            taste=None if self.taste is None else on_rows(self.taste, self.row_layout),
+            taste=None if self.taste is None else on_rows(self.taste, self.graph.layout),
             by_features=self._by_features(),
             centre=self.centre,
         )
@@ -817,7 +810,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             known are one person.
         :raises ValueError: somebody of whom nothing is known, where people have features.
         """
-        inputs = self._inputs(items, before)
+        inputs = self.inputs.rows(items, before)
         numbers = self._person_numbers(people, len(inputs))
         if self.taste is None:
             return inputs
@@ -896,7 +889,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return DuelProblem(
             self.graph,
             copy.deepcopy(self.row_kernel),
-            mean_on_rows(copy.deepcopy(self.mean_function), self.row_layout),
+            mean_on_rows(copy.deepcopy(self.mean_function), self.graph.layout),
             tf.constant(self.noise_variance.numpy()),
             copy.deepcopy(self.inducing_variable),
             None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
@@ -904,7 +897,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.constant(self.cut_scale.numpy()),
             taste=copy.deepcopy(
-                None if self.taste is None else on_rows(self.taste, self.row_layout)
+                None if self.taste is None else on_rows(self.taste, self.graph.layout)
             ),
             by_features=self._by_features(frozen=True),
             centre=self.centre,

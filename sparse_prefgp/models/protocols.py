@@ -22,7 +22,6 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.posterior import Posterior, SetPosterior
@@ -31,6 +30,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.leaning import Leaning
+    from sparse_prefgp.models.inputs import Inputs
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
@@ -192,10 +192,7 @@ class Predicts(Protocol):
     def engine(self) -> Engine: ...
 
     @property
-    def has_item_effect(self) -> bool: ...
-
-    @property
-    def row_layout(self) -> RowLayout: ...
+    def inputs(self) -> Inputs: ...
 
     @property
     def leaning(self) -> Leaning: ...
@@ -249,8 +246,6 @@ class Predicts(Protocol):
     def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast: ...
 
     def as_known(self, events: Answers) -> Answers: ...
-
-    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> FloatArray: ...
 
     def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior: ...
 

@@ -314,7 +314,7 @@ class Holdout(Training):
             events = events.saying(block=Codes.of(table.context[column].to_numpy()[rows].tolist()))
         if model.taste is not None and events.person is not None:
             events = events.saying(person=_nobody_new(events, model))
-        return [Asked(events, model.item_inputs(), sets=sets)]
+        return [Asked(events, model.inputs.of_items(), sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
@@ -591,7 +591,7 @@ def predict_held_out(
     if consensus is not None:
         plain = score_events(consensus, {}, holdout.test_rows(consensus))
         scored = scored.with_model(plain, ONE_UTILITY)
-    if model.row_layout.dated:
+    if model.inputs.layout.dated:
         transform, rows = holdout.train.transform, holdout.split.test_rows
         test = holdout.table.to_duels(rows, transform=transform)
         scored = with_forecasts(scored, model, test)

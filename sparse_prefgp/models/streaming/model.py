@@ -23,7 +23,6 @@ from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
 from sparse_prefgp.data.leaning import Leaning
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.io.streams.scan import READ_ROWS
@@ -42,6 +41,7 @@ from sparse_prefgp.models.coefficients import (
     lean_terms,
 )
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.outcomes import (
     cuts_of,
     margin_parameter,
@@ -403,13 +403,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         return Coefficients.of(self, level)
 
     @property
-    def row_layout(self) -> RowLayout:
-        """What the columns of a row are."""
-        return self.hyperparameters().row_layout
-
-    @property
-    def has_item_effect(self) -> bool:
-        return False
+    def inputs(self) -> Inputs:
+        return Inputs(self, self.hyperparameters().row_layout)
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:

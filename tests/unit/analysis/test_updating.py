@@ -376,7 +376,7 @@ def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
         inducing_variable=new.inducing_variable,
         engine=new.engine,
     )
-    items, who = new.item_inputs(), [*WHO, None]
+    items, who = new.inputs.of_items(), [*WHO, None]
     for one, other in zip(
         new.predict_difference(items[:4], items[4:8], people=who),
         fresh.predict_difference(items[:4], items[4:8], people=who),
@@ -429,7 +429,7 @@ def test_people_need_their_column_and_features() -> None:
     with pytest.warns(UserWarning, match="people 'ann' and 'Ann' differ in case alone"):
         update(of_people(spg.Exact(), table), capital, NEW_ITEMS)
     # Somebody is met by features from such a table.
-    items = old.item_inputs()
+    items = old.inputs.of_items()
     for found, wanted in zip(
         meet(old, people=news).predict_f(items),
         old.meet(features=[2.0, 1.0, 0.0]).predict_f(items),

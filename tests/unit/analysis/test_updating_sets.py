@@ -56,7 +56,7 @@ def same_as_afresh(updated: spg.PreferenceGP) -> None:
         engine=updated.engine,
         noise_variance=0.3,
     )
-    items = updated.item_inputs()
+    items = updated.inputs.of_items()
     for one, other in zip(updated.predict_f(items), fresh.predict_f(items), strict=True):
         np.testing.assert_allclose(one, other, atol=FIXED_POINT)
     np.testing.assert_allclose(updated.log_evidence(), fresh.log_evidence(), atol=EVIDENCE)
@@ -120,8 +120,8 @@ def test_duels_and_sets_join_each_other() -> None:
     ordinary = build(spg.VFE(), spg.read_duels(ITEMS, duels))
     both, _ = update(ordinary, rankings=FIRST)
     np.testing.assert_allclose(
-        both.predict_f(both.item_inputs())[0].numpy(),
-        updated.predict_f(updated.item_inputs())[0].numpy(),
+        both.predict_f(both.inputs.of_items())[0].numpy(),
+        updated.predict_f(updated.inputs.of_items())[0].numpy(),
         atol=FIXED_POINT,
     )
 

@@ -46,7 +46,7 @@ def model_of(case, **more):
 
 def check_predictions(model, inputs, wanted, **tolerance):
     """Of a view."""
-    mean, covariance = predictions(model.posterior(), model._inputs(inputs), True)
+    mean, covariance = predictions(model.posterior(), model.inputs.rows(inputs), True)
     np.testing.assert_allclose(mean[:, 0], wanted["mean"], **tolerance)
     np.testing.assert_allclose(covariance[0], wanted["covariance"], **tolerance)
     if "first_beats_second" in wanted:
@@ -61,7 +61,7 @@ def check_case(model, case, wanted, evidence="log_evidence"):
     nu, tau = (model.graph.of_duels(values) for values in model.sites())
     np.testing.assert_allclose(tau, wanted["site_precision"], **within)
     np.testing.assert_allclose(nu, wanted["site_shift"], **within)
-    inputs = model.item_inputs(case["test_items"])
+    inputs = model.inputs.of_items(case["test_items"])
     person = wanted["known_person"]["person"]
     for view, name in (
         (model.of_person(person), "known_person"),
@@ -94,7 +94,7 @@ def test_reference_cases(case, exact):
     check_case(exact, case, case["exact"])
     wanted = case["new_person"]["known_sites_held"]
     duels = spg.Duels(case["items"], case["new_person"]["winner"], case["new_person"]["loser"])
-    inputs = exact.item_inputs(case["test_items"])
+    inputs = exact.inputs.of_items(case["test_items"])
     check_predictions(exact.meet(duels), inputs, wanted, rtol=IDENTITY, atol=IDENTITY)
 
 
@@ -243,7 +243,7 @@ def test_over_duels_and_over_rows(monkeypatch, approximation):
         with tf.GradientTape() as tape:
             value = model.maximum_log_likelihood_objective()
         slopes = tape.gradient(value, model.trainable_variables)
-        inputs = model.item_inputs()
+        inputs = model.inputs.of_items()
         asked = model.predict_difference(inputs[:4], inputs[4:], people=[0, 1, 2, None])
         group = predictions(model.of_people([0, 2]).posterior(), inputs, True)
         met = model.meet(spg.Duels(ITEMS, [0, 1, 0], [1, 2, 2])).predict_f(inputs)
@@ -257,7 +257,7 @@ def test_a_group_is_the_average_of_its_people():
     model = spg.PreferenceGP(
         duels_of("duels", 3), se(0.7), taste=se(0.9) + spg.ItemEffect(0.2), margin=0.3
     )
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
     means = [model.of_person(one).predict_f(inputs)[0] for one in (0, 2)]
     group = predictions(model.of_people([2, 0, 2]).posterior(), inputs, True)
     np.testing.assert_allclose(group[0], np.mean(means, 0), rtol=IDENTITY, atol=IDENTITY)
@@ -282,7 +282,7 @@ def test_saved_and_read_again(tmp_path):
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     assert again.people == (0, 1, 2)
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
     for of in (1, None):
         both = [one.predict_duel(inputs[:4], inputs[4:], people=of) for one in (model, again)]
         np.testing.assert_array_equal(*both)

@@ -83,7 +83,7 @@ def built(row, featured, over_rows, monkeypatch):
 
 def close(view, wanted, where):
     """The utilities of the items, of a view, against some of those of slow code."""
-    mean, covariance = predictions(view.posterior(), view._inputs(ITEMS), True)
+    mean, covariance = predictions(view.posterior(), view.inputs.rows(ITEMS), True)
     within = dict(rtol=FIXED_POINT, atol=FIXED_POINT)
     np.testing.assert_allclose(mean[:, 0], wanted.mean[where], **within)
     np.testing.assert_allclose(covariance[0], wanted.covariance[where, where], **within)
