@@ -134,7 +134,9 @@ def chances(model: spg.PreferenceGP, test: Votes, people: np.ndarray | None) -> 
 def taus(model: spg.PreferenceGP, orders: np.ndarray) -> float:
     """Kendall's tau of the ten kinds that each person ranked, pooled over people."""
     utility = model.predict_f(model.inputs.of_items())[0].numpy()[:, 0]
-    own = model.tastes() if model.taste is not None else np.zeros((len(orders), len(utility)))
+    own = (
+        model.people.tastes() if model.taste is not None else np.zeros((len(orders), len(utility)))
+    )
     found = np.take_along_axis(utility + own, orders, 1)
     wanted = np.broadcast_to(-np.arange(orders.shape[1]), orders.shape)
     return float(kendalltau(found.reshape(-1), wanted.reshape(-1)).statistic)

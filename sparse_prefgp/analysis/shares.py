@@ -185,7 +185,7 @@ def _columns(
     # The same draws for each set: what else is in the table changes nothing.
     normal = rng.standard_normal((k, draws)).T
     tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
-    nobody = np.full(len(events), model.is_of_nobody)
+    nobody = np.full(len(events), model.taste is not None and model.view.of_nobody)
     if events.person is not None:
         nobody &= events.person.numbers < 0
     shared, names = sets, [*ADDED]

@@ -462,5 +462,5 @@ def _is_linear(model: Predicts) -> bool:
             return all(plain(part) for part in kernel.kernels)
         return type(kernel) is kinds.Linear or isinstance(kernel, kinds.Constant)
 
-    parts = map(feature_part, model.kernels_of_utilities)
+    parts = map(feature_part, model.view.kernels(model))
     return all(part is None or plain(part) for part in parts)

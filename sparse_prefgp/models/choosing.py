@@ -17,6 +17,7 @@ from sparse_prefgp.factors.choices import answer_log_probability, choice_log_pro
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
+from sparse_prefgp.models.people import People
 from sparse_prefgp.models.posterior import CHUNK, Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_shape, one_each
@@ -51,13 +52,11 @@ class ChoicePredictions:
         def inputs(self) -> Inputs: ...
 
         @property
-        def people(self) -> tuple[Any, ...]: ...
+        def people(self) -> People: ...
 
         def posterior(self) -> Posterior: ...
 
         def as_known(self, events: Answers) -> Answers: ...
-
-        def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
         def allow(self, **asked: Any) -> None: ...
 
@@ -199,7 +198,7 @@ class ChoicePredictions:
             some = each[start : start + step]
             whose = None if people is None else some[:, 2]
             ends = tf.gather(rows, some[:, :2])
-            found[start : start + step] = self._differences(ends, whose).numpy()
+            found[start : start + step] = self.people.differences(ends, whose).numpy()
         lead = np.where(turned, -1.0, 1.0) * found[number.reshape(-1), 0]
         spread = found[number.reshape(-1), 1]
         mean, apart = np.zeros((b, k)), np.zeros((b, k, k))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -32,9 +31,10 @@ from sparse_prefgp.models.outcomes import (
     known_codes,
     label_columns,
     new_ratios,
-    numbers_of,
 )
+from sparse_prefgp.models.people import UNKNOWN_PERSON, People
 from sparse_prefgp.models.posterior import Posterior, predictions
+from sparse_prefgp.models.views import EVERYBODY, View
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.shapes import check_shapes
@@ -44,7 +44,6 @@ from sparse_prefgp.support.words import shortened
 _AVERAGED_AT_ONCE = 1 << 17
 # What is said of those that a model does not know.
 _UNKNOWN_JUDGE = "group", NOISE
-_UNKNOWN_PERSON = "person", "they are predicted as somebody of whom nothing is known"
 
 
 class DuelPredictions:
@@ -67,8 +66,8 @@ class DuelPredictions:
     # When duels were, where utilities move in time, and the date that a view is of.
     _dated: Dated | None = None
     _date: float | None = None
-    # Whose utilities they are, whoever is named; None where nobody is.
-    _view: Callable[[Any], Posterior] | None = None
+    # Whose utilities they are.
+    view: View = EVERYBODY
 
     @property
     def last_date(self) -> float:
@@ -93,14 +92,9 @@ class DuelPredictions:
         return np.asarray(inputs[:, : self.inputs.layout.first_covariate])
 
     @property
-    def people(self) -> tuple[Hashable, ...]:
-        """The people whose tastes are known; none without tastes."""
-        return ()
-
-    @property
-    def described_people(self) -> tuple[Hashable, ...]:
-        """These, and after them others of whom features alone are known."""
-        return self.people
+    def people(self) -> People:
+        """The people whose tastes are known."""
+        return People(self)
 
     if TYPE_CHECKING:
 
@@ -120,8 +114,6 @@ class DuelPredictions:
         def posterior(self) -> Posterior: ...
 
         def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor: ...
-
-        def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -235,8 +227,8 @@ class DuelPredictions:
         duels, judge, person, said = self.duels, None, None, None
         if self.noise_ratio is not None and events.judge is not None:
             judge = known_codes(events.judge, duels.group_names or (), *_UNKNOWN_JUDGE)
-        if self.people and self._view is None and events.person is not None:
-            person = known_codes(events.person, self.described_people, *_UNKNOWN_PERSON)
+        if self.people.names and self.view.of_each and events.person is not None:
+            person = known_codes(events.person, self.people.described, *UNKNOWN_PERSON)
         labels = {
             column: known_codes(events.labels[column], duels.label_names[column], column, LEANS)
             for column in label_columns(self, events.labels)
@@ -277,7 +269,7 @@ class DuelPredictions:
             pairs = tf.where(again & number, pairs[:, :1], pairs)
         if events.block is None:
             people = None if events.person is None else events.person.numbers
-            moments = self._differences(pairs, people)
+            moments = self.people.differences(pairs, people)
         else:
             moments = self._differences_in_blocks(pairs, events.block.numbers)
         mean, variance = np.where(same, 0.0, moments.numpy().T)
@@ -448,19 +440,9 @@ class DuelPredictions:
             Xa, Xb = self.inputs.in_duels(Xa, Xb, covariates, known)
         pairs = self.inputs.pairs(Xa, Xb)
         # The number of pairs is not known while a prediction is compiled.
-        whose = None if people is None else self._person_numbers(people, len(pairs))
-        both = self._differences(pairs, whose)
+        whose = None if people is None else self.people.numbers(people, len(pairs))
+        both = self.people.differences(pairs, whose)
         return both[:, 0], both[:, 1]
-
-    def _person_numbers(self, people: Any, pairs: int) -> IntArray | None:
-        """(pairs,) of whose utility it is, -1 for somebody unknown; None where nobody said.
-
-        :raises ValueError: people for a model without tastes.
-        """
-        if people is None:
-            return None
-        self.allow(people=True)
-        return numbers_of(people, pairs, self.described_people, "people", *_UNKNOWN_PERSON)
 
     def scale_is_free(self) -> bool:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""

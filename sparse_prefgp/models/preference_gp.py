@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -109,7 +109,6 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.shapes import as_written
-from sparse_prefgp.support.words import id_text
 
 EXACT_UP_TO = 1000
 
@@ -721,34 +720,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def _solution(self) -> Solved:
         return super()._solution() if tf.executing_eagerly() else self._traced()
 
-    @property
-    def people(self) -> tuple[Hashable, ...]:
-        return (self.duels.people_names or ()) if self.taste is not None else ()
-
-    @cached_property
-    def _centred_people(self) -> FloatArray:
-        """(K, S) features of `described_people`, less the mean of those of people with duels."""
-        features = self.duels.people_features
-        assert features is not None
-        return np.asarray(features.of(self.described_people) - self._mean_of_people)
-
-    @property
-    def described_people(self) -> tuple[Hashable, ...]:
-        if self.people_variance is None or self.duels.people_features is None:
-            return self.people
-        known = set(map(id_text, self.people))
-        others = (name for name in self.duels.people_features.names if id_text(name) not in known)
-        return self.people + tuple(others)
-
-    @property
-    def _mean_of_people(self) -> FloatArray:
-        features = self.duels.people_features
-        assert features is not None
-        return np.asarray(features.of(self.people).mean(0))
-
-    def _known_people(self) -> KnownPeople:
-        return self._solution().people
-
     def posterior_in_block(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
 
@@ -811,7 +782,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: somebody of whom nothing is known, where people have features.
         """
         inputs = self.inputs.rows(items, before)
-        numbers = self._person_numbers(people, len(inputs))
+        numbers = self.people.numbers(people, len(inputs))
         if self.taste is None:
             return inputs
         person = np.full(len(inputs), -1) if numbers is None else numbers
@@ -909,8 +880,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             return None
         variance = self.people_variance.numpy() if frozen else self.people_variance
         return ByFeatures(
-            self._centred_people,
-            len(self.people),
+            self.duels.centred_people.values,
+            len(self.people.names),
             tf.convert_to_tensor(variance),
             self.duels.num_features,
         )

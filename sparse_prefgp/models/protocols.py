@@ -31,6 +31,8 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     from sparse_prefgp.data.leaning import Leaning
     from sparse_prefgp.models.inputs import Inputs
+    from sparse_prefgp.models.people import People
+    from sparse_prefgp.models.views import View
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
@@ -179,8 +181,10 @@ class Predicts(Protocol):
     tie_model: str
     taste: gpflow.kernels.Kernel | None
 
+    view: View
+
     @property
-    def people(self) -> tuple[Hashable, ...]: ...
+    def people(self) -> People: ...
 
     @property
     def duels(self) -> KnownDuels: ...
@@ -205,15 +209,6 @@ class Predicts(Protocol):
     def posterior(self) -> Posterior: ...
 
     def posterior_of_outcomes(self) -> Posterior: ...
-
-    @property
-    def described_people(self) -> tuple[Hashable, ...]: ...
-
-    @property
-    def is_of_nobody(self) -> bool: ...
-
-    @property
-    def kernels_of_utilities(self) -> tuple[gpflow.kernels.Kernel, ...]: ...
 
     def consensus(self) -> Any: ...
 

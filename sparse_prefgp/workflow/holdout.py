@@ -602,7 +602,7 @@ def predict_held_out(
 def _nobody_new(events: Answers, model: PreferenceGP) -> Codes:
     """Whose preference events are, new people without features being nobody in particular."""
     assert events.person is not None
-    known = set(map(id_text, model.described_people))
+    known = set(map(id_text, model.people.described))
     labels = events.person.labels.tolist()
     return Codes.of([label if id_text(label) in known else None for label in labels])
 
@@ -612,7 +612,7 @@ def _people_parts(events: Answers, model: PreferenceGP) -> dict[str, BoolArray]:
     if model.taste is None:
         return {}
     assert events.person is not None
-    known = set(map(id_text, model.people))
+    known = set(map(id_text, model.people.names))
     labels = events.person.labels.tolist()
     new = np.array([id_text(label) not in known for label in labels], dtype=bool)
     return {"known_people": ~new, "new_people": new}

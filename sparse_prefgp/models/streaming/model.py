@@ -66,7 +66,6 @@ from sparse_prefgp.models.streaming.inference import (
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
-from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_kind
@@ -456,12 +455,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             cut_scale=self.cut_scale,
             taste=self.taste,
             centre=self.centre,
-        )
-
-    def _known_people(self) -> KnownPeople:
-        raise NotInMemory(
-            "A model of streamed duels keeps what the inducing values know, not what each person "
-            "said; give the duels of one to model.meet(duels), or call model.in_memory()."
         )
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -179,7 +179,7 @@ def test_answers_of_people() -> None:
     duels = spg.read_rankings(ITEMS.head(OLD), first, person="who")
     model = build(spg.Exact(), duels, taste=gpflow.kernels.SquaredExponential(0.6))
     new, report = update(model, None, ITEMS, rankings=MORE.assign(who=["bo", "cy", "ann", "cy"]))
-    assert new.people == ("ann", "bo", "cy") and report.new_duels == 4
+    assert new.people.names == ("ann", "bo", "cy") and report.new_duels == 4
     assert report.continued_sites == 2 * 14 and report.sites == 2 * 18
     same = spg.Duels.from_events(new.duels.items, new.duels.given)
     afresh = build(spg.Exact(), same, taste=gpflow.kernels.SquaredExponential(0.6))

@@ -75,7 +75,7 @@ def check_case(model, case, wanted, evidence="log_evidence"):
     np.testing.assert_allclose(chances, both, **within)
     np.testing.assert_allclose(model.predict_duel(inputs[:1], inputs[1:2]), both[1:], **within)
     own = np.subtract(wanted["known_person"]["mean"], wanted["consensus"]["mean"])
-    found = model.tastes(inputs)[model.people.index(person)]
+    found = model.people.tastes(inputs)[model.people.names.index(person)]
     np.testing.assert_allclose(found, own, **within)
 
 
@@ -247,8 +247,8 @@ def test_over_duels_and_over_rows(monkeypatch, approximation):
         asked = model.predict_difference(inputs[:4], inputs[4:], people=[0, 1, 2, None])
         group = predictions(model.of_people([0, 2]).posterior(), inputs, True)
         met = model.meet(spg.Duels(ITEMS, [0, 1, 0], [1, 2, 2])).predict_f(inputs)
-        assert model._known_people().covariance.over_rows is fewer
-        numbers = [value, *slopes, *asked, *group, *met, model.tastes()]
+        assert model.people.known().covariance.over_rows is fewer
+        numbers = [value, *slopes, *asked, *group, *met, model.people.tastes()]
         found.append(np.concatenate([np.ravel(each) for each in numbers]))
     np.testing.assert_allclose(*found, rtol=IDENTITY, atol=IDENTITY)
 
@@ -281,7 +281,7 @@ def test_saved_and_read_again(tmp_path):
     model.infer()
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
-    assert again.people == (0, 1, 2)
+    assert again.people.names == (0, 1, 2)
     inputs = model.inputs.of_items()
     for of in (1, None):
         both = [one.predict_duel(inputs[:4], inputs[4:], people=of) for one in (model, again)]
@@ -313,7 +313,7 @@ def test_what_makes_no_sense_of_people(monkeypatch):
     with refused("tastes", "duels_of_nobody"):
         spg.PreferenceGP(nobodys, se(1.0), taste=se(1.0))
     plain = spg.PreferenceGP(nobodys, se(1.0))
-    for ask in (lambda: plain.of_person(0), lambda: plain.meet(nobodys), plain.tastes):
+    for ask in (lambda: plain.of_person(0), lambda: plain.meet(nobodys), plain.people.tastes):
         with refused("one_utility", "people"):
             ask()
     with refused("one_utility", "people"):
@@ -334,7 +334,7 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5000 + ["Bo"]),
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5001),
     )
-    assert spg.PreferenceGP(large[0], se(1.0), taste=se(1.0)).people == ("Ann", "Bo")
+    assert spg.PreferenceGP(large[0], se(1.0), taste=se(1.0)).people.names == ("Ann", "Bo")
     with pytest.raises(
         ValueError, match=r"'Ann' has 5,001 distinct duels between 5,002 items.*GiB"
     ):
@@ -343,8 +343,8 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         told.setattr(machine, "ASKED_ABOVE", 0)
         told.setattr(machine, "free_memory", lambda: 8 * 3 * 8 - 1)
         with pytest.raises(MemoryError, match="Tastes of 3 people for 8 items take "):
-            model.tastes()
-    assert model.tastes(NEW).shape == (3, 4)
+            model.people.tastes()
+    assert model.people.tastes(NEW).shape == (3, 4)
     tight = spg.PreferenceGP(
         duels, se(1.0), taste=se(1.0), margin=0.3, approximation=spg.TightVFE()
     )

@@ -155,7 +155,7 @@ def test_tastes_are_those_of_dense_matrices(row, featured, over_rows, monkeypatc
         close(met, meeting(tastes, di, ITEMS, *NEW), slice(None))
     own = model.of_person("cy").predict_f(ITEMS)[0][:, 0] - model.predict_f(ITEMS)[0][:, 0]
     if row != "pitc":
-        np.testing.assert_allclose(model.tastes(ITEMS)[2], own, atol=FIXED_POINT)
+        np.testing.assert_allclose(model.people.tastes(ITEMS)[2], own, atol=FIXED_POINT)
 
 
 def _of_coefficients(tastes, each):
