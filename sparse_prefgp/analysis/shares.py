@@ -25,6 +25,7 @@ from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import ITEM_ID
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
+from sparse_prefgp.models.choosing import look_noise, set_posterior
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -174,8 +175,8 @@ def _columns(
 ) -> dict[str, FloatArray]:
     """What is added to the alternatives, (b, k) each."""
     events = model.as_known(events)
-    sets = model.set_posterior(inputs, events)
-    noise = model.look_noise(events)
+    sets = set_posterior(model, inputs, events)
+    noise = look_noise(model, events)
     k = sets.mean.shape[1]
     ask(
         _ARRAYS_OF_DRAWS * 8 * draws * k,
@@ -190,7 +191,7 @@ def _columns(
         nobody &= events.person.numbers < 0
     shared, names = sets, [*ADDED]
     if nobody.any():
-        shared = model.consensus().set_posterior(inputs, events)
+        shared = set_posterior(model.consensus(), inputs, events)
         names += [*OVER_PEOPLE]
 
     def of(some: IntArray) -> FloatArray:

@@ -21,7 +21,7 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.models.choosing import CHOSEN, ChoicePredictions
+from sparse_prefgp.models.choosing import CHOSEN, forecast_of_sets
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
@@ -117,7 +117,6 @@ class Learned(BayesianModel, InternalDataTrainingLossMixin):
 
 class DuelGP(
     DuelPredictions,
-    ChoicePredictions,
     Learned,
     Generic[S, R],
 ):
@@ -194,7 +193,7 @@ class DuelGP(
         for start in range(0, max(1, len(events)), step):
             here = slice(start, start + step)
             if events.has_sets:
-                parts.append(self._forecast_of_sets(rows, events.take(here), choices))
+                parts.append(forecast_of_sets(self, rows, events.take(here), choices))
             else:
                 parts.append(self._forecast_of_duels(rows, events.take(here)))
         return Forecast.joined(parts)

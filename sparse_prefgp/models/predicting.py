@@ -8,6 +8,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from scipy.special import logsumexp
 
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float
@@ -17,8 +18,18 @@ from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.slices import Dated, date_text, days_of
+from sparse_prefgp.factors.choices import choice_log_probabilities
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
+from sparse_prefgp.factors.orthants import POINTS, sobol_points
+from sparse_prefgp.models.choosing import (
+    BY_POINTS,
+    EP,
+    METHODS,
+    over_noises,
+    set_posterior,
+    sets_given,
+)
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.outcomes import (
     BOX,
@@ -37,7 +48,8 @@ from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.views import EVERYBODY, View
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.shapes import check_shapes
+from sparse_prefgp.support.checks import check_choice, one_each
+from sparse_prefgp.support.shapes import as_written, check_shapes
 from sparse_prefgp.support.words import shortened
 
 # Pairs times noises of one step of an average.
@@ -399,6 +411,66 @@ class DuelPredictions:
             return None
         together.check(compiled=like.shape[0] is None, groups=True)
         return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
+
+    @as_written
+    def predict_choice(
+        self,
+        X: Any,
+        mask: Any = None,
+        groups: Any = None,
+        covariates: Any = None,
+        *,
+        people: Any = None,
+        labels: Any = None,
+        method: str = EP,
+        points: int = POINTS,
+        rng: np.random.Generator | None = None,
+    ) -> tf.Tensor:
+        """Probability of each alternative to be chosen of its set, (b, k).
+
+        "None of these" is an alternative like others. (docs/events.md)
+
+        :param X: (b, k, D), the alternatives in the units of `duels.items`, or with the number of
+            the item last, as for `predict_duel`.
+        :param mask: (b, k), which of them there are, in sets of different sizes; the others are not
+            looked at, and have probability 0. All, by default.
+        :param groups: who chooses: a label for all sets or (b,) labels, where the model has noise
+            by group. For None and unknown ones the probability is averaged, as for `predict_duel`.
+        :param covariates: (b, k, C) of each alternative, where the model has any. By default 0.
+        :param people: whose choices they are, as for `predict_difference`, of b sets.
+        :param labels: as for `predict_difference`, of b sets.
+        :param method: `ep`, expectation propagation, within 0.0075 in 95 % of random sets and 0.02
+            in the worst; or `points`, separation of variables (Genz 1992) at `points` Sobol points,
+            within 3e-4 at 256 points and four alternatives. Either is divided by its sum over the
+            alternatives.
+        :param points: a power of two.
+        :param rng: shifts the points; by default seed 0.
+        :raises ValueError: shapes that do not fit; a set without alternatives; a model with
+            logistic noise.
+        """
+        rows, events, there = sets_given(self, X, mask, covariates, labels)
+        if people is not None:
+            self.allow(people=True)
+            whose = one_each("people", people, len(there)).tolist()
+            events = events.saying(person=Codes.of(whose))
+        sets = set_posterior(self, rows, events)
+        check_choice("method", method, METHODS)
+        sobol = None
+        if method == BY_POINTS:
+            rng = np.random.default_rng(0) if rng is None else rng
+            sobol = sobol_points(points, sets.mask.shape[1] - 1, rng)
+
+        def at(noise: FloatArray, which: IntArray) -> FloatArray:
+            found = choice_log_probabilities(*sets.take(which)[:2], noise, sets.mask[which], sobol)
+            # What the points err by is much the same for all alternatives.
+            return found - logsumexp(found, axis=1, keepdims=True)
+
+        number = None
+        if groups is not None:
+            number = group_numbers(groups, len(there), self.duels, self.noise_ratio is not None)
+        shares = np.zeros(there.shape)
+        shares[there] = np.exp(over_noises(self, at, number, len(there)))[sets.mask]
+        return tf.constant(shares)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(

@@ -24,7 +24,7 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
-from sparse_prefgp.models.posterior import Posterior, SetPosterior
+from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -241,10 +241,6 @@ class Predicts(Protocol):
     def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast: ...
 
     def as_known(self, events: Answers) -> Answers: ...
-
-    def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior: ...
-
-    def look_noise(self, events: Answers) -> tuple[FloatArray, FloatArray]: ...
 
 
 class HoldsDuels(Predicts, Preferences, Protocol):
