@@ -218,8 +218,8 @@ def answers(model: spg.PreferenceGP | spg.StreamedGP) -> dict[str, Any]:
         "log_probability": np.log(model.predict_duel(others, new)),
         "outcome": model.predict_outcome(new, others),
     }
-    if model.has_item_effect:
-        ahead, behind = model.item_inputs(KNOWN), model.item_inputs(RIVALS)
+    if model.inputs.layout.numbered:
+        ahead, behind = model.inputs.of_items(KNOWN), model.inputs.of_items(RIVALS)
         found["known"] = model.predict_f(ahead, full_cov=True)
         found["known_probability"] = model.predict_duel(ahead, behind)
     if model.likelihood.noise_ratio is not None:

@@ -147,7 +147,7 @@ class Case:
         numbers = [
             [ids.index(name + context) for name in side] for side in zip(*PAIRS, strict=True)
         ]
-        first, second = (self.model.item_inputs(side) for side in numbers)
+        first, second = (self.model.inputs.of_items(side) for side in numbers)
         return first, second
 
     @property

@@ -114,7 +114,7 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         if tastes:
             spg.begin_tastes(model)
         spg.optimise(model)
-        inputs = model.item_inputs()
+        inputs = model.inputs.of_items()
         who = held["judge"].to_numpy()
         people = np.where(held["judge"].isin(train["judge"]), who, None)
         chance = model.predict_duel(

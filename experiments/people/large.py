@@ -108,13 +108,13 @@ def main() -> None:
     )
     some = rng.integers(people, size=10_000)
     pairs = rng.integers(items, size=(2, len(some)))
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
     model.predict_duel(inputs[pairs[0]], inputs[pairs[1]], people=some)
     watch.say("10,000 pairs of known people predicted")
-    found = model.tastes(inputs[:200])
+    found = model.people.tastes(inputs[:200])
     watch.say(f"tastes of all people for 200 items, {found.shape}")
     if given.size == "large":
-        found = model.tastes(inputs[:2_000])
+        found = model.people.tastes(inputs[:2_000])
         watch.say(f"tastes of all people for 2,000 items, {found.nbytes / 2**30:.2f} GB of numbers")
 
 

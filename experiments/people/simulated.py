@@ -66,7 +66,7 @@ def one_run(seed: int, known: int, learned: bool) -> dict[str, float]:
     if learned:
         spg.begin_tastes(model)
         spg.optimise(model)
-    inputs, half = model.item_inputs(), float(ndtri(0.95))
+    inputs, half = model.inputs.of_items(), float(ndtri(0.95))
 
     def held(of: spg.PreferenceGP, truth: np.ndarray, people: np.ndarray | None) -> float:
         ends = pairs(rng, ASKED * len(truth))

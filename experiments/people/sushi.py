@@ -130,14 +130,18 @@ def fitted(
 
 def chances(model: spg.PreferenceGP, test: Votes, people: np.ndarray | None) -> np.ndarray:
     """Log probabilities of what was said, (t,)."""
-    ahead, behind = (model.item_inputs(rows) for rows in test.pairs.T)
+    ahead, behind = (model.inputs.of_items(rows) for rows in test.pairs.T)
     return np.log(model.predict_duel(ahead, behind, people=people).numpy())
 
 
 def taus(model: spg.PreferenceGP, orders: np.ndarray) -> float:
     """Kendall's tau of the ten kinds that each person ranked, pooled over people."""
-    utility = model.predict_f(model.item_inputs())[0].numpy()[:, 0]
-    own = model.tastes() if model.terms.taste is not None else np.zeros((len(orders), len(utility)))
+    utility = model.predict_f(model.inputs.of_items())[0].numpy()[:, 0]
+    own = (
+        model.people.tastes()
+        if model.terms.taste is not None
+        else np.zeros((len(orders), len(utility)))
+    )
     found = np.take_along_axis(utility + own, orders, 1)
     wanted = np.broadcast_to(-np.arange(orders.shape[1]), orders.shape)
     return float(kendalltau(found.reshape(-1), wanted.reshape(-1)).statistic)

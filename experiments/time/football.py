@@ -126,8 +126,8 @@ def decided(football: Football, kernels: list[str]) -> None:
         print(f"{kernel}: {took}; {values_of(model)}", flush=True)
         held = football.duels(test)
         frozen = model.predict_duel(
-            model.item_inputs(football.first[test]),
-            model.item_inputs(football.second[test]),
+            model.inputs.of_items(football.first[test]),
+            model.inputs.of_items(football.second[test]),
             covariates=football.home[test],
             at=football.day[test],
         ).numpy()
@@ -159,7 +159,7 @@ def with_draws(football: Football, levels: tuple[int, ...] = (1, 2)) -> None:
         held = football.duels(test, largest)
         sides = football.first[test], football.second[test]
         given = {"covariates": football.home[test], "at": football.day[test]}
-        outcome = model.predict_outcome(*map(model.item_inputs, sides), **given)
+        outcome = model.predict_outcome(*map(model.inputs.of_items, sides), **given)
         frozen = spg.score(np.log(outcome), drawn.astype(int), of="outcomes")
         print(f"  frozen: {frozen}")
         ahead = spg.score_ahead(model, held, slices="day")

@@ -57,7 +57,7 @@ def one_run(seed: int, learned: bool) -> dict[str, float]:
             some = np.flatnonzero((begins <= day) & (min(day, DAYS) <= leaves))
             pairs[i] = rng.choice(some, 2, replace=False)
         mean, variance = model.predict_difference(
-            *(model.item_inputs(side) for side in pairs.T), at=at.astype(float)
+            *(model.inputs.of_items(side) for side in pairs.T), at=at.astype(float)
         )
         truth = utility[pairs[:, 0], at] - utility[pairs[:, 1], at]
         return float(np.mean(np.abs(truth - mean) < half * np.sqrt(variance)))

@@ -54,7 +54,9 @@ def main() -> None:
         terms=first.terms,
     )
     active = whole.active_items()
-    ends = [each.predict_f(each.item_inputs(active)) for each in (passed.filtering.model, whole)]
+    ends = [
+        each.predict_f(each.inputs.of_items(active)) for each in (passed.filtering.model, whole)
+    ]
     (mean, _), (again, variance) = [[np.asarray(x).ravel() for x in end] for end in ends]
     apart = (mean - again) - (mean - again).mean()
     off = np.abs(apart) / np.sqrt(variance)

@@ -56,7 +56,7 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
 
     :raises ValueError: two dates, or one that is none.
     """
-    if not model.row_layout.dated:
+    if not model.inputs.layout.dated:
         return model, at
     places = list(at) if isinstance(at, list | tuple) else [at]
     rest: list[Any] = []
@@ -90,7 +90,7 @@ def own_active(
 
     :param given: how many of the first are not the model's own, and stay.
     """
-    if not model.row_layout.dated:
+    if not model.inputs.layout.dated:
         return found, ""
     active, words = _active(model, found.names, within)
     active[:given] = True
@@ -106,7 +106,7 @@ def bases_now(
     :param given: how many of the first rows are not the model's own, and stay.
     """
     base = rows_now(model, bases.ids, bases.names)
-    if given == len(bases.ids) or not model.row_layout.dated:
+    if given == len(bases.ids) or not model.inputs.layout.dated:
         return base, ""
     active, words = _active(model, [bases.names[i] for i in base], within)
     return base[active | (base < given)], words
@@ -136,7 +136,7 @@ def rows_now(model: Any, bases: Sequence[Any], names: Sequence[Any]) -> IntArray
 
     :param bases: ids of the rows in their table.
     """
-    if not model.row_layout.dated:
+    if not model.inputs.layout.dated:
         return last_rows(names)
     own = model.duels.item_rows
     ids = own.bases if own is not None else names_of(model)
@@ -223,7 +223,7 @@ def _without_contexts(
     if places == [LAST]:
         last = "Utilities are those at the last row of each item."
         return _by_name(model, found.select(last_rows(names)), f"{when} {last}".strip())
-    if model.row_layout.dated:
+    if model.inputs.layout.dated:
         now = found.select(rows_now(model, found.rows.bases, names))
         words = "Each item stands at the row that its latest duel by then had."
         return _by_name(model, now, f"{when} {words}".strip())

@@ -470,7 +470,7 @@ def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generato
     items = items_of(model, duels)
     once = _has_learned_from(model, duels, items)
     inputs, row = items.inputs[graph.items], np.arange(len(graph.items))
-    if not model.has_item_effect:
+    if not model.inputs.layout.numbered:
         # Items with equal features have one utility.
         inputs, row = np.unique(inputs + 0.0, axis=0, return_inverse=True)
     else:

@@ -227,13 +227,13 @@ def _in_units_of(
 
     :raises ValueError: what `stream_duels` and `resolve_items` raise.
     """
-    together.check(streamed=True, in_time=model.row_layout.dated)
+    together.check(streamed=True, in_time=model.inputs.layout.dated)
     if model.approximation.has_blocks:
         warn_without_blocks(model, in_chunks=True)
     own = model.duels
     if isinstance(duels, StreamedDuels):
         refuse_more(items, columns)
-        together.check(streamed=True, item_effects=model.has_item_effect)
+        together.check(streamed=True, item_effects=model.inputs.layout.numbered)
         return _converted(own, duels), None
     form = Stated.again(own.roles)
     header = columns_of(duels, form)

@@ -238,7 +238,7 @@ def explain(
         (part.name, *(_value(model.duels, part.name, side[part.columns]) for side in sides))
         for part in parts
     ]
-    if model.has_item_effect:
+    if model.inputs.layout.numbered:
         numbers = inputs[:, d] if inputs.shape[1] > d else np.full(2, -1.0)
         known = [_acquaintance(model.duels, int(number)) for number in numbers]
         for name, more_mean, more_variance in _own(model, sides, numbers):
@@ -312,12 +312,12 @@ def _pair(
             rows.append(known.inputs[row])
             continue
         array = check_features(np.asarray(value)[None], label, model.duels.feature_names)[0]
-        if len(array) != d and not (model.has_item_effect and len(array) == d + 1):
+        if len(array) != d and not (model.inputs.layout.numbered and len(array) == d + 1):
             raise ValueError(
                 f"The {label} item has {len(array)} features, but the model has {d}; give an id, "
                 "or the features in the units of model.duels.items."
             )
-        if model.has_item_effect and len(array) == d:
+        if model.inputs.layout.numbered and len(array) == d:
             array = np.append(array, -1.0)
         names.append(f"the {label} item")
         rows.append(array)
@@ -384,7 +384,7 @@ def _apart(model: Predicts, pairs: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _unknown(model: Predicts, features: FloatArray) -> FloatArray:
     """Inputs of one item that the model does not know, whatever its features."""
-    if not model.has_item_effect:
+    if not model.inputs.layout.numbered:
         return features
     return np.concatenate([features, np.full((*features.shape[:-1], 1), -1.0)], axis=-1)
 
@@ -394,7 +394,7 @@ def _own(
 ) -> list[tuple[str, FloatArray, FloatArray]]:
     """What two items have besides their features: names, means and variances, (1,) each."""
     mean, variance = _effects(model, sides, numbers)
-    if not model.row_layout.dated:
+    if not model.inputs.layout.dated:
         return [(_effect_name(model), mean, variance)]
     apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
     rows = model.with_dates(np.column_stack([sides, apart]))

@@ -401,7 +401,7 @@ def items_of(model: Predicts, duels: Duels) -> ItemSet:
 
 def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
     """Inputs of the items; each unknown one has an effect, and so a number, of its own."""
-    if not model.has_item_effect:
+    if not model.inputs.layout.numbered:
         return items.inputs
     item = np.arange(len(items))
     if items.rows is not None:
@@ -409,7 +409,7 @@ def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
     numbers = items.inputs[:, -1]
     own = np.where(numbers < 0, -1.0 - item.reshape(-1), numbers)
     found = np.column_stack([items.inputs[:, :-1], own])
-    return model.with_dates(found) if model.row_layout.dated else found
+    return model.with_dates(found) if model.inputs.layout.dated else found
 
 
 def features_in_units_of(
@@ -523,7 +523,7 @@ def _item_set(
     known = numbers >= 0
     comparisons = np.where(known, compared[np.where(known, numbers, 0)], 0)
     inputs = features
-    if model.has_item_effect:
+    if model.inputs.layout.numbered:
         inputs = np.column_stack([features, _effects(duels, numbers, rows)])
     outside = _outside(duels, features, numbers, np.flatnonzero(compared))
     return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name, rows)

@@ -75,7 +75,7 @@ def taste_share(
         [
             float(
                 tf.reduce_mean(
-                    pair_difference_variance(on_rows(part, model.row_layout), first, second)
+                    pair_difference_variance(on_rows(part, model.inputs.layout), first, second)
                 )
             )
             for part in parts
@@ -110,7 +110,7 @@ class _Coefficients(NamedTuple):
 
 def _by_features(model: Any, first: tf.Tensor, second: tf.Tensor) -> float:
     """The mean square of a difference of `s_u' W x` before any duel, for one of the people."""
-    features = model.duels.people_features.of(model.people)
+    features = model.duels.people_features.of(model.people.names)
     step = (second - first).numpy()[:, : model.duels.num_features]
     each = np.sum(np.var(features, 0)) * np.mean(np.sum(step**2, 1))
     return float(model.terms.by_features.numpy() * each)
@@ -189,7 +189,7 @@ def people(model: Predicts) -> Any:
     holding: Any = model
     duels, items = holding.duels, compared_on(model)
     inputs = items.inputs
-    own = holding.tastes(inputs)
+    own = holding.people.tastes(inputs)
     own = own - own.mean(1, keepdims=True)
     shared = holding.predict_f(inputs)[0].numpy()[:, 0]
     shared = shared - shared.mean()

@@ -83,14 +83,14 @@ def roles_in(
     """
     given = {} if columns is None else columns
     check_kind("columns", given, Mapping, "columns by their roles, such as {'judge': 'rater'}")
-    if model.people and not (learning or model.is_of_nobody):
+    if model.people.names and not (learning or model.view.of_nobody):
         stated = {*stated, "person"}
     among = [role for role in among if role not in stated and (learning or role != "weight")]
     duels, leaning = model.duels, model.terms.labels
     learned = {
         "judge": duels.group_names is not None,
-        "person": duels.people_names is not None or bool(model.people),
-        "date": duels.times is not None or model.row_layout.dated,
+        "person": duels.people_names is not None or bool(model.people.names),
+        "date": duels.times is not None or model.inputs.layout.dated,
         "grade": duels.levels is not None,
         "block": model.approximation.labels is not None,
         **{role: role in leaning for role in LEANING},
@@ -150,8 +150,11 @@ def roles_in(
                     f"--columns {role}=…)."
                 )
     else:
-        use["judge"], use["person"] = model.likelihood.noise_ratio is not None, bool(model.people)
-        use["date"], use["block"] = model.row_layout.dated, use["block"] and duels.held
+        use["judge"], use["person"] = (
+            model.likelihood.noise_ratio is not None,
+            bool(model.people.names),
+        )
+        use["date"], use["block"] = model.inputs.layout.dated, use["block"] and duels.held
     there = {r: called[r] for r in among if use.get(r) and called[r] in here}
     codes = {role: column for role, column in there.items() if ROLES[role].holds == "code"}
     otherwise = {duels.roles[role]: column for role, column in named.items()}

@@ -25,6 +25,7 @@ from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import ITEM_ID
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
+from sparse_prefgp.models.choosing import look_noise, set_posterior
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -174,8 +175,8 @@ def _columns(
 ) -> dict[str, FloatArray]:
     """What is added to the alternatives, (b, k) each."""
     events = model.as_known(events)
-    sets = model.set_posterior(inputs, events)
-    noise = model.look_noise(events)
+    sets = set_posterior(model, inputs, events)
+    noise = look_noise(model, events)
     k = sets.mean.shape[1]
     ask(
         _ARRAYS_OF_DRAWS * 8 * draws * k,
@@ -185,12 +186,12 @@ def _columns(
     # The same draws for each set: what else is in the table changes nothing.
     normal = rng.standard_normal((k, draws)).T
     tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
-    nobody = np.full(len(events), model.is_of_nobody)
+    nobody = np.full(len(events), model.terms.taste is not None and model.view.of_nobody)
     if events.person is not None:
         nobody &= events.person.numbers < 0
     shared, names = sets, [*ADDED]
     if nobody.any():
-        shared = model.consensus().set_posterior(inputs, events)
+        shared = set_posterior(model.consensus(), inputs, events)
         names += [*OVER_PEOPLE]
 
     def of(some: IntArray) -> FloatArray:

@@ -180,12 +180,12 @@ def update(
     everything, added, new = read.placed(model)
     if named_only:
         _warn_of_new_names(old, added)
-    if model.row_layout.dated:
+    if model.inputs.layout.dated:
         assert new.time is not None and old.times is not None
         refuse_earlier(new.time, float(old.times.max()), read.table.row)
     data = _joined(old, everything, new, people)
     _warn_of_repeated(old, data)
-    if model.row_layout.dated:
+    if model.inputs.layout.dated:
         result, found = _followed(model, data, in_one_pass, slices)
         return result, found.report(old, result, added, new)
     model.allow(in_one_pass=in_one_pass, slices=slices is not None)

@@ -319,7 +319,7 @@ class _Changes(NamedTuple):
     ) -> _Changes:
         """Sums, with these weights (c, n), of the utilities of one unknown item with such features
         (n, D), of which nothing else is said."""
-        layout, n = model.row_layout, len(features)
+        layout, n = model.inputs.layout, len(features)
         numbers = np.full((n, int(layout.numbered)), -1.0)
         beside = np.zeros((n, layout.covariates)), np.full((n, layout.levels), -1.0)
         rows = np.column_stack([features, numbers, *beside])
@@ -462,5 +462,5 @@ def _is_linear(model: Predicts) -> bool:
             return all(plain(part) for part in kernel.kernels)
         return type(kernel) is kinds.Linear or isinstance(kernel, kinds.Constant)
 
-    parts = map(feature_part, model.kernels_of_utilities)
+    parts = map(feature_part, model.view.kernels(model))
     return all(part is None or plain(part) for part in parts)

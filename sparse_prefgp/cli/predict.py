@@ -93,7 +93,7 @@ def predict(console: Output, saved: ModelAndTable, options: PredictOptions) -> N
         found = SetForecasts(described, "answers" if options.choices is None else "alternatives")
     kept, whose = kept_from(saved.model), ""
     who = {**fitted.duels.roles, **(saved.columns or {})}["person"]
-    if fitted.people and not options.person and who not in frame:
+    if fitted.people.names and not options.person and who not in frame:
         whose = "Nobody is named, so it is somebody of whom nothing is known; give --person."
     console.show(found, options, kept, whose)
 

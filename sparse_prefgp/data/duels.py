@@ -244,6 +244,13 @@ class Duels(OfItems):
         together.check(sets=self.events.has_sets, of_pairs=name)
 
     @cached_property
+    def centred_people(self) -> PeopleFeatures:
+        """Features of the people of the duels, where they have any, and after them of all others,
+        less the mean of the former."""
+        assert self.people_features is not None
+        return self.people_features.about(self.people_names or ())
+
+    @cached_property
     def winners(self) -> IntArray:
         """(num_pairs,) the row that won each; of a tie, the lower one.
 

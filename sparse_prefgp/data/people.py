@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,15 @@ class PeopleFeatures:
             self.feature_names,
             self.transform,
         )
+
+    def about(self, names: Sequence[Hashable]) -> PeopleFeatures:
+        """These people and after them all others, less the mean of the former.
+
+        :raises ValueError: what `of` raises.
+        """
+        own = self.of(names)
+        found = replace(self, names=tuple(names), values=own).followed_by(self)
+        return replace(found, values=found.values - own.mean(0))
 
     def of(self, names: Sequence[Hashable]) -> FloatArray:
         """(k, S) of some people.

@@ -96,12 +96,12 @@ def _predictions(model: PreferenceGP) -> tf.Module:
     items = tf.TensorSpec([None, len(_columns(model))], gpflow.default_float())
 
     def predict_f(items: tf.Tensor) -> dict[str, tf.Tensor]:
-        both = _in_chunks(utilities.marginal, model._inputs(items))
+        both = _in_chunks(utilities.marginal, model.inputs.rows(items))
         return {"mean": both[:, :1], "variance": both[:, 1:]}
 
     def predict_duel(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-        ahead = model._inputs(first)
-        pairs = tf.stack([ahead, model._inputs(second, before=tf.shape(ahead)[0])], 1)
+        ahead = model.inputs.rows(first)
+        pairs = tf.stack([ahead, model.inputs.rows(second, before=tf.shape(ahead)[0])], 1)
         both = _in_chunks(outcomes.difference, pairs)
         mean, variance = both[:, 0], both[:, 1]
         found = {"probability": tf.exp(model.likelihood.log_win(link, mean, variance))}
@@ -115,7 +115,7 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         first = tf.gather(items, tf.argmax(mask, 1), batch_dims=1)
         # What is not there stands in as the first that is.
         there = tf.where(mask[:, :, None], items, first[:, None, :])
-        rows = model._inputs(tf.reshape(there, [-1, items.shape[2]]))
+        rows = model.inputs.rows(tf.reshape(there, [-1, items.shape[2]]))
         sets, size = tf.shape(items)[0], tf.shape(items)[1]
         place = tf.reshape(tf.range(sets * size), [sets, size])
         pairs = tf.stack([tf.repeat(place, size, axis=1), tf.tile(place, [1, size])], -1)
@@ -191,7 +191,7 @@ def _columns(model: PreferenceGP) -> list[str]:
     names = model.duels.feature_names
     if names is None:
         names = tuple(str(column) for column in range(model.duels.num_features))
-    return [*names, "row number of the item"] if model.has_item_effect else list(names)
+    return [*names, "row number of the item"] if model.inputs.layout.numbered else list(names)
 
 
 def _check_replaceable(folder: Path) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 import operator
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import gpflow
@@ -20,32 +20,20 @@ from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.forecast import Forecast
-from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import FixedPoint, InferenceResult, ParallelEP
-from sparse_prefgp.engines.base import describe
-from sparse_prefgp.models.choosing import CHOSEN, ChoicePredictions
+from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.models.choosing import CHOSEN, forecast_of_sets
 from sparse_prefgp.models.outcomes import places_of
-from sparse_prefgp.models.posterior import Posterior, each_difference
+from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.strangers import Strangers
-from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.models.views import CONSENSUS, NOBODY, Described, Group, Met
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import as_numbers, check_kind
-from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import shortened
 
 # Questions predicted at a time; and numbers of these, 64 MB, of which a handful of copies are made.
 _QUESTIONS_AT_ONCE, _NUMBERS_AT_ONCE = 50_000, 2**23
-
-
-# Views, by name: what all share, and somebody of whom nothing is known.
-def _shared(model: DuelGP[Any, Any]) -> Posterior:
-    return model._shared()
-
-
-def _nobody(model: DuelGP[Any, Any]) -> Posterior:
-    return model._nobody()
 
 
 class Solution(Protocol):
@@ -129,7 +117,6 @@ class Learned(BayesianModel, InternalDataTrainingLossMixin):
 
 class DuelGP(
     DuelPredictions,
-    ChoicePredictions,
     Learned,
     Generic[S, R],
 ):
@@ -192,7 +179,7 @@ class DuelGP(
             questions = questions.given
             block = questions.labels.get(self.duels.roles["block"])
             questions = questions.saying(block=block)
-        rows = self.item_inputs() if rows is None else as_numbers("inputs", rows, "n", "D")
+        rows = self.inputs.of_items() if rows is None else as_numbers("inputs", rows, "n", "D")
         check_kind("questions", questions, Answers, "Duels or Answers (docs/events.md)")
         questions.check_questions(len(rows))
         events = self.as_known(questions)
@@ -205,7 +192,7 @@ class DuelGP(
         for start in range(0, max(1, len(events)), step):
             here = slice(start, start + step)
             if events.has_sets:
-                parts.append(self._forecast_of_sets(rows, events.take(here), choices))
+                parts.append(forecast_of_sets(self, rows, events.take(here), choices))
             else:
                 parts.append(self._forecast_of_duels(rows, events.take(here)))
         return Forecast.joined(parts)
@@ -222,7 +209,7 @@ class DuelGP(
 
         :raises ValueError: of one person, or of streamed duels, while a `tf.function` is traced.
         """
-        return self._of(self._view or _shared)
+        return self.view.utility(self)
 
     def posterior_of_outcomes(self) -> Posterior:
         """q(f) of whom outcomes are predicted for: `posterior`, but with tastes that of somebody of
@@ -231,28 +218,7 @@ class DuelGP(
         :raises ValueError: as `posterior`; while a `tf.function` is traced also where people have
             features.
         """
-        return self._of(self._view or (_shared if self.terms.taste is None else _nobody))
-
-    @property
-    def is_of_nobody(self) -> bool:
-        """Whether outcomes are those of somebody of whom nothing is known, whose taste may be
-        any."""
-        return self.terms.taste is not None and self._view in (None, _nobody)
-
-    @property
-    def kernels_of_utilities(self) -> tuple[gpflow.kernels.Kernel, ...]:
-        """Whose sum `posterior` has: that of what all share, and in a view of people the taste."""
-        if self.terms.taste is None or self._view in (None, _shared):
-            return (self.kernel,)
-        return self.kernel, self.terms.taste
-
-    def _of(self, view: Callable[[Any], Posterior]) -> Posterior:
-        if not tf.executing_eagerly() and (
-            view not in (_shared, _nobody)
-            or (view is _nobody and self.terms.by_features is not None)
-        ):
-            raise together.refused(compiled=True, people=True)
-        return view(self)
+        return self.view.of_outcomes(self)
 
     def _solution(self) -> S:
         """Where inference ended, or ends as part of the graph that is being traced."""
@@ -273,7 +239,7 @@ class DuelGP(
         :raises ValueError: a model without tastes.
         """
         self.allow(people=True)
-        return self._seen_by(_shared)
+        return CONSENSUS.on(self)
 
     def of_person(self, person: Hashable | None) -> Self:
         """This model, its utility being that of one person.
@@ -287,10 +253,11 @@ class DuelGP(
         """
         self.allow(people=True)
         if person is None:
-            return self._seen_by(_nobody)
-        (number,) = places_of([person], self.described_people)
-        if number >= len(self.people):
-            return self._seen_by(lambda model: model._described(int(number)))
+            return NOBODY.on(self)
+        people = self.people
+        (number,) = places_of([person], people.described)
+        if number >= len(people.names):
+            return Described(self.duels.centred_people.values[number]).on(self)
         return self.of_people([person])
 
     def of_people(self, people: Sequence[Hashable]) -> Self:
@@ -307,9 +274,8 @@ class DuelGP(
                 "least one."
             )
         self.allow(people=True)
-        self._known_people()  # refuses where they are not kept
-        numbers = np.unique([self._number_of(person) for person in people])
-        return self._seen_by(lambda model: model._known_people().group(numbers))
+        self.people.known()  # refuses where they are not kept
+        return Group(np.unique([self.people.number_of(person) for person in people])).on(self)
 
     def meet(self, duels: Duels | None = None, features: Any = None) -> Self:
         """This model, its utility being that of a new person, of whom duels or features are known.
@@ -326,147 +292,15 @@ class DuelGP(
             of either.
         """
         self.allow(people=True)
-        own = None if features is None else self._own_features(features)
+        own = None if features is None else self.people.features(features)
         if duels is None:
             if own is None:
                 raise ValueError(
                     "Nothing was given of the new person; give duels, features of the person, or "
                     "call of_person(None) for somebody of whom nothing is known."
                 )
-            return self._seen_by(lambda model: model._of_features(own))
-        names = duels.people_names
-        if names is not None and len(names) > 1:
-            raise ValueError(
-                f"The duels are of {len(names)} people, {names[0]!r} among them, but one is met at "
-                "a time; give those of one."
-            )
-        if duels.num_features != self.duels.num_features:
-            raise ValueError(
-                f"The duels have {duels.num_features} features, but the model has "
-                f"{self.duels.num_features}; give items in its units."
-            )
-        layout = self.row_layout
-        graph = DuelGraph.from_duels(
-            duels,
-            layout.numbered,
-            {column: self.duels.label_names[column] for column in self.terms.labels},
-        )
-        if graph.layout != layout:
-            raise ValueError(
-                "The duels have other covariates than those of the model; give the same."
-            )
-        graph = graph.one_by_one()
-        graph = replace(graph, people=np.zeros(graph.num_sites, np.int64))
-        tolerance, approximation = self.engine.tolerance, self.approximation
-        share = 1.0 if approximation.has_blocks else approximation.residual_share
-
-        def met(strangers: Strangers) -> tuple[Posterior, FixedPoint]:
-            return strangers.meet(graph, ParallelEP(tolerance=tolerance), share, own)
-
-        strangers = self._solution().strangers
-        posterior, point = met(strangers)
-        result = describe(point, tolerance)
-        if not result.converged:
-            warnings.warn(
-                f"Inference for the new person did not converge: {result}.",
-                stacklevel=2,
-            )
-
-        def view(model: Any) -> Posterior:
-            now = model._solution().strangers
-            return posterior if now is strangers else met(now)[0]
-
-        return self._seen_by(view)
-
-    def tastes(self, Xnew: Any = None) -> FloatArray:
-        """Expected own utility of each person, beyond what all share: (P, N).
-
-        :param Xnew: (N, D) as for `predict_f`; the items of the model by default.
-        :raises ValueError: a model without tastes, or of streamed duels; more numbers than there is
-            memory for.
-        """
-        self.allow(people=True)
-        known = self._known_people()
-        items = self.duels.items
-        if self.has_item_effect:
-            items = np.column_stack([items, self.duels.item])
-        inputs = self._inputs(items if Xnew is None else Xnew)
-        ask(
-            8 * len(self.people) * len(inputs),
-            f"Tastes of {len(self.people):,} people for {len(inputs):,} items",
-            "give fewer items",
-        )
-        return known.tastes(inputs)
-
-    def _known_people(self) -> KnownPeople:
-        """The people whose duels the model keeps."""
-        raise NotImplementedError
-
-    def _nobody(self) -> Posterior:
-        solution = self._solution()
-        return solution.strangers.nobody(solution.posterior)
-
-    def _described(self, number: int) -> Posterior:
-        """q(f) of a person of whom features alone are known, by the place among all."""
-        by_features = self._solution().strangers.problem.by_features
-        assert by_features is not None
-        return self._of_features(by_features.people[number])
-
-    def _of_features(self, features: FloatArray) -> Posterior:
-        solution = self._solution()
-        return solution.strangers.described(features, solution.posterior)
-
-    def _own_features(self, given: Any) -> FloatArray:
-        """Features (S,) of a new person, less the mean of those of people with duels.
-
-        :raises ValueError: of another number, not finite, or where people have none.
-        """
-        together.check(
-            features_of_people=True, no_features_of_people=self.terms.by_features is None
-        )
-        mean = self._mean_of_people
-        hint = ", of the new person, in the units of duels.people_features"
-        return as_numbers("features", given, len(mean), hint=hint) - mean
-
-    @property
-    def _mean_of_people(self) -> FloatArray:
-        """(S,) of the features of people with duels."""
-        raise NotImplementedError
-
-    def _number_of(self, person: Hashable) -> int:
-        (number,) = places_of([person], self.people)
-        if number < 0:
-            shown = ", ".join(map(repr, self.people[:5]))
-            more = ", …" if len(self.people) > 5 else ""
-            raise ValueError(
-                f"The person {shortened(person)} is unknown to the model, whose people are {shown}"
-                f"{more}; give one of them, or meet the new one (model.meet(duels), "
-                "sparse-prefgp meet)."
-            )
-        return int(number)
-
-    def _seen_by(self, view: Callable[[Any], Posterior]) -> Self:
-        found = copy.copy(self)
-        found._view = view
-        return found
-
-    def _differences(self, pairs: tf.Tensor, people: IntArray | None = None) -> tf.Tensor:
-        if people is None or self._view is not None:
-            return each_difference(self.posterior_of_outcomes(), pairs)
-        found = np.empty((len(people), 2))
-        known = (people >= 0) & (people < len(self.people))
-        if known.any():
-            some = tf.boolean_mask(pairs, known)
-            found[known] = self._known_people().differences(some, people[known])
-        described = people >= len(self.people)
-        if described.any():
-            strangers = self._solution().strangers
-            some = tf.boolean_mask(pairs, described)
-            found[described] = strangers.described_differences(some, people[described])
-        if (people < 0).any():
-            some = tf.boolean_mask(pairs, people < 0)
-            found[people < 0] = self._differences(some)
-        return tf.constant(found)
+            return Described(own).on(self)
+        return Met.by(self, duels, own).on(self)
 
     @property
     def has_logit_factors(self) -> bool:

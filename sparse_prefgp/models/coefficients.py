@@ -69,7 +69,7 @@ class KnownCoefficients(Result):
             raise ValueError(
                 "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
             )
-        layout, levels, labels = model.row_layout, model.duels.label_names, model.terms.labels
+        layout, levels, labels = model.inputs.layout, model.duels.label_names, model.terms.labels
         effects = model.terms.effects(Columns(layout, names, labels))
         called, of_row, of_level = list(names), [*range(len(names))], [(-1, -1)] * len(names)
         for one in effects:

@@ -128,7 +128,7 @@ def _check_rebuilds(
     numbered, features = as_float(rows), as_float(rows[:, :columns])
 
     def on_rows(kernel: gpflow.kernels.Kernel) -> np.ndarray:
-        if not model.row_layout.plain:
+        if not model.inputs.layout.plain:
             kernel = numbered_kernel(kernel, columns)
         diagonal = kernel(numbered, full_cov=False)
         return np.concatenate([kernel_matrix(kernel, numbered).numpy(), diagonal.numpy()[None]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,7 +41,6 @@ from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import (
     DAYS_A_YEAR,
     Dated,
@@ -75,6 +74,7 @@ from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.filtering import Filtering, edges_of, one_pass
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.pair_posterior import pair_posterior
 from sparse_prefgp.models.posterior import (
@@ -96,7 +96,6 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.shapes import as_written
-from sparse_prefgp.support.words import id_text
 
 EXACT_UP_TO = 1000
 
@@ -307,12 +306,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
 
     @property
-    def has_item_effect(self) -> bool:
-        """Whether the kernel holds an `ItemEffect` or a `PairEffect`, so that inputs may name
-        items."""
-        return self.row_layout.numbered
-
-    @property
     def pair_share(self) -> float | None:
         """What share of the prior variance of a duel, noise apart, is of its pair (`PairEffect`):
         the average over the duels; None without."""
@@ -324,9 +317,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return float(np.average(variance / (variance + of_items), weights=self.graph.counts))
 
     @property
-    def row_layout(self) -> RowLayout:
-        """What the columns of the rows of `graph` are."""
-        return self.graph.layout
+    def inputs(self) -> Inputs:
+        return Inputs(self, self.graph.layout)
 
     @property
     def slices(self) -> Any:
@@ -595,11 +587,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def _problem_of(
         self, kernel: Any, mean_function: Any, inducing: Any, terms: Terms, likelihood: Probit
     ) -> DuelProblem:
-        layout, by_features = self.row_layout, None
+        layout, by_features = self.graph.layout, None
         if terms.by_features is not None:
             by_features = ByFeatures(
-                self._centred_people,
-                len(self.people),
+                self.duels.centred_people.values,
+                len(self.people.names),
                 tf.convert_to_tensor(terms.by_features),
                 self.duels.num_features,
             )
@@ -672,35 +664,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def _solution(self) -> Solved:
         return super()._solution() if tf.executing_eagerly() else self._traced()
 
-    @property
-    def people(self) -> tuple[Hashable, ...]:
-        return (self.duels.people_names or ()) if self.terms.taste is not None else ()
-
-    @cached_property
-    def _centred_people(self) -> FloatArray:
-        """(K, S) features of `described_people`, less the mean of those of people with duels."""
-        features = self.duels.people_features
-        assert features is not None
-        return np.asarray(features.of(self.described_people) - self._mean_of_people)
-
-    @property
-    def described_people(self) -> tuple[Hashable, ...]:
-        if self.terms.by_features is None:
-            return self.people
-        assert self.duels.people_features is not None
-        known = set(map(id_text, self.people))
-        others = (name for name in self.duels.people_features.names if id_text(name) not in known)
-        return self.people + tuple(others)
-
-    @property
-    def _mean_of_people(self) -> FloatArray:
-        features = self.duels.people_features
-        assert features is not None
-        return np.asarray(features.of(self.people).mean(0))
-
-    def _known_people(self) -> KnownPeople:
-        return self._solution().people
-
     def posterior_in_block(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
 
@@ -762,8 +725,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             known are one person.
         :raises ValueError: somebody of whom nothing is known, where people have features.
         """
-        inputs = self._inputs(items, before)
-        numbers = self._person_numbers(people, len(inputs))
+        inputs = self.inputs.rows(items, before)
+        numbers = self.people.numbers(people, len(inputs))
         if self.terms.taste is None:
             return inputs
         person = np.full(len(inputs), -1) if numbers is None else numbers

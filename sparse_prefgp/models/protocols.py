@@ -22,15 +22,17 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
-from sparse_prefgp.models.posterior import Posterior, SetPosterior
+from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from sparse_prefgp.models.inputs import Inputs
     from sparse_prefgp.models.likelihood import Probit
+    from sparse_prefgp.models.people import People
     from sparse_prefgp.models.terms import Terms
+    from sparse_prefgp.models.views import View
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
@@ -174,8 +176,10 @@ class Predicts(Protocol):
     likelihood: Probit
     terms: Terms
 
+    view: View
+
     @property
-    def people(self) -> tuple[Hashable, ...]: ...
+    def people(self) -> People: ...
 
     @property
     def duels(self) -> KnownDuels: ...
@@ -187,10 +191,7 @@ class Predicts(Protocol):
     def engine(self) -> Engine: ...
 
     @property
-    def has_item_effect(self) -> bool: ...
-
-    @property
-    def row_layout(self) -> RowLayout: ...
+    def inputs(self) -> Inputs: ...
 
     def with_dates(self, rows: FloatArray) -> FloatArray: ...
 
@@ -200,15 +201,6 @@ class Predicts(Protocol):
     def posterior(self) -> Posterior: ...
 
     def posterior_of_outcomes(self) -> Posterior: ...
-
-    @property
-    def described_people(self) -> tuple[Hashable, ...]: ...
-
-    @property
-    def is_of_nobody(self) -> bool: ...
-
-    @property
-    def kernels_of_utilities(self) -> tuple[gpflow.kernels.Kernel, ...]: ...
 
     def consensus(self) -> Any: ...
 
@@ -239,12 +231,6 @@ class Predicts(Protocol):
     def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast: ...
 
     def as_known(self, events: Answers) -> Answers: ...
-
-    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> FloatArray: ...
-
-    def set_posterior(self, inputs: FloatArray, events: Answers) -> SetPosterior: ...
-
-    def look_noise(self, events: Answers) -> tuple[FloatArray, FloatArray]: ...
 
 
 class HoldsDuels(Predicts, Preferences, Protocol):

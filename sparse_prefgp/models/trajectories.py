@@ -66,7 +66,7 @@ def trajectories_of(
         features, weight = _at_their_rows(model, every, day) if stand is None else stand(every, day)
         q, p = weight.shape
         flat = np.column_stack([features.reshape(q * p, -1), np.repeat(every, p)])
-        rows = model._inputs(model.dated(flat, day))
+        rows = model.inputs.rows(model.dated(flat, day))
         asked.append(tf.reshape(rows, [q, p, -1]))
         weights.append(weight)
         places.append(np.flatnonzero(begun))

@@ -98,7 +98,7 @@ def feature_relevance(
     rounds = min(n - 1, max(1, swaps // n))
     first = np.tile(rows, rounds)[:swaps]
     partner = np.concatenate([np.roll(rows, shift) for shift in range(1, rounds + 1)])[:swaps]
-    items = model.item_inputs()
+    items = model.inputs.of_items()
     base, other = items[first], items[partner]
     before = _mean_utility(model, base)
     values = np.empty(len(groups))

@@ -40,7 +40,7 @@ def tastes(model: Any, *, ax: Axes | None = None) -> Axes:
     from sparse_prefgp.analysis.people import compared_on
 
     items = compared_on(model)
-    own = model.tastes(items.inputs)
+    own = model.people.tastes(items.inputs)
     own = own - own.mean(1, keepdims=True)
     own = own - own.mean(0)
     left, sizes, right = np.linalg.svd(own, full_matrices=False)

@@ -187,7 +187,7 @@ def item_row(model: PreferenceGP, item: Hashable | int) -> int:
 
 def _beats(model: PreferenceGP, points: FloatArray, row: int) -> FloatArray:
     chosen = model.duels.items[row]
-    if getattr(model, "has_item_effect", False):
+    if model.inputs.layout.numbered:
         # The last column is the item's row, negative for an item that is new.
         points = np.column_stack([points, np.full(len(points), -1.0)])
         chosen = np.append(chosen, float(row))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,7 +35,8 @@ class Checked(Preferences, Protocol):
     def infer(self) -> InferenceResult: ...
 
     @property
-    def people(self) -> tuple[Hashable, ...]: ...
+    def people(self) -> Any:
+        """Whose `names` those of the duels are; none without tastes."""
 
     def predict_difference(
         self, Xa: Any, Xb: Any, *, people: Any = None
@@ -196,9 +196,9 @@ def check_against_sampling(
     inferred = model.infer()
     graph = draws.graph
     rows, who = graph.rows, None
-    if model.people:  # rows end with the person
+    if model.people.names:  # rows end with the person
         assert graph.people is not None
-        rows, who = rows[:, :-1], [model.people[i] for i in graph.people]
+        rows, who = rows[:, :-1], [model.people.names[i] for i in graph.people]
     own = _compare(model, rows[graph.winners], rows[graph.losers], draws.own_duels(), who)
     new = None
     if Xa is not None:

@@ -313,7 +313,7 @@ class Holdout(Training):
             events = events.saying(block=Codes.of(table.context[column].to_numpy()[rows].tolist()))
         if model.terms.taste is not None and events.person is not None:
             events = events.saying(person=_nobody_new(events, model))
-        return [Asked(events, model.item_inputs(), sets=sets)]
+        return [Asked(events, model.inputs.of_items(), sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
@@ -584,7 +584,7 @@ def predict_held_out(
     if consensus is not None:
         plain = score_events(consensus, {}, holdout.test_rows(consensus))
         scored = scored.with_model(plain, ONE_UTILITY)
-    if model.row_layout.dated:
+    if model.inputs.layout.dated:
         transform, rows = holdout.train.transform, holdout.split.test_rows
         test = holdout.table.to_duels(rows, transform=transform)
         scored = with_forecasts(scored, model, test)
@@ -595,7 +595,7 @@ def predict_held_out(
 def _nobody_new(events: Answers, model: PreferenceGP) -> Codes:
     """Whose preference events are, new people without features being nobody in particular."""
     assert events.person is not None
-    known = set(map(id_text, model.described_people))
+    known = set(map(id_text, model.people.described))
     labels = events.person.labels.tolist()
     return Codes.of([label if id_text(label) in known else None for label in labels])
 
@@ -605,7 +605,7 @@ def _people_parts(events: Answers, model: PreferenceGP) -> dict[str, BoolArray]:
     if model.terms.taste is None:
         return {}
     assert events.person is not None
-    known = set(map(id_text, model.people))
+    known = set(map(id_text, model.people.names))
     labels = events.person.labels.tolist()
     new = np.array([id_text(label) not in known for label in labels], dtype=bool)
     return {"known_people": ~new, "new_people": new}

@@ -117,7 +117,7 @@ def write_pictures(
         )
     if model.terms.taste is not None:
         _add_people(add, model)
-    if model.row_layout.dated:
+    if model.inputs.layout.dated:
         add(
             "trajectories",
             lambda: plotting.trajectories(model),

@@ -293,7 +293,7 @@ def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) 
         if chosen is not None:
             figures["automatic"] = chosen.to_dict()
         model, report = work.fitted(holdout, figures)
-        if isinstance(holdout, Holdout) and model.row_layout.dated:
+        if isinstance(holdout, Holdout) and model.inputs.layout.dated:
             figures["in_time"] = time_figures(model)
         alike = work.alike(holdout, model, figures)
         held_out = work.scored(holdout, model, figures, alike)

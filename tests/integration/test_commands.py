@@ -365,7 +365,7 @@ def test_choices_rankings_and_item_effects_through_fit(folder: Path, tmp_path: P
         assert figures["data"]["test_duels"] % of_each == 0, "sets stay whole"
         assert ("choices" in figures["held_out"]) == (kind == "choices" and of_each == 1)
         assert set(figures["fit"]["kernel_variances"]) == {"se", "item"}
-        assert spg.load(out).has_item_effect
+        assert spg.load(out).inputs.layout.numbered
         assert call("rank", "--model", out).exit_code == 0
 
 

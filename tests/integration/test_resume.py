@@ -284,7 +284,7 @@ def test_killed_fit_in_time_is_resumed(tmp_path: Path) -> None:
     assert found.slices == expected.slices == "quarter"
     for at in ("2017-05-01", "2025-01-01"):
         (one, variance), (two, other_variance) = (
-            model.predict_f(model.item_inputs(at=at)) for model in (found, expected)
+            model.predict_f(model.inputs.of_items(at=at)) for model in (found, expected)
         )
         sd = np.sqrt(other_variance)
         assert np.max(np.abs(one - two) / sd) < SAME_UTILITIES

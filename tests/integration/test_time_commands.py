@@ -73,7 +73,7 @@ def filtered(folder: Path) -> Path:
 
 
 def predictions(model: spg.PreferenceGP, at: str) -> list[np.ndarray]:
-    return [values.numpy() for values in model.predict_f(model.item_inputs(at=at), True)]
+    return [values.numpy() for values in model.predict_f(model.inputs.of_items(at=at), True)]
 
 
 @pytest.mark.parametrize("slices", ["day", "quarter"])

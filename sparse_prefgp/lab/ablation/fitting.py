@@ -229,7 +229,7 @@ def learned(
 def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
     """What a model says of the held-out duels and of the items in these rows (N,)."""
     log_p = model.predict(holdout.test_wins()).log_first
-    mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
+    mean, covariance = model.predict_f(model.inputs.of_items(rows), full_cov=True)
     return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
 
 

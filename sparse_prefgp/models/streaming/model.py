@@ -22,7 +22,6 @@ from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
-from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.io.streams.scan import READ_ROWS
@@ -36,6 +35,7 @@ from sparse_prefgp.models.checks import (
 )
 from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
@@ -55,7 +55,6 @@ from sparse_prefgp.models.streaming.inference import (
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
-from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
@@ -361,13 +360,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         return KnownCoefficients.of(self, level)
 
     @property
-    def row_layout(self) -> RowLayout:
-        """What the columns of a row are."""
-        return self.hyperparameters().row_layout
-
-    @property
-    def has_item_effect(self) -> bool:
-        return False
+    def inputs(self) -> Inputs:
+        return Inputs(self, self.hyperparameters().row_layout)
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
@@ -410,12 +404,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         labels = self.terms.labels
         levels = tuple(len(self.duels.label_names[column]) for column in labels)
         return Hyperparameters(**parts, covariates=self.duels.covariate_names, levels=levels)
-
-    def _known_people(self) -> KnownPeople:
-        raise NotInMemory(
-            "A model of streamed duels keeps what the inducing values know, not what each person "
-            "said; give the duels of one to model.meet(duels), or call model.in_memory()."
-        )
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `save` writes: a description for JSON, and the arrays that it names.

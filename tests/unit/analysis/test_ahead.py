@@ -72,7 +72,7 @@ def test_rankings_are_of_a_date() -> None:
         found = spg.rank(model, samples=100, **more).frame.set_index("item_id")
         active = model.active_items(at)
         assert sorted(found.index) == sorted(active)
-        rows = model.item_inputs(active, at=DAYS[-1] if at is None else at)
+        rows = model.inputs.of_items(active, at=DAYS[-1] if at is None else at)
         mean, covariance = (np.asarray(x) for x in model.predict_f(rows, full_cov=True))
         centre = np.eye(len(active)) - 1.0 / len(active)
         utility, sd = found.loc[active, "utility"], found.loc[active, "sd"]

@@ -72,7 +72,7 @@ def seen() -> dict[tuple[str, int], int]:
 
 
 def test_an_item_has_one_effect_in_all_its_contexts(model: spg.PreferenceGP) -> None:
-    numbers = model.item_inputs()[:, -1]
+    numbers = model.inputs.of_items()[:, -1]
     rows = model.duels.item_rows
     assert rows is not None and rows.shared == ("surface",) and len(rows) > len(NAMES)
     for name, number in zip(rows.names, numbers, strict=True):
@@ -204,7 +204,7 @@ def test_evaluation_and_update_read_the_same_tables(model: spg.PreferenceGP) -> 
     scores = spg.evaluate(model, DUELS, rng=np.random.default_rng(0))
     assert scores["held_out"]["model"]["duels"] == len(DUELS)
     duels = model.duels
-    won, lost = (model.item_inputs(side) for side in (duels.winners, duels.losers))
+    won, lost = (model.inputs.of_items(side) for side in (duels.winners, duels.losers))
     nats = -(duels.counts * np.log(model.predict_duel(won, lost))).sum() / len(DUELS)
     assert scores["held_out"]["model"]["nlp_nats"] == pytest.approx(nats, abs=1e-9)
 
@@ -303,9 +303,9 @@ def states() -> spg.PreferenceGP:
 def test_an_item_with_several_rows_has_one_effect_and_place() -> None:
     model = states()
     assert model.duels.feature_names == ("age",)
-    assert list(model.item_inputs()[:, -1]) == [0, 1, 0, 2, 1, 0, 2, 1, 3]
+    assert list(model.inputs.of_items()[:, -1]) == [0, 1, 0, 2, 1, 0, 2, 1, 3]
     players = ["Ann", "Ben", "Cy", "Dee"]
-    mean, covariance = model.predict_f(model.item_inputs(), full_cov=True)
+    mean, covariance = model.predict_f(model.inputs.of_items(), full_cov=True)
     counts = np.bincount(MET.to_numpy().ravel(), minlength=9).astype(float)
     owner = STATES["player"].map(players.index).to_numpy()
     weights = (np.arange(4)[:, None] == owner) * counts

@@ -80,7 +80,7 @@ def test_the_share_that_is_personal(
     first, second = np.triu_indices(N, 1)
     alike = 2.0 - 2.0 * np.exp(-0.5 * np.sum((x[first] - x[second]) ** 2, 1))
     own = before[0] * alike.mean() + 2.0 * before[1]
-    mean, covariance = (v.numpy() for v in model.predict_f(model.item_inputs(), full_cov=True))
+    mean, covariance = (v.numpy() for v in model.predict_f(model.inputs.of_items(), full_cov=True))
     steps = np.eye(N)[first] - np.eye(N)[second]
     squares = (steps @ mean)[:, 0] ** 2 + np.sum((steps @ covariance[0]) * steps, 1)
     assert found.share == pytest.approx(own / (own + squares.mean()), abs=0.02)  # draws
@@ -122,7 +122,7 @@ def test_who_is_furthest_from_all(model: spg.PreferenceGP) -> None:
     assert (np.diff(frame["distance"]) <= 0.0).all()
     name = frame["person"].iloc[0]
     view = model.of_person(name)
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
     shared, own = (m.predict_f(inputs)[0].numpy()[:, 0] for m in (model, view))
     beyond = own - shared
     beyond -= beyond.mean()
@@ -139,7 +139,7 @@ def test_answers_for_a_person(
     own = spg.predict(model, pairs)["probability"].to_numpy()
     nobody = spg.predict(model, pairs[["first", "second"]])["probability"].to_numpy()
     ann = spg.predict(model, pairs, person="p3")["probability"].to_numpy()
-    x = model.item_inputs()
+    x = model.inputs.of_items()
     rows = [pairs[side].str[1:].astype(int).to_numpy() for side in ("first", "second")]
     sides = [x[r] for r in rows]
     for found, who in ((own, pairs["who"]), (ann, "p3"), (nobody, None)):
@@ -168,7 +168,7 @@ def test_meeting_somebody_from_a_table(
     view = meet(model, duels)
     won, lost = (duels[side].str[1:].astype(int) for side in ("winner", "loser"))
     same = model.meet(spg.Duels(model.duels.items, won, lost))
-    x = model.item_inputs()
+    x = model.inputs.of_items()
     for found, expected in zip(view.predict_f(x), same.predict_f(x), strict=True):
         np.testing.assert_allclose(found, expected, atol=IDENTITY)
     new = pd.DataFrame({"item_id": ["i0", "new"], "a": [tables[0]["a"][0], 1.0], "b": [0.2, 0.1]})

@@ -169,7 +169,7 @@ def test_duels_in_contexts_are_followed_by_day(model: spg.PreferenceGP) -> None:
 def test_new_items_and_places_have_the_prior(model: spg.PreferenceGP, dense: Dense) -> None:
     """Of a new item, of one on a surface that nobody knows, and of one on two surfaces."""
     at = model.last_date + 400.0
-    rows = model.item_inputs(at=at)
+    rows = model.inputs.of_items(at=at)
     columns = model.duels.transform.columns_made_of
     clay, grass = (i for i, name in enumerate(columns) if name == "surface")
     known = rows[(rows[:, -2] == 2.0) & (rows[:, clay] == 1.0)]
@@ -316,7 +316,7 @@ def test_an_item_with_several_rows_stands_at_that_of_the_date(states: spg.Prefer
             latest = by_then["date"][by_then[["winner", "loser"]].isin([name]).any(axis=1)].max()
             end = "b" if latest >= "2013-06-01" else "a"
             rows.append(states.duels.item_ids.index(f"{name}{end}"))
-        mean = states.predict_f(states.item_inputs(rows, at=day))[0].numpy()[:, 0]
+        mean = states.predict_f(states.inputs.of_items(rows, at=day))[0].numpy()[:, 0]
         np.testing.assert_allclose(found.frame["utility"], mean - mean.mean(), atol=1e-8)
         frame = history(states, names, [day, "2016-12-01"])
         here = frame[frame["date"] == np.datetime64(day)]

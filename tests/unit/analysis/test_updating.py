@@ -367,7 +367,7 @@ def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
     old = of_people(approximation, DUELS.assign(who=[WHO[k % 2] for k in range(len(DUELS))]))
     more = MORE.assign(who=["bo", "ann", "cy", "ann", "cy", "bo"])
     new, report = update(old, more, NEW_ITEMS)
-    assert new.people == ("ann", "bo", "cy") and report.converged
+    assert new.people.names == ("ann", "bo", "cy") and report.converged
     fresh = spg.PreferenceGP(
         new.duels,
         new.kernel,
@@ -376,7 +376,7 @@ def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
         inducing_variable=new.inducing_variable,
         engine=new.engine,
     )
-    items, who = new.item_inputs(), [*WHO, None]
+    items, who = new.inputs.of_items(), [*WHO, None]
     for one, other in zip(
         new.predict_difference(items[:4], items[4:8], people=who),
         fresh.predict_difference(items[:4], items[4:8], people=who),
@@ -398,7 +398,7 @@ def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
 def keys_of(model: spg.PreferenceGP) -> list[Any]:
     graph = model.graph
     ends = graph.rows[np.stack([graph.winners, graph.losers], 1)].reshape(graph.num_sites, -1)
-    return [(*row, model.people[i]) for row, i in zip(ends, graph.people, strict=True)]
+    return [(*row, model.people.names[i]) for row, i in zip(ends, graph.people, strict=True)]
 
 
 def test_people_need_their_column_and_features() -> None:
@@ -429,7 +429,7 @@ def test_people_need_their_column_and_features() -> None:
     with pytest.warns(UserWarning, match="people 'ann' and 'Ann' differ in case alone"):
         update(of_people(spg.Exact(), table), capital, NEW_ITEMS)
     # Somebody is met by features from such a table.
-    items = old.item_inputs()
+    items = old.inputs.of_items()
     for found, wanted in zip(
         meet(old, people=news).predict_f(items),
         old.meet(features=[2.0, 1.0, 0.0]).predict_f(items),

@@ -55,7 +55,7 @@ def same_as_afresh(updated: spg.PreferenceGP) -> None:
         engine=updated.engine,
         noise_variance=0.3,
     )
-    items = updated.item_inputs()
+    items = updated.inputs.of_items()
     for one, other in zip(updated.predict_f(items), fresh.predict_f(items), strict=True):
         np.testing.assert_allclose(one, other, atol=FIXED_POINT)
     np.testing.assert_allclose(updated.log_evidence(), fresh.log_evidence(), atol=EVIDENCE)
@@ -119,8 +119,8 @@ def test_duels_and_sets_join_each_other() -> None:
     ordinary = build(spg.VFE(), spg.read_duels(ITEMS, duels))
     both, _ = update(ordinary, rankings=FIRST)
     np.testing.assert_allclose(
-        both.predict_f(both.item_inputs())[0].numpy(),
-        updated.predict_f(updated.item_inputs())[0].numpy(),
+        both.predict_f(both.inputs.of_items())[0].numpy(),
+        updated.predict_f(updated.inputs.of_items())[0].numpy(),
         atol=FIXED_POINT,
     )
 
@@ -178,7 +178,7 @@ def test_answers_of_people() -> None:
     duels = spg.read_rankings(ITEMS.head(OLD), first, person="who")
     model = build(spg.Exact(), duels, terms=[spg.Taste(gpflow.kernels.SquaredExponential(0.6))])
     new, report = update(model, None, ITEMS, rankings=MORE.assign(who=["bo", "cy", "ann", "cy"]))
-    assert new.people == ("ann", "bo", "cy") and report.new_duels == 4
+    assert new.people.names == ("ann", "bo", "cy") and report.new_duels == 4
     assert report.continued_sites == 2 * 14 and report.sites == 2 * 18
     same = spg.Duels.from_events(new.duels.items, new.duels.given)
     afresh = build(spg.Exact(), same, terms=[spg.Taste(gpflow.kernels.SquaredExponential(0.6))])

@@ -443,7 +443,7 @@ def test_item_effects_and_white_noise_within_a_block() -> None:
         exact = build(duels, spg.Exact(), kernel=kernel)
         whole = build(duels, spg.PITC(["all"] * len(blocks)), kernel=kernel)
         assert whole.log_evidence() == pytest.approx(exact.log_evidence(), abs=EVIDENCE, rel=0)
-        inputs = exact.item_inputs()
+        inputs = exact.inputs.of_items()
         for a, b in zip(in_block(whole, inputs, "all"), exact.predict_f(inputs), strict=True):
             assert_close(a, b, FIXED_POINT)
         single = build(duels, spg.PITC(range(len(blocks))), kernel=kernel)

@@ -90,7 +90,7 @@ def test_exact_equals_a_linear_kernel_on_indicators(duels: spg.Duels, over: str)
 def test_items_with_equal_features_differ_by_their_effects(duels: spg.Duels) -> None:
     assert model(duels).graph.num_rows == N
     plain = spg.PreferenceGP(duels, features_kernel())
-    assert plain.graph.num_rows == N - 1 and not plain.has_item_effect
+    assert plain.graph.num_rows == N - 1 and not plain.inputs.layout.numbered
     mean, _ = model(duels).predict_f(numbered(duels)[3:5])
     assert abs(float(mean[0, 0] - mean[1, 0])) > 0.01
 
@@ -316,7 +316,7 @@ def test_held_out_duels_are_of_known_items(duels: spg.Duels) -> None:
     fitted, _ = fit_model(holdout)
     won, lost = holdout.test_wins().pairs.T
     rows = np.column_stack([fitted.duels.items, np.arange(N)])
-    np.testing.assert_array_equal(fitted.item_inputs(), rows)
+    np.testing.assert_array_equal(fitted.inputs.of_items(), rows)
     expected = np.log(fitted.predict_duel(rows[won], rows[lost]))
     found = predict_held_out(holdout, fitted).forecasts["duels"].log_probabilities["model"]
     np.testing.assert_allclose(found, expected, rtol=ROUNDING)

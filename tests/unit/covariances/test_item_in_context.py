@@ -117,7 +117,7 @@ def test_kernel_and_differences_are_those_of_each_item(duels: spg.Duels, kind: s
 @pytest.mark.covering(every=4)
 def test_exact_is_the_dense_reference(duels: spg.Duels, kind: str, over: str) -> None:
     ours = model(duels, kind, approximation=spg.Exact(over=over))
-    inputs = ours.item_inputs()
+    inputs = ours.inputs.of_items()
     wanted = slow_posterior(
         inputs, duels.winners, duels.losers, slow(kind), 0.5, "exact", tolerance=1e-13
     )
@@ -141,7 +141,7 @@ def test_inducing_inputs_at_all_items_are_exact(
     sparse = model(duels, kind, approximation=approximation, inducing_variable=z)
     exact = model(duels, kind, approximation=spg.Exact())
     assert sparse.log_evidence() == pytest.approx(exact.log_evidence(), abs=FIXED_POINT)
-    inputs = np.concatenate([exact.item_inputs(), [[0.3, 0.1, 0.0, 1.0, 0.0, -1.0]]])
+    inputs = np.concatenate([exact.inputs.of_items(), [[0.3, 0.1, 0.0, 1.0, 0.0, -1.0]]])
     for mine, theirs in zip(sparse.predict_f(inputs), exact.predict_f(inputs), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
 
@@ -161,8 +161,8 @@ def test_beside_covariates(duels: spg.Duels, kind: str) -> None:
         exact.log_evidence()
         != model(spg.Duels(*rows), kind, approximation=spg.Exact()).log_evidence()
     )
-    one = sparse.predict_f(sparse.item_inputs())
-    for mine, theirs in zip(one, exact.predict_f(exact.item_inputs()), strict=True):
+    one = sparse.predict_f(sparse.inputs.of_items())
+    for mine, theirs in zip(one, exact.predict_f(exact.inputs.of_items()), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
 
 
@@ -238,7 +238,7 @@ def test_saved_and_loaded(duels: spg.Duels, tmp_path: Path) -> None:
     spg.save(made, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     assert again.log_evidence() == made.log_evidence()
-    inputs = made.item_inputs()
+    inputs = made.inputs.of_items()
     np.testing.assert_array_equal(again.predict_f(inputs)[0], made.predict_f(inputs)[0])
     np.testing.assert_array_equal(again.kernel.kernels[2].kernel.active_dims, LEVELS)
 
@@ -254,7 +254,7 @@ def test_variances_of_effects_are_those_of_their_kernel() -> None:
 @pytest.mark.parametrize("kind", ["levels", "slopes"])
 def test_contributions_sum_to_the_difference_across_contexts(duels: spg.Duels, kind: str) -> None:
     ours = model(duels, kind, approximation=spg.Exact())
-    inputs = ours.item_inputs()
+    inputs = ours.inputs.of_items()
     across = list(zip(inputs[:3], inputs[-3:], strict=True))
     assert any(np.any(a[1:5] != b[1:5]) for a, b in across)
     for a, b in across:

@@ -660,7 +660,7 @@ def test_a_model_of_before_goes_on_with_the_effects_that_it_knew(
     kernel = gpflow.kernels.Matern52() + spg.ItemEffect(0.8)
     know_effects(kernel, 5)
     model = spg.PreferenceGP(duels, kernel, approximation=spg.FITC(), inducing_variable=Z)
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
     before = *model.predict_f(inputs, full_cov=True), model.log_evidence()
     spg.save(model, tmp_path / "model")
     if not written:  # as files were before they said it

@@ -454,7 +454,7 @@ def test_item_effects() -> None:
     )
     assert report.log_evidence == pytest.approx(exact.log_evidence(), abs=EVIDENCE)
     assert report.largest_fall < IDENTITY
-    assert grown.has_item_effect
+    assert grown.inputs.layout.numbered
 
 
 def fixed() -> spg.PreferenceGP:

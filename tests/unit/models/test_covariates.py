@@ -246,7 +246,7 @@ def test_exact_over_items_and_coefficients(engine: Any) -> None:
         np.testing.assert_allclose(
             one.coefficients().covariance, other.coefficients().covariance, atol=1e-9
         )
-        pairs = one.item_inputs()[:2], one.item_inputs()[2:4]
+        pairs = one.inputs.of_items()[:2], one.inputs.of_items()[2:4]
         np.testing.assert_allclose(
             one.predict_duel(*pairs, covariates=x, labels={"judge": [0, 2]}),
             other.predict_duel(*pairs, covariates=x, labels={"judge": [0, 2]}),
@@ -271,8 +271,8 @@ def test_with_effects_of_items_ties_and_counts() -> None:
     exact = spg.PreferenceGP(data, made.kernel, approximation=spg.Exact(), **options)
     assert made.log_evidence() == pytest.approx(exact.log_evidence(), abs=1e-6)
     for one, other in zip(
-        made.predict_f(made.item_inputs(), full_cov=True),
-        exact.predict_f(exact.item_inputs(), full_cov=True),
+        made.predict_f(made.inputs.of_items(), full_cov=True),
+        exact.predict_f(exact.inputs.of_items(), full_cov=True),
         strict=True,
     ):
         np.testing.assert_allclose(one, other, atol=1e-5)
@@ -286,7 +286,7 @@ def test_what_knows_items_alone_takes_nothing_as_said(effects: bool) -> None:
     made = spg.PreferenceGP(
         judged(True, labels={"judge": JUDGES}), whole, terms=[spg.Lean("side")], engine=ENGINE
     )
-    rows = made.item_inputs()
+    rows = made.inputs.of_items()
     wanted = made.predict_f(rows, full_cov=True)
     found = made.posterior().joint(tf.constant(rows))
     np.testing.assert_allclose(found[0], wanted[0][:, 0], atol=1e-12)
@@ -517,7 +517,7 @@ def test_an_item_against_itself_differs_by_its_covariates_alone(told: Any) -> No
 def test_exported(told: Any, tmp_path: Path) -> None:
     made = told[0]
     spg.export_saved_model(made, tmp_path / "exported")
-    X = made.item_inputs()[:3]
+    X = made.inputs.of_items()[:3]
     there = tf.saved_model.load(str(tmp_path / "exported"))
     found = there.predict_f(tf.constant(X))
     np.testing.assert_allclose(found["mean"], made.predict_f(X)[0], atol=1e-9)

@@ -137,7 +137,7 @@ def test_the_model_of_a_filter_has_its_sites() -> None:
         whole = np.block([[dense.prior, across], [across.T, own]])
         sites = (np.append(x, np.zeros(4)) for x in (expected.precision, expected.shift))
         after = slow_time.conditioned(whole, *sites)
-        mean, covariance = model.predict_f(model.item_inputs(items, at=at * DAYS_A_YEAR), True)
+        mean, covariance = model.predict_f(model.inputs.of_items(items, at=at * DAYS_A_YEAR), True)
         np.testing.assert_allclose(mean[:, 0], after.mean[40:], rtol=0, atol=IDENTITY)
         np.testing.assert_allclose(covariance[0], after.covariance[40:, 40:], rtol=0, atol=IDENTITY)
 
@@ -155,7 +155,7 @@ def test_a_filter_takes_up_where_another_ended(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.log_probabilities, other.log_probabilities)
     both = half.log_predictive + found.log_predictive
     assert both == pytest.approx(whole.log_predictive, rel=IDENTITY)
-    rows = whole.model.item_inputs()
+    rows = whole.model.inputs.of_items()
     for one, two, three in zip(
         *(x.model.predict_f(rows, True) for x in (whole, found, other)), strict=True
     ):

@@ -171,7 +171,7 @@ def test_an_item_is_no_better_than_itself() -> None:
     unknown = np.column_stack([ITEMS, np.full(7, -1.0)])
     only, pairs = model.coefficients(), Answers.between(same, same)
     said = pairs.with_differences(np.array([[0.0], [1.0]]), names)
-    for rows in (ITEMS, unknown, model.item_inputs()):
+    for rows in (ITEMS, unknown, model.inputs.of_items()):
         np.testing.assert_array_equal(model.predict(pairs, rows).p, 0.5)
         found = model.predict(said, rows)
         assert found.p[0].tolist() == [0.5, 0.5]

@@ -108,7 +108,7 @@ def test_predictions_of_the_case(approximation: spg.Approximation) -> None:
     model, tolerance = model_of(approximation, **more), IDENTITY
     if approximation.needs_inducing:
         tolerance = EVIDENCE
-    items = model.item_inputs()
+    items = model.inputs.of_items()
     for name, expected in CASE["predictions_from_ep_posterior"].items():
         a, b = int(name[0]), int(name[-1])
         mean, variance = model.predict_difference(items[[a, b]], items[[b, a]])
@@ -264,7 +264,7 @@ def test_judges_covariates_and_ties() -> None:
         for row, more in ((spg.Exact(), {}), (spg.VFE(), {"inducing_variable": X}))
     )
     np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=EVIDENCE)
-    items = one.item_inputs()
+    items = one.inputs.of_items()
     for both in zip(
         one.predict_difference(items[[0, 1]], items[[1, 0]]),
         other.predict_difference(items[[0, 1]], items[[1, 0]]),
@@ -295,7 +295,7 @@ def test_what_is_explained_adds_up() -> None:
     found = spg.explain(model, 1, 0)
     assert abs(found.residual) < 1e-6
     rows = found.frame.set_index("feature")
-    plain = model.predict_f(model.item_inputs())[0].numpy()[:, 0]
+    plain = model.predict_f(model.inputs.of_items())[0].numpy()[:, 0]
     expected = found.difference - (plain[1] - plain[0])
     assert rows.loc["pair effect", "contribution"] == pytest.approx(expected, abs=IDENTITY)
 
@@ -312,7 +312,7 @@ def test_the_share_of_pairs() -> None:
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
     model = model_of(spg.VFE())
-    items = model.item_inputs()
+    items = model.inputs.of_items()
     expected = model.predict_duel(items[[0, 1, 1]], items[[1, 0, 3]])
     spg.save(model, tmp_path / "model")
     loaded = spg.load(tmp_path / "model")
@@ -357,7 +357,7 @@ def test_without_features_it_is_the_covariance_of_all_duels(item: float) -> None
     gain = np.linalg.solve(item * a @ a.T + between + np.eye(8), cross)
     mean = gain @ expected.mean
     variance = 2.0 * item + 1.3 - gain @ cross + gain @ expected.covariance @ gain
-    items = model.item_inputs()
+    items = model.inputs.of_items()
     found = model.predict_difference(items[[0, 1]], items[[1, 3]])
     assert float(found[0][0]) == pytest.approx(mean, abs=IDENTITY)
     assert float(found[1][0]) == pytest.approx(variance, abs=IDENTITY)
@@ -451,7 +451,7 @@ def test_pairs_next_to_covariates_go_over_items(terms: list[spg.Term]) -> None:
     one, other = made(None), made("duels")
     assert type(one.approximation.prior(one.problem()).covariance).__name__ == "LowRankWithPairs"
     np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=IDENTITY)
-    items = one.item_inputs()
+    items = one.inputs.of_items()
     for ask in (
         lambda model: model.predict_f(items),
         lambda model: model.predict_difference(items[[0, 1, 2]], items[[3, 0, 2]]),

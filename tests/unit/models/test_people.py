@@ -46,7 +46,7 @@ def model_of(case, **more):
 
 def check_predictions(model, inputs, wanted, **tolerance):
     """Of a view."""
-    mean, covariance = predictions(model.posterior(), model._inputs(inputs), True)
+    mean, covariance = predictions(model.posterior(), model.inputs.rows(inputs), True)
     np.testing.assert_allclose(mean[:, 0], wanted["mean"], **tolerance)
     np.testing.assert_allclose(covariance[0], wanted["covariance"], **tolerance)
     if "first_beats_second" in wanted:
@@ -61,7 +61,7 @@ def check_case(model, case, wanted, evidence="log_evidence"):
     nu, tau = (model.graph.of_duels(values) for values in model.sites())
     np.testing.assert_allclose(tau, wanted["site_precision"], **within)
     np.testing.assert_allclose(nu, wanted["site_shift"], **within)
-    inputs = model.item_inputs(case["test_items"])
+    inputs = model.inputs.of_items(case["test_items"])
     person = wanted["known_person"]["person"]
     for view, name in (
         (model.of_person(person), "known_person"),
@@ -75,7 +75,7 @@ def check_case(model, case, wanted, evidence="log_evidence"):
     np.testing.assert_allclose(chances, both, **within)
     np.testing.assert_allclose(model.predict_duel(inputs[:1], inputs[1:2]), both[1:], **within)
     own = np.subtract(wanted["known_person"]["mean"], wanted["consensus"]["mean"])
-    found = model.tastes(inputs)[model.people.index(person)]
+    found = model.people.tastes(inputs)[model.people.names.index(person)]
     np.testing.assert_allclose(found, own, **within)
 
 
@@ -94,7 +94,7 @@ def test_reference_cases(case, exact):
     check_case(exact, case, case["exact"])
     wanted = case["new_person"]["known_sites_held"]
     duels = spg.Duels(case["items"], case["new_person"]["winner"], case["new_person"]["loser"])
-    inputs = exact.item_inputs(case["test_items"])
+    inputs = exact.inputs.of_items(case["test_items"])
     check_predictions(exact.meet(duels), inputs, wanted, rtol=IDENTITY, atol=IDENTITY)
 
 
@@ -247,12 +247,12 @@ def test_over_duels_and_over_rows(monkeypatch, approximation):
         with tf.GradientTape() as tape:
             value = model.maximum_log_likelihood_objective()
         slopes = tape.gradient(value, model.trainable_variables)
-        inputs = model.item_inputs()
+        inputs = model.inputs.of_items()
         asked = model.predict_difference(inputs[:4], inputs[4:], people=[0, 1, 2, None])
         group = predictions(model.of_people([0, 2]).posterior(), inputs, True)
         met = model.meet(spg.Duels(ITEMS, [0, 1, 0], [1, 2, 2])).predict_f(inputs)
-        assert model._known_people().covariance.over_rows is fewer
-        numbers = [value, *slopes, *asked, *group, *met, model.tastes()]
+        assert model.people.known().covariance.over_rows is fewer
+        numbers = [value, *slopes, *asked, *group, *met, model.people.tastes()]
         found.append(np.concatenate([np.ravel(each) for each in numbers]))
     np.testing.assert_allclose(*found, rtol=IDENTITY, atol=IDENTITY)
 
@@ -264,7 +264,7 @@ def test_a_group_is_the_average_of_its_people():
         terms=[spg.Taste(se(0.9) + spg.ItemEffect(0.2))],
         likelihood=spg.Probit(margin=0.3),
     )
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
     means = [model.of_person(one).predict_f(inputs)[0] for one in (0, 2)]
     group = predictions(model.of_people([2, 0, 2]).posterior(), inputs, True)
     np.testing.assert_allclose(group[0], np.mean(means, 0), rtol=IDENTITY, atol=IDENTITY)
@@ -293,8 +293,8 @@ def test_saved_and_read_again(tmp_path):
     model.infer()
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
-    assert again.people == (0, 1, 2)
-    inputs = model.item_inputs()
+    assert again.people.names == (0, 1, 2)
+    inputs = model.inputs.of_items()
     for of in (1, None):
         both = [one.predict_duel(inputs[:4], inputs[4:], people=of) for one in (model, again)]
         np.testing.assert_array_equal(*both)
@@ -331,7 +331,7 @@ def test_what_makes_no_sense_of_people(monkeypatch):
     with refused("tastes", "duels_of_nobody"):
         spg.PreferenceGP(nobodys, se(1.0), terms=[spg.Taste(se(1.0))])
     plain = spg.PreferenceGP(nobodys, se(1.0))
-    for ask in (lambda: plain.of_person(0), lambda: plain.meet(nobodys), plain.tastes):
+    for ask in (lambda: plain.of_person(0), lambda: plain.meet(nobodys), plain.people.tastes):
         with refused("one_utility", "people"):
             ask()
     with refused("one_utility", "people"):
@@ -354,7 +354,7 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5000 + ["Bo"]),
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5001),
     )
-    assert spg.PreferenceGP(large[0], se(1.0), terms=[spg.Taste(se(1.0))]).people == ("Ann", "Bo")
+    assert spg.PreferenceGP(large[0], se(1.0), terms=[spg.Taste(se(1.0))]).people.names == ("Ann", "Bo")
     with pytest.raises(
         ValueError, match=r"'Ann' has 5,001 distinct duels between 5,002 items.*GiB"
     ):
@@ -363,8 +363,8 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         told.setattr(machine, "ASKED_ABOVE", 0)
         told.setattr(machine, "free_memory", lambda: 8 * 3 * 8 - 1)
         with pytest.raises(MemoryError, match="Tastes of 3 people for 8 items take "):
-            model.tastes()
-    assert model.tastes(NEW).shape == (3, 4)
+            model.people.tastes()
+    assert model.people.tastes(NEW).shape == (3, 4)
     tight = spg.PreferenceGP(
         duels,
         se(1.0),

@@ -82,7 +82,7 @@ def built(row, featured, over_rows, monkeypatch):
 
 def close(view, wanted, where):
     """The utilities of the items, of a view, against some of those of slow code."""
-    mean, covariance = predictions(view.posterior(), view._inputs(ITEMS), True)
+    mean, covariance = predictions(view.posterior(), view.inputs.rows(ITEMS), True)
     within = dict(rtol=FIXED_POINT, atol=FIXED_POINT)
     np.testing.assert_allclose(mean[:, 0], wanted.mean[where], **within)
     np.testing.assert_allclose(covariance[0], wanted.covariance[where, where], **within)
@@ -154,7 +154,7 @@ def test_tastes_are_those_of_dense_matrices(row, featured, over_rows, monkeypatc
         close(met, meeting(tastes, di, ITEMS, *NEW), slice(None))
     own = model.of_person("cy").predict_f(ITEMS)[0][:, 0] - model.predict_f(ITEMS)[0][:, 0]
     if row != "pitc":
-        np.testing.assert_allclose(model.tastes(ITEMS)[2], own, atol=FIXED_POINT)
+        np.testing.assert_allclose(model.people.tastes(ITEMS)[2], own, atol=FIXED_POINT)
 
 
 def _of_coefficients(tastes, each):

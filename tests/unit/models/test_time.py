@@ -146,7 +146,7 @@ def test_the_evidence_is_that_of_dense_matrices(name: str) -> None:
 
 
 def rows_at(model: spg.PreferenceGP, items: np.ndarray, years: np.ndarray) -> np.ndarray:
-    return model.item_inputs(items, at=years * DAYS_A_YEAR)
+    return model.inputs.of_items(items, at=years * DAYS_A_YEAR)
 
 
 @every_kernel
@@ -175,11 +175,11 @@ def test_posteriors_at_any_date_are_those_of_dense_matrices(name: str, when: str
     of_step = np.diag(step @ spread @ step.T)
     np.testing.assert_allclose(variance, of_step, rtol=0, atol=IDENTITY)
     if when != "both":
-        plain = model.item_inputs(items)
+        plain = model.inputs.of_items(items)
         again = model.predict_difference(plain[:2], plain[2:], at=dates[0] * DAYS_A_YEAR)
         np.testing.assert_array_equal(again, (mean, variance))
         at = model.posterior_in_time().at(dates[0] * DAYS_A_YEAR)
-        mean, covariance = at.joint(model._inputs(rows))
+        mean, covariance = at.joint(model.inputs.rows(rows))
         np.testing.assert_allclose(mean, expected, rtol=0, atol=IDENTITY)
         np.testing.assert_allclose(covariance, spread, rtol=0, atol=IDENTITY)
 
@@ -187,7 +187,7 @@ def test_posteriors_at_any_date_are_those_of_dense_matrices(name: str, when: str
 def test_an_item_of_which_nothing_is_known_has_the_prior() -> None:
     model = model_of("wiener")
     late = model.last_date + 400.0
-    known, new = model.item_inputs([2], at=late), np.array([[0.3, -0.2, -1.0, late]])
+    known, new = model.inputs.of_items([2], at=late), np.array([[0.3, -0.2, -1.0, late]])
     mean, variance = model.predict_f(np.concatenate([known, new]))
     of_features = model.predict_f(np.column_stack([new[:, :2], [[2.0]], new[:, 3:]]))
     assert float(variance[1, 0]) > 1.2
@@ -198,7 +198,7 @@ def test_an_item_of_which_nothing_is_known_has_the_prior() -> None:
 
 def test_variance_grows_with_silence() -> None:
     model = model_of("wiener")
-    rows = [model.item_inputs([2], at=model.last_date + days) for days in (0.0, 400.0, 800.0)]
+    rows = [model.inputs.of_items([2], at=model.last_date + days) for days in (0.0, 400.0, 800.0)]
     sds = [float(model.predict_f(row)[1][0, 0]) for row in rows]
     assert sds[0] < sds[1] < sds[2]
     grown = 0.3 * 400.0 / DAYS_A_YEAR
@@ -279,7 +279,7 @@ def test_what_never_moves_is_an_effect_of_the_item(kind: str) -> None:
             **more,
         }
         model = spg.PreferenceGP(duels, linear() + term, **given)
-        rows = model.item_inputs()
+        rows = model.inputs.of_items()
         mean, variance = model.predict_difference(rows[:3], rows[3:6], covariates=[0.5])
         chances = model.predict_duel(rows[:3], rows[3:6])
         found.append((model.log_evidence(), mean, variance, chances))
@@ -296,7 +296,7 @@ def test_slices_are_what_was_asked_for_or_found() -> None:
         ([7400.0, 8000.0], 3),
     ):
         model = spg.PreferenceGP(duels_of(False), spg.ItemInTime(spg.markov.Wiener(), slices))
-        times = np.unique(model.graph.rows[:, model.row_layout.date])
+        times = np.unique(model.graph.rows[:, model.inputs.layout.date])
         assert len(times) == number
     kernel = spg.ItemInTime(spg.markov.Wiener(1.0, 0.02))
     assert spg.PreferenceGP(duels_of(False), kernel).slices == "quarter"  # 20 slices or more
@@ -334,7 +334,7 @@ def test_dates_are_numbers_texts_and_dates() -> None:
     for times in (days, [str(day) for day in days], list(days.astype(object))):
         np.testing.assert_array_equal(duels_of(times=times).times, duels_of().times)
     model = model_of("wiener")
-    one, other = (model.predict_f(model.item_inputs(at=at)) for at in ("2000-01-01", 10957))
+    one, other = (model.predict_f(model.inputs.of_items(at=at)) for at in ("2000-01-01", 10957))
     np.testing.assert_array_equal(one, other)
 
 
@@ -353,7 +353,7 @@ def test_a_saved_model_answers_the_same(slices: Any, tmp_path: Path) -> None:
     assert again.infer() == model.infer()
     np.testing.assert_array_equal(again.slices, model.slices)
     for at in (None, model.last_date - 300.0, model.last_date + 300.0):
-        rows = model.item_inputs([1, 2, 3], at=at)
+        rows = model.inputs.of_items([1, 2, 3], at=at)
         for one, other in zip(*(x.predict_f(rows, True) for x in (model, again)), strict=True):
             np.testing.assert_array_equal(one, other)
     assert again.log_evidence() == pytest.approx(model.log_evidence(), rel=IDENTITY)
@@ -438,7 +438,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         apart("effects_of_items_alone", "inducing"),
     ),
     "before its first duel": (
-        lambda: model_of("wiener").predict_f(model_of("wiener").item_inputs([6], at=7400.0)),
+        lambda: model_of("wiener").predict_f(model_of("wiener").inputs.of_items([6], at=7400.0)),
         "Row 0 asks for item 6 on 1990-04-06, before its first duel",
     ),
     "a date without time": (
@@ -496,12 +496,12 @@ def test_a_view_of_a_date() -> None:
     day = model.last_date - 500.0
     then = model.at_date(np.datetime64(int(day), "D"))
     assert (then.date, model.date) == (np.floor(day), model.last_date)
-    one = then.predict_f(then.item_inputs([1, 2]), full_cov=True)
-    two = model.predict_f(model.item_inputs([1, 2], at=np.floor(day)), full_cov=True)
+    one = then.predict_f(then.inputs.of_items([1, 2]), full_cov=True)
+    two = model.predict_f(model.inputs.of_items([1, 2], at=np.floor(day)), full_cov=True)
     for found, expected in zip(one, two, strict=True):
         np.testing.assert_array_equal(found, expected)
     # As features and terms, which rankings take.
-    rows = then._inputs(then.item_inputs([1, 2]))
+    rows = then.inputs.rows(then.inputs.of_items([1, 2]))
     a, posterior = np.asarray(then.posterior().features(rows)), then.posterior()
     weights = np.asarray(posterior.terms.weights)
     np.testing.assert_allclose(a @ weights, one[0][:, 0], rtol=0, atol=IDENTITY)
@@ -577,14 +577,14 @@ def test_rows_without_a_date_are_of_that_of_the_posterior() -> None:
     of_features = VARIANCE * np.einsum("ij,jk,ik->i", step, covariance[:2, :2], step)
     np.testing.assert_allclose(variance, of_features, rtol=0, atol=IDENTITY)
     first = posterior.marginal(tf.constant(short))
-    second = posterior.marginal(model._inputs(rows[0]))
+    second = posterior.marginal(model.inputs.rows(rows[0]))
     np.testing.assert_allclose(first, second, rtol=0, atol=IDENTITY)
 
 
 def test_duels_are_scored_at_their_dates() -> None:
     model, later = model_of("wiener"), duels_of()
     found = spg.evaluate(model, later)["held_out"]["model"]["nlp_nats"]
-    rows, given = model.item_inputs(), later.events
+    rows, given = model.inputs.of_items(), later.events
     first, second = (rows[given.pairs[:, side]] for side in (0, 1))
     mean, variance = model.predict_difference(
         first, second, covariates=later.covariates, at=given.time

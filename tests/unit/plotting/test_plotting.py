@@ -298,7 +298,7 @@ def test_relevance_where_each_item_has_an_effect_by_a_feature():
     _, values = plotting.feature_relevance(model)
     used = np.unique(duels.events.sides)
     pairs = np.array([(i, j) for i in used for j in used if i != j])
-    own = model.item_inputs()
+    own = model.inputs.of_items()
     moved = own[pairs[:, 0]]
     moved[:, 0] = own[pairs[:, 1], 0]
     change = model.predict_f(moved)[0] - model.predict_f(own[pairs[:, 0]])[0]

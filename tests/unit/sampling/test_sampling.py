@@ -509,7 +509,7 @@ def test_item_effects_belong_to_their_items() -> None:
     kernel = gpflow.kernels.SquaredExponential() + spg.ItemEffect(variance=2.0)
     model = model_of(duels, kernel=kernel)
     draws = posterior_of(model, 300)
-    known = draws.difference(model.item_inputs([0]), model.item_inputs([1]))
+    known = draws.difference(model.inputs.of_items([0]), model.inputs.of_items([1]))
     unknown = draws.difference(duels.items[:1], duels.items[1:2])
     assert unknown.sd[0] ** 2 > 4.0 > known.sd[0] ** 2
     # An item and its twin in features: only the effects are between them.

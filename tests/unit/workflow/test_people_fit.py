@@ -52,7 +52,7 @@ def test_known_and_new_people_with_and_without_tastes(
     told = json.loads((tmp_path / "fit" / "metrics.json").read_text())
     assert 0.0 < told["people"]["share"]["of_squares"] < 1.0
     assert set(told["people"]["variances"]) == {"SquaredExponential", "ItemEffect"}
-    assert told["people"]["number"] == len(found.model.people) == PEOPLE - 2
+    assert told["people"]["number"] == len(found.model.people.names) == PEOPLE - 2
     assert told["fit_alike"]["log_evidence"] < told["fit"]["log_evidence"]
     frame = pd.read_csv(tmp_path / "fit" / "people.csv")
     assert len(frame) == PEOPLE - 2 and frame["comparisons"].between(1, EACH).all()
@@ -104,7 +104,9 @@ def test_new_people_are_predicted_by_their_features(
             model.terms.by_features.assign(3.0)
             refitted = holdout.of_everything().model(None, model.kernel, None, model.terms.taste)
             after, before = (m.duels.people_features for m in (refitted, model))
-            np.testing.assert_array_equal(after.of(model.people), before.of(model.people))
+            np.testing.assert_array_equal(
+                after.of(model.people.names), before.of(model.people.names)
+            )
         found = predict_held_out(holdout, model).part_scores()
         held[name] = {part: scores["model"]["nlp_nats"] for part, scores in found.items()}
     assert held["slope"]["new_people"] < held["nothing"]["new_people"] - 0.1

@@ -139,7 +139,9 @@ def test_a_ranking_at_a_date_is_of_those_who_are_about(moving: Any) -> None:
     assert any("those of 2011-03-05" in note for note in early.sentences())
     # Centred utilities, from the joint posterior of those ranked.
     rows = np.array([moving.duels.item_ids.index(name) for name in early.frame["item_id"]])
-    mean, covariance = moving.predict_f(moving.item_inputs(rows, at="2011-03-05"), full_cov=True)
+    mean, covariance = moving.predict_f(
+        moving.inputs.of_items(rows, at="2011-03-05"), full_cov=True
+    )
     centre = np.eye(len(rows)) - 1.0 / len(rows)
     np.testing.assert_allclose(early.frame["utility"], centre @ mean.numpy()[:, 0], atol=1e-8)
     sd = np.sqrt(np.diag(centre @ covariance.numpy()[0] @ centre))
