@@ -102,8 +102,6 @@ from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
-from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
-from sparse_prefgp.sampling.people import by_person
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
@@ -794,71 +792,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: a model without covariates, or a level outside (0, 1).
         """
         return Coefficients.of(self, level)
-
-    # Against the truth.
-
-    def exact_problem(self) -> DuelProblem:
-        """All duels under the exact prior, on copies of the parameters as they are.
-
-        Where people have tastes, rows name the person.
-
-        :raises ValueError: the engine has logit factors.
-        """
-        self.allow(sampling=True)
-        problem = self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
-        return problem if problem.taste is None else by_person(problem)
-
-    def kernel_inputs(self, items: Any, before: int = 0, people: Any = None) -> tf.Tensor:
-        """Items (N, D) as the kernel of `exact_problem` takes them.
-
-        :param before: how many items of the same call come before them; those the model does not
-            know are all different.
-        :param people: whose utility it is, as for `predict_difference`; all of whom nothing is
-            known are one person.
-        :raises ValueError: somebody of whom nothing is known, where people have features.
-        """
-        inputs = self._inputs(items, before)
-        numbers = self._person_numbers(people, len(inputs))
-        if self.taste is None:
-            return inputs
-        person = np.full(len(inputs), -1) if numbers is None else numbers
-        if self.people_variance is not None and np.any(person < 0):
-            raise ValueError(
-                "Utilities are drawn of people with known features, but some pairs are somebody's "
-                "of whom nothing is known; name a person of each (people=)."
-            )
-        return tf.concat([inputs, as_float(person)[:, None]], 1)
-
-    def check_against_sampling(
-        self,
-        Xa: Any = None,
-        Xb: Any = None,
-        *,
-        num_draws: int = 2000,
-        rng: np.random.Generator | None = None,
-        chains: int = 4,
-        draws: PosteriorDraws | None = None,
-        people: Any = None,
-    ) -> SamplingCheck:
-        """How far engine and approximation are from the exact posterior, by draws from it.
-
-        (docs/method.md, section 11)
-
-        :param Xa: (N, D) first items of new pairs to check on besides the model's own.
-        :param Xb: (N, D) their second items.
-        :param num_draws: of each chain.
-        :param rng: of all draws.
-        :param chains: how many, at least 2.
-        :param draws: in place of rng, what `sample_posterior` drew for another engine on the same
-            duels, kernel, mean and noise.
-        :param people: whose utility the new pairs are of, as for `predict_difference`.
-        :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
-            `sample_posterior` raises.
-        """
-        self.allow(check_against_sampling=True)
-        return check_against_sampling(
-            self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws, people=people
-        )
 
     # Inside.
 

@@ -473,7 +473,7 @@ def test_samplers_refuse() -> None:
     with refused("broken_weights", "sampling"):
         spg.sample_posterior(model, 100, np.random.default_rng(0))
     with refused("broken_weights", "sampling"):
-        model.check_against_sampling(rng=np.random.default_rng(0))
+        spg.check_against_sampling(model, rng=np.random.default_rng(0))
 
 
 @pytest.mark.slow

@@ -137,8 +137,8 @@ def test_gradient_of_the_reference_case() -> None:
 def test_the_sampler_draws_coefficients_too() -> None:
     """It knows of rows and their kernel alone; EP is within 3e-4 of the truth here."""
     new = np.array(CASE["test_X"])
-    check = model().check_against_sampling(
-        new[:2], new[2:], num_draws=1500, rng=np.random.default_rng(0)
+    check = spg.check_against_sampling(
+        model(), new[:2], new[2:], num_draws=1500, rng=np.random.default_rng(0)
     )
     assert check.converged and check.new is not None
     for found in (check.new, check.own):

@@ -382,7 +382,7 @@ def test_the_sampler_and_the_engine_predict_the_same_judge() -> None:
     model = made()
     a, b = sides(model)
     drawn = spg.sample_posterior(model, 1000, np.random.default_rng(0))
-    check = model.check_against_sampling(a, b, draws=drawn)
+    check = spg.check_against_sampling(model, a, b, draws=drawn)
     # Without the average on both sides they would be 0.01 apart and more.
     assert check.new.probability.largest < 0.005
     spread = drawn.difference(a, b)
@@ -397,7 +397,7 @@ def test_the_sampler_and_the_engine_predict_the_same_judge() -> None:
     assert np.all(np.abs(by_hand - spread.probability) < MONTE_CARLO_STANDARD_ERRORS * error)
     model.noise_ratio.prior = tfp.distributions.Normal(np.float64(0.0), np.float64(0.5))
     with pytest.raises(ValueError, match="posterior of another model"):
-        model.check_against_sampling(a, b, draws=drawn)
+        spg.check_against_sampling(model, a, b, draws=drawn)
 
 
 class Recorder:

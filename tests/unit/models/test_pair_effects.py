@@ -377,7 +377,7 @@ def test_what_is_refused() -> None:
         ),
         (
             apart("pair_effects", "check_against_sampling"),
-            lambda: model_of().check_against_sampling(),
+            lambda: spg.check_against_sampling(model_of()),
         ),
         (
             apart("pair_effects", "by_items"),

@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.learning.limits import limits_of
 from sparse_prefgp.models import checks
+from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.support import machine
 from tests.reference import slow_time
 from tests.slopes import check_slopes
@@ -450,7 +451,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         apart("in_time", "streamed"),
     ),
     "a bound": (lambda: model_of("wiener").lower_bound(), apart("in_time", "lower_bounds")),
-    "sampling": (lambda: model_of("wiener").exact_problem(), apart("in_time", "sampling")),
+    "sampling": (lambda: exact_problem(model_of("wiener")), apart("in_time", "sampling")),
 }
 
 
