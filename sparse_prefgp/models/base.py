@@ -175,7 +175,7 @@ class DuelGP(
         Of duels, which side wins, with a margin whether they tie, with grades which one the first
         gets over the second; of choices, each alternative; where there are rankings or other
         answers about sets, each answer as it stands. Judges, people, dates, covariates,
-        labels and blocks that were given count as far as the model has any (`posterior_in_block`).
+        labels and blocks that were given count as far as the model has any (`Posterior.joining`).
         Memory is bounded.
 
         :param questions: t of them, between rows of `inputs`; a `Duels` as it was made, its blocks

@@ -34,7 +34,7 @@ from sparse_prefgp.models.outcomes import (
     new_ratios,
     numbers_of,
 )
-from sparse_prefgp.models.posterior import Posterior, predictions
+from sparse_prefgp.models.posterior import Posterior, differences_in_blocks, predictions
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import as_numbers, check_choice, one_each
@@ -135,8 +135,6 @@ class DuelPredictions:
         def row_layout(self) -> RowLayout: ...
 
         def posterior(self) -> Posterior: ...
-
-        def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor: ...
 
         def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
@@ -295,7 +293,7 @@ class DuelPredictions:
             people = None if events.person is None else events.person.numbers
             moments = self._differences(pairs, people)
         else:
-            moments = self._differences_in_blocks(pairs, events.block.numbers)
+            moments = differences_in_blocks(self.posterior(), pairs, events.block.numbers)
         mean, variance = np.where(same, 0.0, moments.numpy().T)
         return self.forecast_of(mean, variance, events.judge)
 

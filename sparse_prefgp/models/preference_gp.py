@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -92,9 +92,9 @@ from sparse_prefgp.models.outcomes import (
 )
 from sparse_prefgp.models.pair_posterior import pair_posterior
 from sparse_prefgp.models.posterior import (
+    Blocks,
     Posterior,
     in_chunks,
-    posteriors_in_blocks,
 )
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
@@ -143,8 +143,15 @@ class Solved:
             return TimePosterior(problem, prior, *counted)
         terms = prior.covariance.predict(*counted)
         pairs = pair_posterior(problem, prior, *counted)
+        blocks = None if prior.blocks is None else Blocks(problem, prior, *counted)
         return Posterior(
-            problem.kernel, problem.mean_function, prior.features, terms, pairs, prior.beside
+            problem.kernel,
+            problem.mean_function,
+            prior.features,
+            terms,
+            pairs,
+            prior.beside,
+            blocks,
         )
 
     @cached_property
@@ -753,37 +760,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _known_people(self) -> KnownPeople:
         return self._solution().people
-
-    def posterior_in_block(self, block: Any) -> Posterior:
-        """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
-
-        `posterior` uses what the inducing values know alone. This adds what the duels of the block
-        say besides, so that items of the block, and new ones near them, are predicted as exactly as
-        the duels within the block allow; with one block, as by `Exact()`.
-
-        It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
-
-        :param block: its label, or its number for blocks by k-means (`graph.blocks`).
-        :raises ValueError: another approximation, or no such block.
-        """
-        number = self.approximation.number_of(block, self.graph)
-        return self._in_blocks()(number)
-
-    def _in_blocks(self) -> Callable[[int], Posterior]:
-        at = self._solution()
-        counted = totals(at.sites, at.prior.factors.counts)
-        return posteriors_in_blocks(at.problem, at.prior, *counted)
-
-    def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor:
-        """Mean and variance (N, 2) of pairs (N, 2, D), each of which joins a block of `PITC`, by
-        its number, at the cost of one sweep; see `posterior_in_block`."""
-        joining = self._in_blocks() if np.any(blocks >= 0) else None
-        where, found = np.maximum(blocks, -1), np.empty(pairs.shape[:2])
-        for block in np.unique(where):
-            here = np.flatnonzero(where == block)
-            posterior = self.posterior() if joining is None or block < 0 else joining(int(block))
-            found[here] = in_chunks(posterior.difference, tf.gather(pairs, here))
-        return tf.constant(found)
 
     def coefficients(self, level: float = 0.9) -> Coefficients:
         """What the duels say of the coefficients of covariates, and of leans by these.

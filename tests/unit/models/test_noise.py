@@ -249,7 +249,7 @@ def test_blocks_and_exports_are_averaged_too(model: spg.PreferenceGP, tmp_path: 
     n = np.arange(len(a))
     asked = Answers.between(n, n + len(a), block=Codes.of(["al"] * len(a)))
     found = blocks.predict(asked, np.concatenate([a, b])).p[:, 0]
-    posterior = blocks.posterior_in_block("al")
+    posterior = blocks.posterior().joining("al")
     mean, variance = posterior.difference(tf.stack([tf.constant(a), tf.constant(b)], 1)).numpy().T
     for p, m, v in zip(found, mean, variance, strict=True):
         assert p == pytest.approx(slow.outcomes(m, max(v, 0.0), 2 * NOISE, MARGIN)[0], abs=IDENTITY)
