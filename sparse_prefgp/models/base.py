@@ -108,6 +108,9 @@ class Inferred(Generic[S, R]):
 class Learned(BayesianModel, InternalDataTrainingLossMixin):
     """A model whose objective is compiled as a function of the values of its parameters."""
 
+    warned_about_scale = False
+    """Whether it was said that nothing decides its scale, or need not be."""
+
     def leaves(self) -> list[gpflow.Parameter | tf.Variable]:
         """The parameters, and the variables that belong to none of them."""
         parameters = list(self.parameters)
@@ -122,9 +125,6 @@ class Learned(BayesianModel, InternalDataTrainingLossMixin):
             if isinstance(part, tf.Module | tuple):
                 result.__dict__[name] = copy.deepcopy(part, known)
         return result
-
-    def warn_about_scale(self) -> None:
-        """Say, once for each model, that nothing decides its scale; by default something does."""
 
 
 class DuelGP(

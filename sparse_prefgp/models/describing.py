@@ -52,7 +52,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     inducing = None
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
-    duels, (nu, tau) = model.duels, model.sites()
+    duels, (nu, tau) = model.duels, model.inference.sites()
     named, said = _described_duels(model)
     arrays = {
         **encoder.arrays,

@@ -16,7 +16,6 @@ import tensorflow as tf
 from sparse_prefgp.approximations import (
     VFE,
     Approximation,
-    DuelPrior,
     DuelProblem,
     Exact,
 )
@@ -50,7 +49,7 @@ from sparse_prefgp.data.slices import (
     day_of,
     rows_in_force,
 )
-from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP, Status
+from sparse_prefgp.engines import Engine, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
     FullMarginals,
@@ -59,7 +58,7 @@ from sparse_prefgp.evidence import (
     differentiable_log_evidence,
     lower_bounds,
 )
-from sparse_prefgp.factors.sites import Sites, totals
+from sparse_prefgp.factors.sites import totals
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_engine,
@@ -81,6 +80,7 @@ from sparse_prefgp.models.coefficients import (
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.filtering import Filtering, edges_of, one_pass
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.outcomes import (
     BOX,
     MARGIN_ONLY,
@@ -90,15 +90,11 @@ from sparse_prefgp.models.outcomes import (
     scale_parameter,
     step_parameters,
 )
-from sparse_prefgp.models.pair_posterior import pair_posterior
 from sparse_prefgp.models.posterior import (
-    Blocks,
     Posterior,
     in_chunks,
 )
 from sparse_prefgp.models.protocols import SampledWins
-from sparse_prefgp.models.sites_memory import SitesMemory
-from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
@@ -122,55 +118,6 @@ class _Given:
     """The graph of all duels."""
     graph: DuelGraph
     """That of those which the approximation takes."""
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """Where inference ended: what predictions and bounds are made of."""
-
-    problem: DuelProblem
-    prior: DuelPrior
-    engine: Engine
-    sites: Sites
-    point: FixedPoint | None = None
-    """What the engine found there; None of a model that was read, which predicts without."""
-
-    @cached_property
-    def posterior(self) -> Posterior:
-        problem, prior = self.problem, self.prior
-        counted = totals(self.sites, prior.factors.counts)
-        if prior.in_time is not None:
-            return TimePosterior(problem, prior, *counted)
-        terms = prior.covariance.predict(*counted)
-        pairs = pair_posterior(problem, prior, *counted)
-        blocks = None if prior.blocks is None else Blocks(problem, prior, *counted)
-        return Posterior(
-            problem.kernel,
-            problem.mean_function,
-            prior.features,
-            terms,
-            pairs,
-            prior.beside,
-            blocks,
-        )
-
-    @cached_property
-    def people(self) -> KnownPeople:
-        """Of a problem with tastes."""
-        counted = totals(self.sites, self.prior.factors.counts)
-        return KnownPeople(self.problem, self.prior, *counted)
-
-    @cached_property
-    def strangers(self) -> Strangers:
-        """People of whom nothing is known, of a problem with tastes."""
-        return Strangers.of(self.people)
-
-    @cached_property
-    def log_evidence(self) -> float:
-        prior, point = self.prior, self.point
-        if point is None:
-            point = self.engine.at(prior.covariance, prior.factors, self.sites)
-        return float(point.log_evidence(prior.correction))
 
 
 class PreferenceGP(DuelGP[Solved, InferenceResult]):
@@ -316,7 +263,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._given = _Given(duels, approximation, full, graph)
         self._engine = engine or ParallelEP()
         self._sites_memory = SitesMemory(graph.num_sites)
-        self._warned_about_scale = False
         self.centre = np.mean(duels.items, 0, dtype=np.float64)
 
     # What the model was made of.
@@ -365,6 +311,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             self._given = replace(self._given, graph=graph)
             self._sites_memory = SitesMemory(graph.num_sites)
         self._engine, self._known = engine, None
+
+    @property
+    def inference(self) -> Inference:
+        """The sites, at which the last inference ended and the next one begins."""
+        return Inference(self, self._sites_memory)
 
     def _check_engine(self, engine: Engine, graph: DuelGraph) -> None:
         noises = graph.noises
@@ -419,7 +370,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         made = on_other_duels(self, self.duels, self.engine, slices=check_slices(slices))
         keep_ratios(self, made)
         if self.graph.event_of_duel is not None and made.graph.event_of_duel is not None:
-            made.start_from(*(_on_graph(self.graph, made.graph, x) for x in self.sites()))
+            found = (_on_graph(self.graph, made.graph, x) for x in self.inference.sites())
+            made.inference.start_from(*found)
         return made
 
     def posterior_in_time(self) -> TimePosterior:
@@ -562,7 +514,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             edges, old = edges_of(self, duels, slices), len(self.duels.rows_given)
             everything = joined_duels(self.duels, duels)
             self._inferred()
-            told = [values[self.graph.sites_of_duels] for values in reversed(self.sites())]
+            nu, tau = self.inference.sites()
+            told = [values[self.graph.sites_of_duels] for values in (tau, nu)]
         made = on_other_duels(self, everything, self.engine, slices=edges)
         keep_ratios(self, made)
         event, count = made.graph.event_of_duel, made.graph.count_of_duel
@@ -588,12 +541,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         first = everything.item[everything.given.sides.reshape(-1, 2)[late, 0]]
         turned = graph.rows[graph.winners[place], graph.layout.number] != first
         mean = -(found.mean + np.asarray(prior.offset))[place]
-        made.start_from(found.shift / counts, found.precision / counts)
         result = InferenceResult(
             False, found.slices, Status.FILTERED, found.change, 1.0, float(prior.jitter)
         )
-        solved = Solved(problem, prior, made.engine, made._sites_memory.sites())
-        made._known = Inferred(Fingerprint.of(made), solved, result)
+        made.inference.restore(found.shift / counts, found.precision / counts, result, prior)
         return Filtering(
             made,
             np.where(turned, -mean, mean),
@@ -680,11 +631,16 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
-        self.warn_about_scale()
+        if self.scale_is_free() and not self.warned_about_scale:
+            self.warned_about_scale = True
+            warnings.warn(
+                "Kernel variance and noise variance are both trainable, but duels determine only "
+                "their ratio; fix one with gpflow.set_trainable, or give one a prior.",
+                stacklevel=2,
+            )
         prior = self.approximation.prior(self.problem())
-        memory = self._sites_memory
-        point = self.engine.run(prior.covariance, prior.factors, memory.sites())
-        memory.keep(point)
+        point = self.inference.run(prior)
+        self._sites_memory.keep(point)
         value = point.log_evidence(prior.correction)
         return differentiable_log_evidence(
             prior, point.sites, point.slopes, point.found.kept, value
@@ -730,8 +686,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def _shared(self) -> Posterior:
         return self.posterior_in_time() if self._dated is not None else super()._shared()
 
+    @as_written  # AutoGraph knows no := and says so at every call
     def _solution(self) -> Solved:
-        return super()._solution() if tf.executing_eagerly() else self._traced()
+        if tf.executing_eagerly():
+            return super()._solution()
+        problem = self.problem()
+        prior = self.approximation.prior(problem)
+        return Solved(problem, prior, self.engine, self.inference.run(prior).sites)
 
     @property
     def people(self) -> tuple[Hashable, ...]:
@@ -780,7 +741,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             memory.clear()
         problem = self._frozen_problem()
         prior = self.approximation.prior(problem)
-        point = self.engine.run(prior.covariance, prior.factors, memory.sites())
+        point = self.inference.run(prior)
         memory.keep(point)
         result = describe(
             point,
@@ -791,14 +752,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
         solved = Solved(problem, prior, self.engine, point.sites, point)
         return Inferred(fingerprint, solved, result)
-
-    @as_written  # AutoGraph knows no := and says so at every call
-    def _traced(self) -> Solved:
-        """The same as part of the graph that is being traced."""
-        problem = self.problem()
-        prior = self.approximation.prior(problem)
-        point = self.engine.run(prior.covariance, prior.factors, self._sites_memory.sites())
-        return Solved(problem, prior, self.engine, point.sites)
 
     def _frozen_problem(self) -> DuelProblem:
         """On copies, so that nothing kept from it changes when a parameter is assigned."""
@@ -830,60 +783,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             tf.convert_to_tensor(variance),
             self.duels.num_features,
         )
-
-    def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
-        """Take sites (t,), (t,) and the result that inference once gave, without a sweep.
-
-        :raises ValueError: what `start_from` raises.
-        """
-        self.start_from(nu, tau)
-        problem = self._frozen_problem()
-        prior = self.approximation.prior(problem)
-        # Predictions need the sites alone; what else is known at them is computed when asked for.
-        solved = Solved(problem, prior, self.engine, self._sites_memory.sites())
-        self._known = Inferred(Fingerprint.of(self), solved, result)
-
-    def take(self, problem: DuelProblem, other: PreferenceGP) -> None:
-        """Predict by this problem at the sites of another model of the same graph."""
-        known = other._inferred()
-        prior = self.approximation.prior(problem)
-        solved = replace(known.solution, problem=problem, prior=prior)
-        self._known = Inferred(Fingerprint.of(self), solved, known.result)
-
-    def silence_scale_warning(self) -> None:
-        """Whoever frees the scale on purpose need not be warned."""
-        self._warned_about_scale = True
-
-    def sites(self) -> tuple[np.ndarray, np.ndarray]:
-        """nu and tau of one copy of each site, (t,) each, in the order of `graph`."""
-        nu, tau = self._sites_memory.sites()
-        return nu.numpy(), tau.numpy()
-
-    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
-        """Let the next inference begin from these sites, (t,) each, in the order of `graph`.
-
-        :raises ValueError: of another length, not finite, or a negative tau.
-        """
-        self._sites_memory.start_from(nu, tau)
-        self._known = None
-
-    def last_change(self) -> float:
-        """Largest change of the last inference, within `training_loss` too."""
-        return float(self._sites_memory.change)
-
-    def total_sweeps(self) -> int:
-        """Sweeps of all inference on this model so far."""
-        return int(self._sites_memory.sweeps)
-
-    def warn_about_scale(self) -> None:
-        """Once for each model."""
-        if self.scale_is_free() and not self._warned_about_scale:
-            self._warned_about_scale = True
-            warnings.warn(
-                "Kernel variance and noise variance are both trainable, but duels determine only "
-                "their ratio; fix one with gpflow.set_trainable, or give one a prior.",
-                stacklevel=3,
-            )
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:

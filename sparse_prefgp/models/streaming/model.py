@@ -558,7 +558,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         model = on_other_duels(self, duels, ParallelEP(tolerance=self.engine.tolerance))
         keep_ratios(self, model)
         of_site = sites_of_graph(model.graph, whole, stream, (nu, tau))
-        model.start_from(*of_site)
+        model.inference.start_from(*of_site)
         return model
 
     def close(self) -> None:

@@ -469,7 +469,7 @@ def test_lower_bounds_against_dense_matrices(index: int) -> None:
     graph, case = model.graph, DUEL_CASES[index]
     repeat = np.repeat(np.arange(graph.num_sites), graph.counts.astype(int))
     model.infer()
-    nu, tau = model.sites()
+    nu, tau = model.inference.sites()
     expected = slow_lower_bounds(
         graph.rows,
         graph.winners[repeat],

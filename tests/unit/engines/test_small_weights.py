@@ -285,7 +285,7 @@ class Weighted(Case):
         gpflow.set_trainable(self.model.noise_ratio, False)
         gpflow.set_trainable(self.model.mean_function.b, False)
         self.model.noise_ratio.assign([0.7, 1.6])
-        self.model.silence_scale_warning()
+        self.model.warned_about_scale = True
         self.model.training_loss()
 
     def groups(self) -> dict[str, Any]:
@@ -450,7 +450,7 @@ def test_streams_have_the_same_evidence_and_gradient(approximation: Approximatio
     )
     gpflow.set_trainable(whole.noise_variance, True)
     gpflow.set_trainable(streamed.noise_variance, True)
-    whole.silence_scale_warning()
+    whole.warned_about_scale = True
     with tf.GradientTape() as tape:
         loss = whole.training_loss()
     theirs = tape.gradient(loss, whole.trainable_variables)

@@ -69,7 +69,9 @@ def test_reference_case(form: str) -> None:
     made = model(**FORMS[form]())
     assert made.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-9)
     # Sites of the case are on v, with all noise in the covariance: 1 / tau = 1 / tau_v + 2 sigma².
-    nu, tau = (x[made.graph.of_duels(np.arange(made.graph.num_sites))] for x in made.sites())
+    nu, tau = (
+        x[made.graph.of_duels(np.arange(made.graph.num_sites))] for x in made.inference.sites()
+    )
     on_v = 1.0 / (1.0 / tau - 2.0 * CASE["noise_variance"])
     np.testing.assert_allclose(on_v, EP["tau_of_v"], rtol=1e-9)
     np.testing.assert_allclose(nu / tau * on_v, EP["nu_of_v"], rtol=1e-9)
@@ -124,7 +126,7 @@ def test_gradient_of_the_reference_case() -> None:
         "lengthscales": made.kernel.lengthscales,
         "covariate_variances": made.covariate_variance,
     }
-    made.silence_scale_warning()
+    made.warned_about_scale = True
     with tf.GradientTape() as tape:
         value = made.maximum_log_likelihood_objective()
     found = tape.gradient(value, [p.unconstrained_variable for p in parameters.values()])

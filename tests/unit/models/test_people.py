@@ -58,7 +58,7 @@ def check_case(model, case, wanted, evidence="log_evidence"):
     """Evidence, sites and predictions; sites are compared by their duels as given."""
     within = dict(rtol=IDENTITY, atol=IDENTITY)
     np.testing.assert_allclose(model.log_evidence(), wanted[evidence], **within)
-    nu, tau = (model.graph.of_duels(values) for values in model.sites())
+    nu, tau = (model.graph.of_duels(values) for values in model.inference.sites())
     np.testing.assert_allclose(tau, wanted["site_precision"], **within)
     np.testing.assert_allclose(nu, wanted["site_shift"], **within)
     inputs = model.item_inputs(case["test_items"])

@@ -303,7 +303,7 @@ def test_the_same_model_on_other_slices() -> None:
     coarse = model_of("wiener", "quarter")
     coarse.infer()
     fine = coarse.with_slices("day")
-    for one, other in zip(coarse.sites(), fine.sites(), strict=True):
+    for one, other in zip(coarse.inference.sites(), fine.inference.sites(), strict=True):
         np.testing.assert_array_equal(np.sort(one), np.sort(other))  # those of the same duels
     assert (coarse.slices, fine.slices) == ("quarter", "day")
     expected = Dense("wiener", dates=M["days"] / DAYS_A_YEAR).ep().log_evidence

@@ -359,7 +359,7 @@ def test_low_noise_against_elliptical_slices() -> None:
     features, noise, _, upper, offset = parts_of(draws)
     model.infer()
     # Weaker sites leave the normal of the ellipses tails that are not lighter than the target's.
-    nu, tau = (0.8 * x[draws.site] for x in model.sites())
+    nu, tau = (0.8 * x[draws.site] for x in model.inference.sites())
     rng = np.random.default_rng(1)
     other = elliptical_slices(features, noise, upper, nu, tau, 40, 200, 400, rng)
     assert np.max(split_rhat(other)) < RHAT_OF_SLOW_CHAINS
