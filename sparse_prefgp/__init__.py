@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import register as register
     from sparse_prefgp.models import replace as replace
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
+    from sparse_prefgp.sampling import check_against_sampling as check_against_sampling
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow.comparison import compare as compare
     from sparse_prefgp.workflow.fit_sources import read as read
@@ -181,6 +182,7 @@ _HOMES = {
     "register": "models",
     "replace": "models",
     "StreamedGP": "models.streaming",
+    "check_against_sampling": "sampling",
     "sample_posterior": "sampling",
     "compare": "workflow.comparison",
     "read": "workflow.fit_sources",

@@ -140,7 +140,7 @@ def in_block(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """`predict_f` of items that join a block of a model."""
     inputs = tf.constant(items, tf.float64)
-    return predictions(model.posterior_in_block(block), inputs, full_cov)
+    return predictions(model.posterior().joining(block), inputs, full_cov)
 
 
 def incidence(graph: DuelGraph) -> Array:

@@ -231,7 +231,7 @@ def answers(model: spg.PreferenceGP | spg.StreamedGP) -> dict[str, Any]:
         found["leaned"] = model.predict_duel(new, others, **said)
         found["coefficients"] = model.coefficients().mean, model.coefficients().sd
     if isinstance(model, spg.PreferenceGP):
-        nu, tau = model.sites()
+        nu, tau = model.inference.sites()
         found |= {"nu": nu, "tau": tau}
         if not model.has_logit_factors:
             found["lower_bounds"] = [float(value) for value in model.lower_bounds().rows.values()]

@@ -44,7 +44,7 @@ def measure(t: int, n: int, m: int, repeats: int) -> Measured:
     for one in (model, single):
         one.infer()
     prior, single_prior = (x.approximation.prior(x.problem()) for x in (model, single))
-    sites = Sites(*map(tf.constant, model.sites()))
+    sites = Sites(*map(tf.constant, model.inference.sites()))
     features = prior.covariance.features.numpy()
     square = np.random.default_rng(0).standard_normal((m, m))
     counted = t if t <= _WHOLE_PRODUCT else t // 10

@@ -100,11 +100,11 @@ def main() -> None:
     watch.say("model made")
     kept = spg.begin_tastes(model)
     watch.say(f"both starts compared, {kept} kept")
-    before = model.total_sweeps()
+    before = model.inference.total_sweeps
     report = spg.optimise(model, *(() if given.size == "small" else (given.iterations,)))
     watch.say(
         f"{report.iterations} iterations, {report.evaluations} evaluations, "
-        f"{model.total_sweeps() - before} sweeps; evidence {report.log_evidence:,.0f} nats"
+        f"{model.inference.total_sweeps - before} sweeps; evidence {report.log_evidence:,.0f} nats"
     )
     some = rng.integers(people, size=10_000)
     pairs = rng.integers(items, size=(2, len(some)))

@@ -57,12 +57,12 @@ def samplers(model: PreferenceGP) -> dict[str, Callable[[], Array]]:
     graph = model.graph
     prior = Exact().prior(model.problem())
     # Sharp sites first, as in `sample_posterior`.
-    order = np.argsort(-model.sites()[1], kind="stable")
+    order = np.argsort(-model.inference.sites()[1], kind="stable")
     site = np.repeat(order, graph.counts[order].astype(int))
     kernel = model.kernel(graph.rows).numpy()
     features = duel_features(kernel, graph.winners, graph.losers)[0][site]
     noise, upper = (x.numpy()[site] for x in (prior.factors.noise, prior.factors.upper))
-    nu, tau = (x[site] for x in model.sites())
+    nu, tau = (x[site] for x in model.inference.sites())
     lower = np.full(len(site), -np.inf)
     rng = np.random.default_rng(0)
     run = (CHAINS, WARMUP, DRAWS, rng)

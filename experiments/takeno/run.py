@@ -170,7 +170,7 @@ def compare(function: Function, seed: int, draws: int) -> list[dict[str, Any]]:
     truth = spg.sample_posterior(model, draws, np.random.default_rng(seed))
     for name, engine in engines().items():
         model, _, _ = problem(function, seed, engine)
-        check = model.check_against_sampling(new_a, new_b, draws=truth)
+        check = spg.check_against_sampling(model, new_a, new_b, draws=truth)
         for kind, part in zip(KINDS, (check.own, check.new), strict=True):
             assert part is not None
             row = {"function": function.name, "seed": seed, "engine": name, "kind": kind}

@@ -308,7 +308,7 @@ def _exact(model: PreferenceGP) -> tuple[float, bool]:
 def _run(model: PreferenceGP, prior: DuelPrior, graph: DuelGraph) -> tuple[FixedPoint, bool]:
     """The model's engine on another prior, from the model's sites where they are of this graph."""
     sites = Sites.zeros(graph.num_sites, prior.factors.upper.dtype)
-    nu, tau = model.sites()
+    nu, tau = model.inference.sites()
     if graph is model.graph and np.all(np.isfinite(nu)) and np.all(np.isfinite(tau)):
         sites = Sites(tf.constant(nu), tf.constant(tau))
     point = model.engine.run(prior.covariance, prior.factors, sites)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray
@@ -90,7 +91,7 @@ def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvid
     """`importance_sampling` without a warning."""
     check_number("samples", samples, least=2, whole=True)
     num_single_slots(model.all_duels, "use lower_bound() and log_evidence()")
-    lead = exact_target(model.exact_problem())
+    lead = exact_target(exact_problem(model))
     chunks = proposals(lead.target, samples, np.random.default_rng(seed))
     value, error, effective = summarise(np.concatenate([weights for _, weights in chunks]))
     return SampledEvidence(

@@ -199,7 +199,7 @@ def update(
     if new.answer is not None:
         _free_steps(old, result)
     nu, tau, continued = continued_sites(model, result)
-    result.start_from(nu, tau)
+    result.inference.start_from(nu, tau)
     done = _Done(result.infer(), continued, before, result.log_evidence())
     return result, done.report(old, result, added, new)
 
@@ -260,7 +260,7 @@ def _followed(
     passed = model.filter(later_part(model.duels, data), slices)
     result = passed.model
     if not in_one_pass:
-        result.start_from(*result.sites())
+        result.inference.start_from(*result.inference.sites())
     inference = result.infer()
     evidence = None if in_one_pass else result.log_evidence()
     sites = model.graph.num_sites
@@ -332,7 +332,7 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     source = before.sites_of(kept[at])
     target = after.sites_of(known_ones)
     nu, tau = np.zeros(after.num_sites), np.zeros(after.num_sites)
-    old_nu, old_tau = old.sites()
+    old_nu, old_tau = old.inference.sites()
     nu[target], tau[target] = old_nu[source], old_tau[source]
     return nu, tau, len(target)
 

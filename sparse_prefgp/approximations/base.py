@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import gpflow
 import numpy as np
@@ -139,6 +139,8 @@ class DuelPrior:
     """
     blocks: LowRankPlusBlocks | None = None
     """The covariance, where it has residuals in blocks besides the inducing values; else None."""
+    labels: Sequence[int | str] = ()
+    """Of the blocks, by their numbers."""
     people: LowRankPlusBlocks | LowRankPlusTastes | None = None
     """The covariance, where people have tastes of their own; else None."""
     shared: FeaturesOfItems | None = None
@@ -209,16 +211,6 @@ class Approximation(ABC):
     def block_of_duel(self) -> tuple[int | str, ...] | None:
         """The label of each duel's block, as duels were given; None where none were."""
         return None
-
-    def number_of(self, block: Any, graph: DuelGraph) -> int:
-        """The number, in `graph.blocks`, of a block by its label.
-
-        :raises ValueError: there is no such block.
-        """
-        raise ValueError(
-            f"{self.name}() has no blocks that an item could join; use PITC(blocks), or predict_f "
-            "and predict_duel."
-        )
 
     def followed_by(self, blocks: Sequence[int | str]) -> Approximation:
         """The same for duels after which others come, of which each lies in the block named.

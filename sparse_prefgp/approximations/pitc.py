@@ -35,8 +35,6 @@ from sparse_prefgp.support.kmeans import kmeans_labels
 
 Label = int | str
 
-_LABELS_NAMED = 5
-
 
 @dataclass(frozen=True, repr=False)
 class PITC(SummedApproximation):
@@ -51,8 +49,8 @@ class PITC(SummedApproximation):
     only. A sweep costs O(t b² + t m²) for blocks of b duels; evidence and its gradient need O(t b)
     memory.
 
-    `predict_f` predicts from q(u), as for `FITC()`; `posterior_in_block` of the model is that
-    of items that share what a block knows besides u.
+    `predict_f` predicts from q(u), as for `FITC()`; `model.posterior().joining(block)` is
+    that of items that share what a block knows besides u.
 
     :raises ValueError: no label for some duel, a number below 1; later, labels for more or fewer
         duels than there are, more blocks than pairs, or a block of more than 5,000 rows of duels.
@@ -119,18 +117,6 @@ class PITC(SummedApproximation):
             super().followed_by(blocks)
         return PITC([*self.blocks, *blocks])
 
-    def number_of(self, block: Any, graph: DuelGraph) -> int:
-        assert graph.blocks is not None
-        labels: Sequence[Label] = self.labels or range(int(graph.blocks.max()) + 1)
-        wanted = block.item() if isinstance(block, np.generic) else block
-        for number, label in enumerate(labels):
-            # True == 1, but is not a label.
-            if label == wanted and not isinstance(wanted, bool):
-                return number
-        shown = ", ".join(map(repr, labels[:_LABELS_NAMED]))
-        more = ", …" if len(labels) > _LABELS_NAMED else ""
-        raise ValueError(f"There is no block {wanted!r}; the blocks are {shown}{more}.")
-
     def prior(self, problem: DuelProblem) -> DuelPrior:
         return self.over_duels(problem, whitened(problem), problem.graph.num_sites)
 
@@ -140,6 +126,7 @@ class PITC(SummedApproximation):
         """The prior of the duels of a problem, whose graph has whole blocks of them."""
         del chunk, look  # blocks are done as one, residual and all
         graph, terms = problem.graph, self.residual_terms(problem, basis.size)
+        assert graph.blocks is not None
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
         features = basis.features(as_float(graph.rows))
         parts = [features_of_sites(problem, bucket, features) for bucket in buckets]
@@ -154,6 +141,7 @@ class PITC(SummedApproximation):
             basis.jitter,
             covariance.clipped,
             blocks=covariance,
+            labels=self.labels or range(int(graph.blocks.max()) + 1),
             people=None if problem.taste is None else covariance,
             shared=basis.of_items,
         )

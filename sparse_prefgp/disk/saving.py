@@ -171,7 +171,7 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     model.centre = centre
     inference = dict(description["inference"])
     inference["status"] = Status[inference["status"]]
-    model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
+    model.inference.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
     return model
 
 

@@ -175,7 +175,7 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
 
     covariance = kernel_matrix(part, on_features, tf.boolean_mask(candidates, useful)).numpy()
     columns = (covariance - explained @ b.numpy()[:, useful]) / np.sqrt(left[useful])  # e
-    nu, tau = model.sites()
+    nu, tau = model.inference.sites()
     precision = as_float(graph.counts * tau)
     weighted = graph.laplacian.matmul(precision, as_float(columns)).numpy()  # A'T phi
     inner = features.T @ graph.laplacian.matmul(precision, as_float(features)).numpy()
@@ -297,7 +297,7 @@ class _Run:
                 return "nothing left"
             best, gain, scored = found
             self._open[best] = False
-            before, sites = self._z(), self.model.sites()
+            before, sites = self._z(), self.model.inference.sites()
             result = self._infer(np.vstack([before, self._rows[best]]))
             if self._finite():
                 self._unconverged += not result.converged
@@ -305,7 +305,7 @@ class _Run:
                 self._record("add", reason, int(self._item_of_row[best]), gain, scored)
                 return ""
             self._failed["additions"] += 1
-            self.model.start_from(*sites)
+            self.model.inference.start_from(*sites)
             self._infer(before)
         return "additions fail"
 

@@ -147,11 +147,12 @@ class InMemory(_Flat):
         self.compile_seconds = 0.0
         # Of the last evaluation that failed: what was not finite, and TensorFlow's words if any.
         self.failure = self.error = ""
-        self._sweeps_before = model.total_sweeps()
+        self._sweeps_before = model.inference.total_sweeps
 
     def forget_sites(self) -> None:
         """Begin at zero."""
-        self.model.start_from(*(np.zeros_like(each) for each in self.model.sites()))
+        sites = self.model.inference.sites()
+        self.model.inference.start_from(*map(np.zeros_like, sites))
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         self.set(flat)
@@ -168,14 +169,14 @@ class InMemory(_Flat):
             self.failure = "gradient of the log evidence" if np.isfinite(loss) else "log evidence"
             self.error = error
             return np.nan, np.full(len(flat), np.nan)
-        self._unconverged += self.model.last_change() > self._loose.tolerance
+        self._unconverged += self.model.inference.last_change > self._loose.tolerance
         return float(loss), gradient.astype(float)
 
     def close(self) -> None:
         self.model.engine = self._engine
 
     def _sweeps(self) -> int:
-        return self.model.total_sweeps() - self._sweeps_before
+        return self.model.inference.total_sweeps - self._sweeps_before
 
     def _compile(self) -> Compiled:
         """Loss and gradient in three parts, of which the second has all that is large.
@@ -186,7 +187,6 @@ class InMemory(_Flat):
         started = time.perf_counter()
         model, variables, leaves = self.model, self._variables, self.model.leaves()
         trainable = [leaf.trainable for leaf in leaves]
-        model.warn_about_scale()  # what is traced has no parameters
         model.engine = self._loose  # what is traced has the engine of the moment in it
 
         @tf.function(autograph=False)

@@ -156,7 +156,7 @@ def optimise(
     )
     if free_scale:
         gpflow.set_trainable(model.likelihood.noise, True)
-        model.silence_scale_warning()
+        model.warned_about_scale = True
     else:
         free = model.scale_is_free()
         together.check(free_kernel_variance=free, free_noise_variance=True)
@@ -375,7 +375,7 @@ class _InMemory(_Run):
                     objective.forget_sites()
                 climb = self._climb(start, objective, settings.max_iterations, duels)
                 if climb is not known and climb is self._place():
-                    self._sites = model.sites()
+                    self._sites = model.inference.sites()
             restarted = self._restarted(duels)
         finally:
             objective.close()
@@ -386,7 +386,7 @@ class _InMemory(_Run):
         inference = model.infer(restart=True)
         warm = not inference.converged and self._sites is not None
         if warm and self._sites is not None:
-            model.start_from(*self._sites)
+            model.inference.start_from(*self._sites)
             inference = model.infer()
         starts = tuple(self._start_report(leg) for leg in self._reached.legs)
         kept = self._reached.legs.index(best)
@@ -422,7 +422,7 @@ class _InMemory(_Run):
             self._objective.forget_sites()
         climb = self._climb(number, self._objective, self._settings.max_iterations, duels)
         if climb is not known and climb is self._place():
-            self._sites = self._model.sites()
+            self._sites = self._model.inference.sites()
         told = death.told(best.value - climb.value, self._model.approximation.name)
         warnings.warn(told, stacklevel=5)
         return told

@@ -96,6 +96,9 @@ class Inferred(Generic[S, R]):
 class Learned(BayesianModel, InternalDataTrainingLossMixin):
     """A model whose objective is compiled as a function of the values of its parameters."""
 
+    warned_about_scale = False
+    """Whether it was said that nothing decides its scale, or need not be."""
+
     def leaves(self) -> list[gpflow.Parameter | tf.Variable]:
         """The parameters, and the variables that belong to none of them."""
         parameters = list(self.parameters)
@@ -110,9 +113,6 @@ class Learned(BayesianModel, InternalDataTrainingLossMixin):
             if isinstance(part, tf.Module | tuple):
                 result.__dict__[name] = copy.deepcopy(part, known)
         return result
-
-    def warn_about_scale(self) -> None:
-        """Say, once for each model, that nothing decides its scale; by default something does."""
 
 
 class DuelGP(
@@ -161,7 +161,7 @@ class DuelGP(
         Of duels, which side wins, with a margin whether they tie, with grades which one the first
         gets over the second; of choices, each alternative; where there are rankings or other
         answers about sets, each answer as it stands. Judges, people, dates, covariates,
-        labels and blocks that were given count as far as the model has any (`posterior_in_block`).
+        labels and blocks that were given count as far as the model has any (`Posterior.joining`).
         Memory is bounded.
 
         :param questions: t of them, between rows of `inputs`; a `Duels` as it was made, its blocks

@@ -47,7 +47,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     inference = model.infer()
     encoder = Encoder()
     parts = encoded(model, encoder)
-    duels, (nu, tau) = model.duels, model.sites()
+    duels, (nu, tau) = model.duels, model.inference.sites()
     named, said = _described_duels(model)
     arrays = {
         **encoder.arrays,

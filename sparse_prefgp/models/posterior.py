@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import gpflow
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.covariances import FeaturesBesideEffects
+from sparse_prefgp.covariances import FeaturesBesideEffects, LowRankPlusBlocks
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
+from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.covariances.pic import pic_terms
 from sparse_prefgp.covariances.residual import BLOCKS
 from sparse_prefgp.models.pair_posterior import PairPosterior
@@ -21,6 +24,7 @@ from sparse_prefgp.support.machine import ask
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
 CHUNK = 2048
+_LABELS_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,8 @@ class Posterior:
     """Of the effects of pairs, which differences have and utilities have not."""
     beside: FeaturesBesideEffects | None = None
     """`features` without their zeros, where most of them are effects of one item each."""
+    blocks: Blocks | None = None
+    """What blocks of duels say besides, with `PITC`."""
 
     in_one: ClassVar[bool] = False
     """Whether many inputs at once cost hardly more than few."""
@@ -86,6 +92,33 @@ class Posterior:
         same = tf.reduce_all(first == second, -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
+    def joining(self, block: Any) -> Posterior:
+        """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
+
+        This posterior uses what the inducing values know alone. Here what the duels of the block
+        say is added, so that items of the block, and new ones near them, are predicted as exactly
+        as the duels within the block allow; with one block, as by `Exact()`.
+
+        The first call costs a sweep. (docs/method.md, section 10)
+
+        :param block: its label, or its number for blocks by k-means (`graph.blocks`).
+        :raises ValueError: another approximation, or no such block.
+        """
+        if self.blocks is None:
+            raise ValueError(
+                "The model has no blocks that an item could join; use PITC(blocks), or predict_f "
+                "and predict_duel."
+            )
+        labels = self.blocks.prior.labels
+        wanted = block.item() if isinstance(block, np.generic) else block
+        for number, label in enumerate(labels):
+            # True == 1, but is not a label.
+            if label == wanted and not isinstance(wanted, bool):
+                return self.blocks.joined(number)
+        shown = ", ".join(map(repr, labels[:_LABELS_NAMED]))
+        more = ", …" if len(labels) > _LABELS_NAMED else ""
+        raise ValueError(f"There is no block {wanted!r}; the blocks are {shown}{more}.")
+
     def _mean(self, a: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         return tf.linalg.matvec(a, self.terms.weights) + self._prior_mean(inputs)
 
@@ -96,6 +129,44 @@ class Posterior:
 
     def _explained(self, a: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.matmul(a, self.terms.reduction) * a, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """What the duels of each block say of inputs that join it: PIC.
+
+    Besides a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of
+    the block (Snelson & Ghahramani 2007; docs/method.md, section 10).
+    """
+
+    problem: DuelProblem
+    prior: DuelPrior
+    """With blocks."""
+    precision: tf.Tensor
+    """(t,) c tau of the sites."""
+    shift: tf.Tensor
+    """(t,) c nu."""
+
+    @property
+    def covariance(self) -> LowRankPlusBlocks:
+        assert self.prior.blocks is not None
+        return self.prior.blocks
+
+    @cached_property
+    def kept(self) -> LowRankIntermediates:
+        """Inducing values and blocks under the sites."""
+        return self.covariance.conditioned(self.precision, self.shift)
+
+    def joined(self, number: int) -> Posterior:
+        """q(f) of inputs that join a block, by its number."""
+        joining = pic_terms(self.covariance, {BLOCKS: number}, self.kept)
+
+        def features(inputs: tf.Tensor) -> tf.Tensor:
+            return joining.features(inputs, self.prior.features(inputs))
+
+        return Posterior(
+            self.problem.kernel, self.problem.mean_function, features, joining.posterior
+        )
 
 
 class SetPosterior(NamedTuple):
@@ -111,32 +182,6 @@ class SetPosterior(NamedTuple):
     def take(self, which: IntArray) -> SetPosterior:
         """Of some sets."""
         return SetPosterior(self.mean[which], self.covariance[which], self.mask[which])
-
-
-def posteriors_in_blocks(
-    problem: DuelProblem, prior: DuelPrior, precision: tf.Tensor, shift: tf.Tensor
-) -> Callable[[int], Posterior]:
-    """q(f) of inputs whose residuals are related to those of one block, by its number: PIC.
-
-    Besides a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of
-    the block (Snelson & Ghahramani 2007; docs/method.md, section 10).
-
-    :param precision: (t,) c tau of the sites.
-    :param shift: (t,) c nu.
-    """
-    blocks = prior.blocks
-    assert blocks is not None
-    kept = blocks.conditioned(precision, shift)
-
-    def posterior(block: int) -> Posterior:
-        joining = pic_terms(blocks, {BLOCKS: block}, kept)
-
-        def features(inputs: tf.Tensor) -> tf.Tensor:
-            return joining.features(inputs, prior.features(inputs))
-
-        return Posterior(problem.kernel, problem.mean_function, features, joining.posterior)
-
-    return posterior
 
 
 def ask_for_joint(inputs: tf.Tensor) -> None:
@@ -169,6 +214,17 @@ def each_difference(posterior: Posterior, pairs: tf.Tensor) -> tf.Tensor:
     """`posterior.difference` of pairs (N, 2, D), (N, 2)."""
     one = posterior.in_one
     return posterior.difference(pairs) if one else in_chunks(posterior.difference, pairs)
+
+
+def differences_in_blocks(posterior: Posterior, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor:
+    """The same of pairs of which each joins a block, by its number; below 0 none."""
+    assert posterior.blocks is not None
+    where, found = np.maximum(blocks, -1), np.empty(pairs.shape[:2])
+    for number in np.unique(where).tolist():
+        here = np.flatnonzero(where == number)
+        known = posterior if number < 0 else posterior.blocks.joined(number)
+        found[here] = each_difference(known, tf.gather(pairs, here))
+    return tf.constant(found)
 
 
 def predictions(

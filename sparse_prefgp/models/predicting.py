@@ -37,7 +37,7 @@ from sparse_prefgp.models.outcomes import (
     label_columns,
 )
 from sparse_prefgp.models.people import UNKNOWN_PERSON, People
-from sparse_prefgp.models.posterior import Posterior, predictions
+from sparse_prefgp.models.posterior import Posterior, differences_in_blocks, predictions
 from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.models.views import EVERYBODY, View
 from sparse_prefgp.support import together
@@ -108,8 +108,6 @@ class DuelPredictions:
             """How items become the rows that the kernel takes."""
 
         def posterior(self) -> Posterior: ...
-
-        def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor: ...
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -268,7 +266,7 @@ class DuelPredictions:
             people = None if events.person is None else events.person.numbers
             moments = self.people.differences(pairs, people)
         else:
-            moments = self._differences_in_blocks(pairs, events.block.numbers)
+            moments = differences_in_blocks(self.posterior(), pairs, events.block.numbers)
         mean, variance = np.where(same, 0.0, moments.numpy().T)
         return self.forecast_of(mean, variance, events.judge)
 

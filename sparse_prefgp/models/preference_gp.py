@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import gpflow
@@ -17,7 +16,6 @@ import tensorflow as tf
 from sparse_prefgp.approximations import (
     VFE,
     Approximation,
-    DuelPrior,
     DuelProblem,
     Exact,
 )
@@ -49,7 +47,7 @@ from sparse_prefgp.data.slices import (
     day_of,
     rows_in_force,
 )
-from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP, Status
+from sparse_prefgp.engines import Engine, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
     FullMarginals,
@@ -58,7 +56,7 @@ from sparse_prefgp.evidence import (
     differentiable_log_evidence,
     lower_bounds,
 )
-from sparse_prefgp.factors.sites import Sites, totals
+from sparse_prefgp.factors.sites import totals
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_engine,
@@ -74,23 +72,17 @@ from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.filtering import Filtering, edges_of, one_pass
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
-from sparse_prefgp.models.pair_posterior import pair_posterior
 from sparse_prefgp.models.posterior import (
     Posterior,
     in_chunks,
-    posteriors_in_blocks,
 )
 from sparse_prefgp.models.protocols import SampledWins
-from sparse_prefgp.models.sites_memory import SitesMemory
-from sparse_prefgp.models.strangers import Strangers
-from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.models.terms import Columns, Term, Terms
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
-from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
-from sparse_prefgp.sampling.people import by_person
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
@@ -110,48 +102,6 @@ class _Given:
     """The graph of all duels."""
     graph: DuelGraph
     """That of those which the approximation takes."""
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """Where inference ended: what predictions and bounds are made of."""
-
-    problem: DuelProblem
-    prior: DuelPrior
-    engine: Engine
-    sites: Sites
-    point: FixedPoint | None = None
-    """What the engine found there; None of a model that was read, which predicts without."""
-
-    @cached_property
-    def posterior(self) -> Posterior:
-        problem, prior = self.problem, self.prior
-        counted = totals(self.sites, prior.factors.counts)
-        if prior.in_time is not None:
-            return TimePosterior(problem, prior, *counted)
-        terms = prior.covariance.predict(*counted)
-        pairs = pair_posterior(problem, prior, *counted)
-        return Posterior(
-            problem.kernel, problem.mean_function, prior.features, terms, pairs, prior.beside
-        )
-
-    @cached_property
-    def people(self) -> KnownPeople:
-        """Of a problem with tastes."""
-        counted = totals(self.sites, self.prior.factors.counts)
-        return KnownPeople(self.problem, self.prior, *counted)
-
-    @cached_property
-    def strangers(self) -> Strangers:
-        """People of whom nothing is known, of a problem with tastes."""
-        return Strangers.of(self.people)
-
-    @cached_property
-    def log_evidence(self) -> float:
-        prior, point = self.prior, self.point
-        if point is None:
-            point = self.engine.at(prior.covariance, prior.factors, self.sites)
-        return float(point.log_evidence(prior.correction))
 
 
 class PreferenceGP(DuelGP[Solved, InferenceResult]):
@@ -213,8 +163,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if term is not None and duels.times is not None:
             term.settle(duels.times, float(np.sqrt(2.0 * likelihood.noise.numpy())))
             self._dated, numbered = Dated.of(duels, term.slices), True
-        labels = {column: duels.label_names[column] for column in self.terms.labels}
-        full = DuelGraph.from_duels(duels, numbered, labels, self._dated)
+        full = DuelGraph.from_duels(duels, numbered, self.terms.names(duels), self._dated)
         if term is not None:
             check_time_memory(full, duels, kernel)
         if likelihood.ties == MARGIN_ONLY:
@@ -245,7 +194,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._given = _Given(duels, approximation, full, graph)
         self._engine = engine or ParallelEP()
         self._sites_memory = SitesMemory(graph.num_sites)
-        self._warned_about_scale = False
         self.centre = np.mean(duels.items, 0, dtype=np.float64)
 
     # What the model was made of.
@@ -295,6 +243,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             self._sites_memory = SitesMemory(graph.num_sites)
         self._engine, self._known = engine, None
 
+    @property
+    def inference(self) -> Inference:
+        """The sites, at which the last inference ended and the next one begins."""
+        return Inference(self, self._sites_memory)
+
     def _check_engine(self, engine: Engine, graph: DuelGraph) -> None:
         noises = graph.noises
         check_engine(
@@ -339,7 +292,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.allow(slices=True)
         made = replace(self, slices=check_slices(slices))
         if self.graph.event_of_duel is not None and made.graph.event_of_duel is not None:
-            made.start_from(*(_on_graph(self.graph, made.graph, x) for x in self.sites()))
+            found = (_on_graph(self.graph, made.graph, x) for x in self.inference.sites())
+            made.inference.start_from(*found)
         return made
 
     def posterior_in_time(self) -> TimePosterior:
@@ -482,7 +436,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             edges, old = edges_of(self, duels, slices), len(self.duels.rows_given)
             everything = joined_duels(self.duels, duels)
             self._inferred()
-            told = [values[self.graph.sites_of_duels] for values in reversed(self.sites())]
+            nu, tau = self.inference.sites()
+            told = [values[self.graph.sites_of_duels] for values in (tau, nu)]
         made = replace(self, everything, slices=edges)
         event, count = made.graph.event_of_duel, made.graph.count_of_duel
         assert event is not None and count is not None
@@ -507,12 +462,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         first = everything.item[everything.given.sides.reshape(-1, 2)[late, 0]]
         turned = graph.rows[graph.winners[place], graph.layout.number] != first
         mean = -(found.mean + np.asarray(prior.offset))[place]
-        made.start_from(found.shift / counts, found.precision / counts)
         result = InferenceResult(
             False, found.slices, Status.FILTERED, found.change, 1.0, float(prior.jitter)
         )
-        solved = Solved(problem, prior, made.engine, made._sites_memory.sites())
-        made._known = Inferred(Fingerprint.of(made), solved, result)
+        made.inference.restore(found.shift / counts, found.precision / counts, result, prior)
         return Filtering(
             made,
             np.where(turned, -mean, mean),
@@ -611,11 +564,16 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
-        self.warn_about_scale()
+        if self.scale_is_free() and not self.warned_about_scale:
+            self.warned_about_scale = True
+            warnings.warn(
+                "Kernel variance and noise variance are both trainable, but duels determine only "
+                "their ratio; fix one with gpflow.set_trainable, or give one a prior.",
+                stacklevel=2,
+            )
         prior = self.approximation.prior(self.problem())
-        memory = self._sites_memory
-        point = self.engine.run(prior.covariance, prior.factors, memory.sites())
-        memory.keep(point)
+        point = self.inference.run(prior)
+        self._sites_memory.keep(point)
         value = point.log_evidence(prior.correction)
         return differentiable_log_evidence(
             prior, point.sites, point.slopes, point.found.kept, value
@@ -661,39 +619,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def _shared(self) -> Posterior:
         return self.posterior_in_time() if self._dated is not None else super()._shared()
 
+    @as_written  # AutoGraph knows no := and says so at every call
     def _solution(self) -> Solved:
-        return super()._solution() if tf.executing_eagerly() else self._traced()
-
-    def posterior_in_block(self, block: Any) -> Posterior:
-        """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
-
-        `posterior` uses what the inducing values know alone. This adds what the duels of the block
-        say besides, so that items of the block, and new ones near them, are predicted as exactly as
-        the duels within the block allow; with one block, as by `Exact()`.
-
-        It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
-
-        :param block: its label, or its number for blocks by k-means (`graph.blocks`).
-        :raises ValueError: another approximation, or no such block.
-        """
-        number = self.approximation.number_of(block, self.graph)
-        return self._in_blocks()(number)
-
-    def _in_blocks(self) -> Callable[[int], Posterior]:
-        at = self._solution()
-        counted = totals(at.sites, at.prior.factors.counts)
-        return posteriors_in_blocks(at.problem, at.prior, *counted)
-
-    def _differences_in_blocks(self, pairs: tf.Tensor, blocks: IntArray) -> tf.Tensor:
-        """Mean and variance (N, 2) of pairs (N, 2, D), each of which joins a block of `PITC`, by
-        its number, at the cost of one sweep; see `posterior_in_block`."""
-        joining = self._in_blocks() if np.any(blocks >= 0) else None
-        where, found = np.maximum(blocks, -1), np.empty(pairs.shape[:2])
-        for block in np.unique(where):
-            here = np.flatnonzero(where == block)
-            posterior = self.posterior() if joining is None or block < 0 else joining(int(block))
-            found[here] = in_chunks(posterior.difference, tf.gather(pairs, here))
-        return tf.constant(found)
+        if tf.executing_eagerly():
+            return super()._solution()
+        problem = self.problem()
+        prior = self.approximation.prior(problem)
+        return Solved(problem, prior, self.engine, self.inference.run(prior).sites)
 
     def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """What the duels say of the coefficients of covariates, and of leans by these.
@@ -702,71 +634,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: a model without covariates, or a level outside (0, 1).
         """
         return KnownCoefficients.of(self, level)
-
-    # Against the truth.
-
-    def exact_problem(self) -> DuelProblem:
-        """All duels under the exact prior, on copies of the parameters as they are.
-
-        Where people have tastes, rows name the person.
-
-        :raises ValueError: the engine has logit factors.
-        """
-        self.allow(sampling=True)
-        problem = self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
-        return problem if problem.taste is None else by_person(problem)
-
-    def kernel_inputs(self, items: Any, before: int = 0, people: Any = None) -> tf.Tensor:
-        """Items (N, D) as the kernel of `exact_problem` takes them.
-
-        :param before: how many items of the same call come before them; those the model does not
-            know are all different.
-        :param people: whose utility it is, as for `predict_difference`; all of whom nothing is
-            known are one person.
-        :raises ValueError: somebody of whom nothing is known, where people have features.
-        """
-        inputs = self.inputs.rows(items, before)
-        numbers = self.people.numbers(people, len(inputs))
-        if self.terms.taste is None:
-            return inputs
-        person = np.full(len(inputs), -1) if numbers is None else numbers
-        if self.terms.by_features is not None and np.any(person < 0):
-            raise ValueError(
-                "Utilities are drawn of people with known features, but some pairs are somebody's "
-                "of whom nothing is known; name a person of each (people=)."
-            )
-        return tf.concat([inputs, as_float(person)[:, None]], 1)
-
-    def check_against_sampling(
-        self,
-        Xa: Any = None,
-        Xb: Any = None,
-        *,
-        num_draws: int = 2000,
-        rng: np.random.Generator | None = None,
-        chains: int = 4,
-        draws: PosteriorDraws | None = None,
-        people: Any = None,
-    ) -> SamplingCheck:
-        """How far engine and approximation are from the exact posterior, by draws from it.
-
-        (docs/method.md, section 11)
-
-        :param Xa: (N, D) first items of new pairs to check on besides the model's own.
-        :param Xb: (N, D) their second items.
-        :param num_draws: of each chain.
-        :param rng: of all draws.
-        :param chains: how many, at least 2.
-        :param draws: in place of rng, what `sample_posterior` drew for another engine on the same
-            duels, kernel, mean and noise.
-        :param people: whose utility the new pairs are of, as for `predict_difference`.
-        :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
-            `sample_posterior` raises.
-        """
-        self.allow(check_against_sampling=True)
-        return check_against_sampling(
-            self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws, people=people
-        )
 
     # Inside.
 
@@ -779,7 +646,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             memory.clear()
         problem = self._frozen_problem()
         prior = self.approximation.prior(problem)
-        point = self.engine.run(prior.covariance, prior.factors, memory.sites())
+        point = self.inference.run(prior)
         memory.keep(point)
         result = describe(
             point,
@@ -791,72 +658,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         solved = Solved(problem, prior, self.engine, point.sites, point)
         return Inferred(fingerprint, solved, result)
 
-    @as_written  # AutoGraph knows no := and says so at every call
-    def _traced(self) -> Solved:
-        """The same as part of the graph that is being traced."""
-        problem = self.problem()
-        prior = self.approximation.prior(problem)
-        point = self.engine.run(prior.covariance, prior.factors, self._sites_memory.sites())
-        return Solved(problem, prior, self.engine, point.sites)
-
     def _frozen_problem(self) -> DuelProblem:
         """On copies, so that nothing kept from it changes when a parameter is assigned."""
         parts = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
         return self._problem_of(*copy.deepcopy(parts))
-
-    def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
-        """Take sites (t,), (t,) and the result that inference once gave, without a sweep.
-
-        :raises ValueError: what `start_from` raises.
-        """
-        self.start_from(nu, tau)
-        problem = self._frozen_problem()
-        prior = self.approximation.prior(problem)
-        # Predictions need the sites alone; what else is known at them is computed when asked for.
-        solved = Solved(problem, prior, self.engine, self._sites_memory.sites())
-        self._known = Inferred(Fingerprint.of(self), solved, result)
-
-    def take(self, problem: DuelProblem, other: PreferenceGP) -> None:
-        """Predict by this problem at the sites of another model of the same graph."""
-        known = other._inferred()
-        prior = self.approximation.prior(problem)
-        solved = dataclasses.replace(known.solution, problem=problem, prior=prior)
-        self._known = Inferred(Fingerprint.of(self), solved, known.result)
-
-    def silence_scale_warning(self) -> None:
-        """Whoever frees the scale on purpose need not be warned."""
-        self._warned_about_scale = True
-
-    def sites(self) -> tuple[np.ndarray, np.ndarray]:
-        """nu and tau of one copy of each site, (t,) each, in the order of `graph`."""
-        nu, tau = self._sites_memory.sites()
-        return nu.numpy(), tau.numpy()
-
-    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
-        """Let the next inference begin from these sites, (t,) each, in the order of `graph`.
-
-        :raises ValueError: of another length, not finite, or a negative tau.
-        """
-        self._sites_memory.start_from(nu, tau)
-        self._known = None
-
-    def last_change(self) -> float:
-        """Largest change of the last inference, within `training_loss` too."""
-        return float(self._sites_memory.change)
-
-    def total_sweeps(self) -> int:
-        """Sweeps of all inference on this model so far."""
-        return int(self._sites_memory.sweeps)
-
-    def warn_about_scale(self) -> None:
-        """Once for each model."""
-        if self.scale_is_free() and not self._warned_about_scale:
-            self._warned_about_scale = True
-            warnings.warn(
-                "Kernel variance and noise variance are both trainable, but duels determine only "
-                "their ratio; fix one with gpflow.set_trainable, or give one a prior.",
-                stacklevel=3,
-            )
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:

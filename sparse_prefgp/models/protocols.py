@@ -15,16 +15,14 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations import Approximation, DuelProblem
+from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
-from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.models.posterior import Posterior
-from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -233,21 +231,11 @@ class Predicts(Protocol):
     def as_known(self, events: Answers) -> Answers: ...
 
 
-class HoldsDuels(Predicts, Preferences, Protocol):
-    """All duels in memory, and the sites on them."""
+class HoldsDuels(Predicts, Protocol):
+    """All duels in memory."""
 
     @property
     def duels(self) -> Duels: ...
-
-    @property
-    def graph(self) -> DuelGraph: ...
-
-    @property
-    def all_duels(self) -> DuelGraph: ...
-
-    def problem(self) -> DuelProblem: ...
-
-    def sites(self) -> tuple[FloatArray, FloatArray]: ...
 
 
 def holding_duels(model: Predicts) -> HoldsDuels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -309,6 +309,10 @@ class Terms(tuple[Term, ...]):
     def labels(self) -> tuple[str, ...]:
         """The columns of labels that they look at, in the order of their numbers in a row."""
         return tuple(dict.fromkeys(column for term in self for column in term.labels))
+
+    def names(self, duels: KnownDuels) -> dict[str, tuple[Hashable, ...]]:
+        """The labels of each of these columns, by number."""
+        return {column: duels.label_names[column] for column in self.labels}
 
     def kernels(self, columns: Columns) -> list[TermOfDuels]:
         """All kernels on rows."""

@@ -150,7 +150,9 @@ class Met(View):
             )
         layout = model.inputs.layout
         graph = DuelGraph.from_duels(
-            duels, layout.numbered, model.leaning.names(model.duels.label_names)
+            duels,
+            layout.numbered,
+            model.terms.names(model.duels),
         )
         if graph.layout != layout:
             raise ValueError(

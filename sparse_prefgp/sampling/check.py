@@ -14,10 +14,10 @@ from sparse_prefgp.sampling.draws import (
     ESS_PER_CHAIN,
     LARGEST_RHAT,
     PosteriorDraws,
-    Preferences,
     Summary,
     sample_posterior,
 )
+from sparse_prefgp.sampling.problem import Preferences
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
@@ -168,20 +168,23 @@ def check_against_sampling(
     draws: PosteriorDraws | None = None,
     people: Any = None,
 ) -> SamplingCheck:
-    """Posterior mean, sd and duel probability of the model's engine against the exact posterior.
+    """How far engine and approximation are from the exact posterior, by draws from it.
+
+    (docs/method.md, section 11)
 
     :param model: whose approximation and engine are checked, at its parameters as they are.
-    :param Xa: (N, D) items of new pairs to check on besides the model's own.
-    :param Xb: (N, D) items of new pairs to check on besides the model's own.
-    :param num_draws: as `sample_posterior` takes them.
-    :param rng: as `sample_posterior` takes them.
-    :param chains: as `sample_posterior` takes them.
-    :param draws: or else draws that there are already, from the same exact posterior, so that
-        several engines meet the same truth.
-    :param people: whose utility the new pairs are of, where people have tastes.
-    :raises ValueError: one of Xa and Xb without the other; both or neither of rng and draws; draws
-        of another posterior; and what `sample_posterior` raises.
+    :param Xa: (N, D) first items of new pairs to check on besides the model's own.
+    :param Xb: (N, D) their second items.
+    :param num_draws: of each chain.
+    :param rng: of all draws.
+    :param chains: how many, at least 2.
+    :param draws: in place of rng, what `sample_posterior` drew for another engine on the same
+        duels, kernel, mean and noise.
+    :param people: whose utility the new pairs are of, as for `predict_difference`.
+    :raises ValueError: one of Xa and Xb without the other; both or neither of rng and draws; more
+        than 2,000 duels, draws of another posterior, and what else `sample_posterior` raises.
     """
+    model.allow(check_against_sampling=True)
     if (rng is None) == (draws is None):
         raise ValueError(
             "Give rng, such as np.random.default_rng(0), to draw, or draws that there are already."

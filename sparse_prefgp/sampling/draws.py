@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from sparse_prefgp.sampling.diagnostics import (
     split_rhat,
     standard_error,
 )
+from sparse_prefgp.sampling.problem import Preferences, exact_problem, kernel_inputs
 from sparse_prefgp.sampling.proposals import independence_metropolis, propose
 from sparse_prefgp.sampling.target import WhitenedPrior, exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -33,23 +35,6 @@ LARGEST_RHAT, ESS_PER_CHAIN = 1.01, 100
 _CHUNK = 256
 # Doubles that the draws may take, 1.6 GB.
 _LARGEST_DRAWS = 200_000_000
-
-
-class Preferences(Protocol):
-    """What sampling needs to know of a model."""
-
-    def exact_problem(self) -> DuelProblem:
-        """All duels under the exact prior, which later changes of parameters leave alone."""
-
-    def kernel_inputs(self, items: Any, before: int = 0, people: Any = None) -> tf.Tensor:
-        """Items as the kernel of the problem takes them, after `before` items of the same call.
-
-        :param people: whose utility it is, for a model with tastes; None for somebody unknown.
-        """
-
-    @property
-    def likelihood(self) -> Any:
-        """The `Probit` of the model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +129,7 @@ class PosteriorDraws:
         :raises ValueError: other duels, prior or noise than those of the draws.
         """
         same_noise = all(map(np.array_equal, self._new_ratios, model.likelihood.new_ratios()))
-        if not (same_noise and self._prior.is_of(model.exact_problem())):
+        if not (same_noise and self._prior.is_of(exact_problem(model))):
             raise ValueError(
                 "The draws are from the posterior of another model, with other duels, kernel, mean "
                 "or noise; give draws = sample_posterior(model, ...) of this one."
@@ -353,7 +338,7 @@ def _parts(
 ) -> tuple[DuelProblem, Callable[[Any, int, Any], tf.Tensor], NoiseRatios]:
     if isinstance(model, DuelProblem):
         return model, lambda items, before, people: as_float(items), ONE_NOISE
-    return model.exact_problem(), model.kernel_inputs, model.likelihood.new_ratios()
+    return exact_problem(model), partial(kernel_inputs, model), model.likelihood.new_ratios()
 
 
 def _check_memory(graph: DuelGraph, draws: int) -> None:

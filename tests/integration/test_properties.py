@@ -79,7 +79,7 @@ def check_honest(d: Data) -> None:
     assert value < 0.0
     # Not by its own word: one more sweep from where it stopped, under a prior made afresh.
     prior = model.approximation.prior(model.problem())
-    sites = Sites(*map(tf.constant, model.sites()))
+    sites = Sites(*map(tf.constant, model.inference.sites()))
     change = float(evaluate(prior.covariance, prior.factors, sites).change)
     if result.converged:
         assert change < TOLERANCE + IDENTITY, result

@@ -13,6 +13,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.data.answers import CHOICE, Answers
+from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.support import together
 from sparse_prefgp.workflow.holdout import StreamHoldout
 from tests.conftest import ROOT
@@ -140,10 +141,9 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
         X[None, :3]
     ),
     ("pair_effects", "export"): lambda: spg.export_saved_model(_pairs_apart(), "nowhere"),
-    ("margin_only", "sampling"): lambda: _model(
-        spg.Duels(X, *PAIR, ties=[True, False, False]),
-        likelihood=spg.Probit(margin=0.3, ties="margin-only"),
-    ).exact_problem(),
+    ("margin_only", "sampling"): lambda: exact_problem(
+        _model(spg.Duels(X, *PAIR, ties=[True, False, False]), margin=0.3, tie_model="margin-only")
+    ),
     ("set_size", "context"): lambda: _asked(_model(), set_size=3, at="surface=clay"),
     ("set_size", "contexts"): lambda: _asked(in_contexts(), set_size=3),
     ("context", "pairs"): lambda: _asked(in_contexts(), pairs=PAIRS_TO_ASK, at="surface=clay"),

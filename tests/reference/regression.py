@@ -117,6 +117,17 @@ def _with_inducing(
     return cross * rows[..., -1]
 
 
+class NoSites:
+    """What `optimise` asks of `model.inference`: sites follow from the parameters, in one pass."""
+
+    last_change, total_sweeps = 0.0, 0
+
+    def sites(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(0), np.zeros(0)
+
+    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None: ...
+
+
 class RegressionGP(Learned):
     """GP regression with the approximations, the evidence and the optimiser of duels.
 
@@ -135,6 +146,7 @@ class RegressionGP(Learned):
     """
 
     engine: GaussianSites
+    inference = NoSites()
     unit = "observation"
     """What one of the data is called in messages."""
 
@@ -265,25 +277,6 @@ class RegressionGP(Learned):
     def scale_is_free(self) -> bool:
         """No: what was observed has a scale."""
         return False
-
-    def silence_scale_warning(self) -> None:
-        """There is none."""
-
-    def last_change(self) -> float:
-        """0: the sites are exact."""
-        return 0.0
-
-    def total_sweeps(self) -> int:
-        """0: nothing iterates."""
-        return 0
-
-    def sites(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two empty arrays: no site is kept between evaluations."""
-        return np.zeros(0), np.zeros(0)
-
-    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
-        """Nothing: the sites follow from the parameters."""
-        del nu, tau
 
 
 def observations(inputs: np.ndarray, targets: np.ndarray) -> DuelGraph:

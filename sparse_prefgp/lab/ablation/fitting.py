@@ -214,7 +214,7 @@ def learned(
     if result.jitter > 0.0:
         notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it.")
     if report is None:
-        return model, Learned({**figures, "sweeps": model.total_sweeps()}, notes=notes)
+        return model, Learned({**figures, "sweeps": model.inference.total_sweeps}, notes=notes)
     each = (report.seconds - report.compile_seconds) / max(report.evaluations, 1)
     figures |= {"sweeps": report.sweeps, "iterations": report.iterations, "gradient_seconds": each}
     notes += report.limits

@@ -269,9 +269,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
                 )
         if seen.group_names is not None:
             duels = duels.judged_by(seen.group_names)
-        duels = replace(
-            duels, own_labels={column: seen.label_names[column] for column in self.terms.labels}
-        )
+        duels = replace(duels, own_labels=self.terms.names(seen))
         if inducing_variable is None:
             inducing_variable = _first_inputs(duels, kernel)
         points = inducing_points(
@@ -494,7 +492,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         engine = ParallelEP(tolerance=self.engine.tolerance)
         model = replace_answers(self, duels, engine=engine)
         of_site = sites_of_graph(model.graph, whole, stream, (nu, tau))
-        model.start_from(*of_site)
+        model.inference.start_from(*of_site)
         return model
 
     def close(self) -> None:

@@ -100,7 +100,7 @@ def test_pairs_in_blocks_are_those_of_each_block(model: spg.PreferenceGP) -> Non
     found = model.predict(pairs).p[:, 0]
     for i, block in enumerate(asked):
         ends = tf.constant(np.stack([x[WON[i]], x[LOST[i]]])[None])
-        posterior = model.posterior() if block is None else model.posterior_in_block(block)
+        posterior = model.posterior() if block is None else model.posterior().joining(block)
         ((mean, variance),) = posterior.difference(ends).numpy()
         assert found[i] == pytest.approx(norm.cdf(mean / np.sqrt(variance + NOISE)), abs=IDENTITY)
     named = spg.Duels(x, WON, LOST, labels={"block": [block or "dan" for block in asked]})

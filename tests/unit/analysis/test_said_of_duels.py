@@ -139,7 +139,7 @@ def normal() -> Normal:
     assert not turned[TABLE["grade"] != 0].any()
     design[turned] *= -1.0
     model.infer()
-    nu, tau = (x[each_duel] for x in model.sites())
+    nu, tau = (x[each_duel] for x in model.inference.sites())
     return Normal(model, *posterior(prior, design, nu, tau), prior, design, labels)
 
 

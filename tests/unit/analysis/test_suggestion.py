@@ -338,7 +338,7 @@ def test_logit_factors_are_refused() -> None:
         spg.suggest(model, rng=rng())
     for call in (
         lambda: spg.sample_posterior(model, 10, rng()),
-        lambda: model.check_against_sampling(rng=rng()),
+        lambda: spg.check_against_sampling(model, rng=rng()),
         lambda: spg.exact.importance_sampling(model),
     ):
         with refused("logistic", "sampling"):

@@ -120,8 +120,8 @@ def test_without_news_the_sites_are_settled_at_once() -> None:
     # One count went up: the sites are nearly right.
     assert report.sweeps < afresh(new).infer().sweeps
     nu, tau, continued = continued_sites(old, old)
-    np.testing.assert_array_equal(nu, old.sites()[0])
-    np.testing.assert_array_equal(tau, old.sites()[1])
+    np.testing.assert_array_equal(nu, old.inference.sites()[0])
+    np.testing.assert_array_equal(tau, old.inference.sites()[1])
     assert continued == old.graph.num_sites
 
 
@@ -139,7 +139,7 @@ def test_each_site_goes_on_from_its_own_pair() -> None:
             for (w, b), value in zip(ends, values, strict=True)
         }
 
-    for before, after in zip(old.sites(), (nu, tau), strict=True):
+    for before, after in zip(old.inference.sites(), (nu, tau), strict=True):
         were, are = by_pair(old, before), by_pair(new, after)
         assert {pair: were.get(pair, 0.0) for pair in are} == are
         assert any(value != 0.0 for value in are.values())
@@ -150,9 +150,9 @@ def test_the_old_model_does_not_change_and_shares_nothing() -> None:
     gpflow.set_trainable(old.kernel.lengthscales, False)
     gpflow.set_trainable(old.likelihood.noise, True)
     mean = old.predict_f(PROBE)[0].numpy()
-    sites, sweeps = old.sites(), old.total_sweeps()
+    sites, sweeps = old.inference.sites(), old.inference.total_sweeps
     new, _ = update(old, MORE, NEW_ITEMS)
-    assert old.total_sweeps() == sweeps
+    assert old.inference.total_sweeps == sweeps
     same_posterior(new, afresh(new))
     values = gpflow.utilities.parameter_dict(old)
     copies = gpflow.utilities.parameter_dict(new)
@@ -166,7 +166,7 @@ def test_the_old_model_does_not_change_and_shares_nothing() -> None:
     new.likelihood.noise.assign(2.0)
     new.infer()
     np.testing.assert_array_equal(old.predict_f(PROBE)[0], mean)
-    for before, after in zip(sites, old.sites(), strict=True):
+    for before, after in zip(sites, old.inference.sites(), strict=True):
         np.testing.assert_array_equal(before, after)
     assert old.duels.num_items == OLD
 
@@ -387,9 +387,8 @@ def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
     # The duel that is there already is one of ann's, and goes on where hers was.
     said = len(set(zip(DUELS["winner"], DUELS["loser"], np.arange(30) % 2, strict=True)))
     assert report.continued_sites == said and report.sites == said + 5
-    before = {
-        key: site for key, site in zip(keys_of(old), zip(*old.sites(), strict=True), strict=True)
-    }
+    sites = zip(*old.inference.sites(), strict=True)
+    before = dict(zip(keys_of(old), sites, strict=True))
     nu, tau, _ = continued_sites(old, new)
     for key, site in zip(keys_of(new), zip(nu, tau, strict=True), strict=True):
         assert before.get(key, (0.0, 0.0)) == site

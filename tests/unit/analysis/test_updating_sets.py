@@ -104,7 +104,7 @@ def test_each_site_goes_on_from_its_own_answer(kind: str) -> None:
     updated, report = update(model, None, ITEMS, **{kind: more})
     nu, tau, continued = continued_sites(model, updated)
     assert continued == report.continued_sites == 2 * 14
-    before = by_what_was_said(model, *model.sites())
+    before = by_what_was_said(model, *model.inference.sites())
     after = by_what_was_said(updated, nu, tau)
     assert before.items() <= after.items()
     assert all(after[key] == {(0.0, 0.0)} for key in after.keys() - before.keys())

@@ -164,11 +164,8 @@ def _typed(name: str) -> str:
 
 
 def test_what_has_no_blocks_says_so() -> None:
-    graph = DuelGraph.from_duels(random_duels(0))
     for approximation in (spg.VFE(), spg.Exact()):
         assert approximation.labels is None
-        with pytest.raises(ValueError, match=r"has no blocks that an item could join"):
-            approximation.number_of("a", graph)
         with pytest.raises(ValueError, match=r"has no blocks that new duels could join"):
             approximation.followed_by(["a"])
     with pytest.raises(ValueError, match=r"PITC\(\) has no blocks that new duels could join"):

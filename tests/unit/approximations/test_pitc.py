@@ -469,7 +469,7 @@ def test_lower_bounds_against_dense_matrices(index: int) -> None:
     graph, case = model.graph, DUEL_CASES[index]
     repeat = np.repeat(np.arange(graph.num_sites), graph.counts.astype(int))
     model.infer()
-    nu, tau = model.sites()
+    nu, tau = model.inference.sites()
     expected = slow_lower_bounds(
         graph.rows,
         graph.winners[repeat],
@@ -639,7 +639,7 @@ def test_a_block_that_is_not_there_is_refused() -> None:
         in_block(model, NEW, "dan")
     with pytest.raises(ValueError, match="no block 3; the blocks are 0, 1, 2"):
         in_block(build(duels, spg.PITC(3)), NEW, 3)
-    with pytest.raises(ValueError, match=r"FITC\(\) has no blocks that an item could join"):
+    with pytest.raises(ValueError, match="The model has no blocks that an item could join"):
         in_block(build(duels, spg.FITC()), NEW, 0)
 
 

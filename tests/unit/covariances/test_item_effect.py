@@ -149,7 +149,7 @@ def told_by(ours: spg.PreferenceGP, inputs: np.ndarray) -> dict[str, np.ndarray]
     won, rest = inputs[:3], inputs[3:6]
     return {
         "gradient": np.concatenate([np.ravel(slope) for slope in slopes]),
-        "sites": np.concatenate(ours.sites()),
+        "sites": np.concatenate(ours.inference.sites()),
         "evidence": np.array([ours.log_evidence(), ours.lower_bound()]),
         "joint": np.concatenate([np.ravel(x) for x in ours.predict_f(inputs, full_cov=True)]),
         "marginal": np.concatenate(ours.predict_f(inputs)),

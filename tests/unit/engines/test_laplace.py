@@ -211,7 +211,7 @@ def test_a_bad_start_is_recovered_from(link: str) -> None:
     model = case_model(DUEL_CASES[2], spg.Exact(), spg.Laplace(link=link))
     good = model.log_evidence()
     size = model.graph.num_sites
-    model.start_from(np.linspace(-300.0, 300.0, size), np.full(size, 1e-3))
+    model.inference.start_from(np.linspace(-300.0, 300.0, size), np.full(size, 1e-3))
     assert model.infer().converged
     assert model.log_evidence() == pytest.approx(good, abs=IDENTITY)
 

@@ -74,7 +74,7 @@ def test_against_dense_matrices(name: str) -> None:
     graph = model.graph
     assert graph.counts.max() > 1
     repeat = np.repeat(np.arange(graph.num_sites), graph.counts.astype(int))
-    nu, tau = model.sites()
+    nu, tau = model.inference.sites()
     winners, losers = graph.winners[repeat], graph.losers[repeat]
     expected = slow_lower_bounds(
         graph.rows,

@@ -67,7 +67,7 @@ def test_gains_at_held_sites(kernel: gpflow.kernels.Kernel, size: tuple[int, int
     gains = addition_gains(model, graph.rows[candidates])
 
     def value(rows: list[int]) -> float:
-        return held_value(covariance, rows, a, graph.counts, model.sites(), 0.2)
+        return held_value(covariance, rows, a, graph.counts, model.inference.sites(), 0.2)
 
     slow = [value([*chosen, item]) - value(chosen) for item in candidates]
     np.testing.assert_allclose(gains, slow, rtol=IDENTITY, atol=IDENTITY)
@@ -111,7 +111,7 @@ def test_gains_follow_the_models_own_value(what: str) -> None:
 
     model = made(rows[:4])
     gains = addition_gains(model, rows[4:10])
-    sites = model.sites()
+    sites = model.inference.sites()
     for gain, row in zip(gains, rows[4:10], strict=True):
         more = made(np.vstack([rows[:4], row]))
         slow = value_at(more, *sites) - value_at(model, *sites)

@@ -70,7 +70,9 @@ def test_reference_case(form: str) -> None:
     made = model(**FORMS[form]())
     assert made.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-9)
     # Sites of the case are on v, with all noise in the covariance: 1 / tau = 1 / tau_v + 2 sigma².
-    nu, tau = (x[made.graph.of_duels(np.arange(made.graph.num_sites))] for x in made.sites())
+    nu, tau = (
+        x[made.graph.of_duels(np.arange(made.graph.num_sites))] for x in made.inference.sites()
+    )
     on_v = 1.0 / (1.0 / tau - 2.0 * CASE["noise_variance"])
     np.testing.assert_allclose(on_v, EP["tau_of_v"], rtol=1e-9)
     np.testing.assert_allclose(nu / tau * on_v, EP["nu_of_v"], rtol=1e-9)
@@ -125,7 +127,7 @@ def test_gradient_of_the_reference_case() -> None:
         "lengthscales": made.kernel.lengthscales,
         "covariate_variances": made.terms.parts(spg.Coefficients)[0].variance,
     }
-    made.silence_scale_warning()
+    made.warned_about_scale = True
     with tf.GradientTape() as tape:
         value = made.maximum_log_likelihood_objective()
     found = tape.gradient(value, [p.unconstrained_variable for p in parameters.values()])
@@ -138,8 +140,8 @@ def test_gradient_of_the_reference_case() -> None:
 def test_the_sampler_draws_coefficients_too() -> None:
     """It knows of rows and their kernel alone; EP is within 3e-4 of the truth here."""
     new = np.array(CASE["test_X"])
-    check = model().check_against_sampling(
-        new[:2], new[2:], num_draws=1500, rng=np.random.default_rng(0)
+    check = spg.check_against_sampling(
+        model(), new[:2], new[2:], num_draws=1500, rng=np.random.default_rng(0)
     )
     assert check.converged and check.new is not None
     for found in (check.new, check.own):

@@ -62,7 +62,7 @@ def test_the_case_of_grades():
     mean, covariance = model.predict_f(TEST, full_cov=True)
     np.testing.assert_allclose(mean[:, 0], expected["mean"], atol=IDENTITY)
     np.testing.assert_allclose(covariance[0], expected["covariance"], atol=IDENTITY)
-    _, tau = model.sites()
+    _, tau = model.inference.sites()
     of_duel = model.graph.sites_of_duels
     precision = 1.0 / (1.0 / np.array(expected["tau_of_v"]) + 1.0)
     np.testing.assert_allclose(tau[of_duel], precision, rtol=1e-8)

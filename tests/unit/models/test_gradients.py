@@ -38,7 +38,7 @@ class Case:
         )
         gpflow.set_trainable(self.model.likelihood.noise, True)
         gpflow.set_trainable(self.model.mean_function.b, False)
-        self.model.silence_scale_warning()
+        self.model.warned_about_scale = True
         self.model.training_loss()  # warm the sites
 
     def groups(self) -> dict[str, Variables]:

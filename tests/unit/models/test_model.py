@@ -246,16 +246,16 @@ def test_a_changed_parameter_makes_everything_stale(what: str) -> None:
 def test_infer_twice_is_cached_and_restart_is_not() -> None:
     model = build()
     first = model.infer()
-    swept = model.total_sweeps()
+    swept = model.inference.total_sweeps
     assert swept == first.sweeps > 2
     assert model.infer() is first
     model.log_evidence()
     model.predict_f(Z)
     assert model.posterior() is model.posterior()
-    assert model.total_sweeps() == swept
+    assert model.inference.total_sweeps == swept
     again = model.infer(restart=True)
     assert again.sweeps == first.sweeps  # from cold sites: the same way again
-    assert model.total_sweeps() == 2 * swept
+    assert model.inference.total_sweeps == 2 * swept
 
 
 def test_sites_are_warm_after_a_small_change() -> None:

@@ -247,7 +247,7 @@ def test_blocks_and_exports_are_averaged_too(model: spg.PreferenceGP, tmp_path: 
     n = np.arange(len(a))
     asked = Answers.between(n, n + len(a), block=Codes.of(["al"] * len(a)))
     found = blocks.predict(asked, np.concatenate([a, b])).p[:, 0]
-    posterior = blocks.posterior_in_block("al")
+    posterior = blocks.posterior().joining("al")
     mean, variance = posterior.difference(tf.stack([tf.constant(a), tf.constant(b)], 1)).numpy().T
     for p, m, v in zip(found, mean, variance, strict=True):
         assert p == pytest.approx(slow.outcomes(m, max(v, 0.0), 2 * NOISE, MARGIN)[0], abs=IDENTITY)
@@ -382,7 +382,7 @@ def test_the_sampler_and_the_engine_predict_the_same_judge() -> None:
     model = made()
     a, b = sides(model)
     drawn = spg.sample_posterior(model, 1000, np.random.default_rng(0))
-    check = model.check_against_sampling(a, b, draws=drawn)
+    check = spg.check_against_sampling(model, a, b, draws=drawn)
     # Without the average on both sides they would be 0.01 apart and more.
     assert check.new.probability.largest < 0.005
     spread = drawn.difference(a, b)
@@ -397,7 +397,7 @@ def test_the_sampler_and_the_engine_predict_the_same_judge() -> None:
     assert np.all(np.abs(by_hand - spread.probability) < MONTE_CARLO_STANDARD_ERRORS * error)
     model.likelihood.noise_ratio.prior = tfp.distributions.Normal(np.float64(0.0), np.float64(0.5))
     with pytest.raises(ValueError, match="posterior of another model"):
-        model.check_against_sampling(a, b, draws=drawn)
+        spg.check_against_sampling(model, a, b, draws=drawn)
 
 
 class Recorder:

@@ -61,7 +61,7 @@ def model_of(approximation: spg.Approximation | None = None, **more: Any) -> spg
         },
     )
     gpflow.set_trainable(model.likelihood.noise, True)
-    model.silence_scale_warning()
+    model.warned_about_scale = True
     return model
 
 
@@ -87,7 +87,7 @@ def test_the_case(approximation: spg.Approximation, more: dict[str, Any]) -> Non
     mean, covariance = model.predict_f(np.array(CASE["test_X"]), full_cov=True)
     np.testing.assert_allclose(mean[:, 0], expected["mean"], atol=tolerance)
     np.testing.assert_allclose(covariance[0], expected["covariance"], atol=tolerance)
-    nu, tau = model.sites()
+    nu, tau = model.inference.sites()
     own = 2.0 * CASE["noise_variance"]  # their sites are on z plus the noise of each duel
     found = {}
     graph = model.graph
@@ -381,7 +381,7 @@ def test_what_is_refused() -> None:
         ),
         (
             apart("pair_effects", "check_against_sampling"),
-            lambda: model_of().check_against_sampling(),
+            lambda: spg.check_against_sampling(model_of()),
         ),
         (
             apart("pair_effects", "by_items"),

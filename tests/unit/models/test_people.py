@@ -58,7 +58,7 @@ def check_case(model, case, wanted, evidence="log_evidence"):
     """Evidence, sites and predictions; sites are compared by their duels as given."""
     within = dict(rtol=IDENTITY, atol=IDENTITY)
     np.testing.assert_allclose(model.log_evidence(), wanted[evidence], **within)
-    nu, tau = (model.graph.of_duels(values) for values in model.sites())
+    nu, tau = (model.graph.of_duels(values) for values in model.inference.sites())
     np.testing.assert_allclose(tau, wanted["site_precision"], **within)
     np.testing.assert_allclose(nu, wanted["site_shift"], **within)
     inputs = model.inputs.of_items(case["test_items"])
@@ -354,7 +354,10 @@ def test_what_makes_no_sense_of_people(monkeypatch):
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5000 + ["Bo"]),
         spg.Duels(np.arange(5002.0)[:, None], many, many + 1, people=["Ann"] * 5001),
     )
-    assert spg.PreferenceGP(large[0], se(1.0), terms=[spg.Taste(se(1.0))]).people.names == ("Ann", "Bo")
+    assert spg.PreferenceGP(large[0], se(1.0), terms=[spg.Taste(se(1.0))]).people.names == (
+        "Ann",
+        "Bo",
+    )
     with pytest.raises(
         ValueError, match=r"'Ann' has 5,001 distinct duels between 5,002 items.*GiB"
     ):

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.models.posterior import predictions
+from sparse_prefgp.sampling.problem import exact_problem, kernel_inputs
 from sparse_prefgp.sampling.target import exact_target
 from tests.reference import slow_approximations as slow
 from tests.reference.slow_people import (
@@ -198,10 +199,10 @@ def test_learning_and_keeping_what_features_of_people_say(tmp_path, monkeypatch)
     assert model.log_evidence() == pytest.approx(evidence, abs=PARTS)
     # Rows that name their person, as draws of the exact posterior have them.
     exact, _ = built("exact", True, True, monkeypatch)
-    target = exact_target(exact.exact_problem())
+    target = exact_target(exact_problem(exact))
     assert target.log_evidence == pytest.approx(exact.log_evidence(), abs=PARTS)
     with pytest.raises(ValueError, match="some pairs are somebody's of whom nothing is known"):
-        exact.kernel_inputs(ITEMS)
+        kernel_inputs(exact, ITEMS)
 
 
 def test_features_of_people_that_make_no_sense(monkeypatch):

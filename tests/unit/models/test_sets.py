@@ -114,7 +114,7 @@ def model_of(case: dict[str, Any], **more: Any) -> spg.PreferenceGP:
 
 def in_their_order(case: dict[str, Any], model: spg.PreferenceGP) -> tuple[np.ndarray, np.ndarray]:
     """nu and tau of the sites on v, in the order of the case's rows."""
-    nu, tau = model.sites()
+    nu, tau = model.inference.sites()
     graph = model.graph
     d = graph.noises.own * case["noise_variance"]
     tau_v = tau / (1.0 - d * tau)
@@ -170,7 +170,7 @@ def test_gradients(name: str) -> None:
     model = model_of(case)
     kernel = model.kernel
     gpflow.set_trainable(model.likelihood.noise, True)
-    model.silence_scale_warning()
+    model.warned_about_scale = True
     variables = [model.likelihood.noise, kernel.variance, kernel.lengthscales]
     free = [variable.unconstrained_variable for variable in variables]
     with tf.GradientTape() as tape:
@@ -232,7 +232,7 @@ def mixed(approximation: spg.Approximation, **more: Any) -> spg.PreferenceGP:
         **({"engine": TIGHT, "likelihood": spg.Probit(0.3)} | more),
     )
     gpflow.set_trainable(model.likelihood.noise, True)
-    model.silence_scale_warning()
+    model.warned_about_scale = True
     return model
 
 
@@ -260,7 +260,7 @@ def test_both_forms_and_copies(approximation: spg.Approximation) -> None:
     np.testing.assert_allclose(
         float(cliques.log_evidence()), float(blocks.log_evidence()), rtol=IDENTITY
     )
-    for ours, theirs in zip(cliques.sites(), blocks.sites(), strict=True):
+    for ours, theirs in zip(cliques.inference.sites(), blocks.inference.sites(), strict=True):
         np.testing.assert_allclose(spread(cliques, ours), theirs, rtol=IDENTITY, atol=IDENTITY)
     for ours, theirs in zip(slopes(cliques), slopes(blocks), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=IDENTITY, atol=IDENTITY)
@@ -399,7 +399,7 @@ def test_steps_settle_at_low_noise() -> None:
             sides.append(drawn[np.argsort(-noisy)].tolist())
         duels = spg.Duels.from_events(items, sets([kind] * 12, sides))
         model = spg.PreferenceGP(duels, kernel, approximation=spg.Exact(), noise_variance=0.01)
-        model.silence_scale_warning()
+        model.warned_about_scale = True
         found = model.infer()
         assert found.converged and found.sweeps < 200
         dampings.append(found.damping)

@@ -98,7 +98,7 @@ def ready(model: Any) -> Any:
 def whole(approximation: spg.Approximation, events: Answers = SAID, **more: Any) -> Any:
     duels = spg.Duels.from_events(ITEMS, events)
     model = ready(spg.PreferenceGP(duels, engine=TIGHT, **settings(approximation, **more)))
-    model.silence_scale_warning()
+    model.warned_about_scale = True
     return model
 
 

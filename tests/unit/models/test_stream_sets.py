@@ -78,7 +78,7 @@ def test_evidence_gradient_and_posterior_are_those_of_memory(name: str, parts: i
     nu, tau = np.concatenate(mine._work.parts(mine.hyperparameters()).sites(), 1)
     # Copies have sites of their own in streams, and are counted in memory.
     copies = whole.graph.counts.astype(int)
-    theirs = np.sort(np.repeat(np.stack(whole.sites()), copies, 1), 1)
+    theirs = np.sort(np.repeat(np.stack(whole.inference.sites()), copies, 1), 1)
     np.testing.assert_allclose(np.sort(np.stack([nu, tau]), 1), theirs, atol=PARTS)
 
 

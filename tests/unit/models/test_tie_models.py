@@ -178,4 +178,4 @@ def test_what_it_has_no_meaning_for_is_refused():
     with refused("margin_only", "worth"):
         spg.suggest(model, rng=np.random.default_rng(0))
     with refused("margin_only", "worth"):
-        model.check_against_sampling(rng=np.random.default_rng(0))
+        spg.check_against_sampling(model, rng=np.random.default_rng(0))

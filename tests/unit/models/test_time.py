@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.learning.limits import limits_of
 from sparse_prefgp.models import checks
+from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.support import machine
 from tests.reference import slow_time
 from tests.slopes import check_slopes
@@ -310,7 +311,7 @@ def test_the_same_model_on_other_slices() -> None:
     coarse = model_of("wiener", "quarter")
     coarse.infer()
     fine = coarse.with_slices("day")
-    for one, other in zip(coarse.sites(), fine.sites(), strict=True):
+    for one, other in zip(coarse.inference.sites(), fine.inference.sites(), strict=True):
         np.testing.assert_array_equal(np.sort(one), np.sort(other))  # those of the same duels
     assert (coarse.slices, fine.slices) == ("quarter", "day")
     expected = Dense("wiener", dates=M["days"] / DAYS_A_YEAR).ep().log_evidence
@@ -458,7 +459,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         apart("in_time", "streamed"),
     ),
     "a bound": (lambda: model_of("wiener").lower_bound(), apart("in_time", "lower_bounds")),
-    "sampling": (lambda: model_of("wiener").exact_problem(), apart("in_time", "sampling")),
+    "sampling": (lambda: exact_problem(model_of("wiener")), apart("in_time", "sampling")),
 }
 
 

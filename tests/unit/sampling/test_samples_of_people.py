@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.sampling.target import exact_target
 from tests.tolerances import MONTE_CARLO_STANDARD_ERRORS, PARTS, SOLVER
 
@@ -26,7 +27,7 @@ def test_rows_that_name_the_person_have_the_evidence_of_blocks():
     winners = rng.integers(5, size=14)
     losers = (winners + rng.integers(1, 5, size=14)) % 5
     model = model_of(spg.Duels(ITEMS, winners, losers, people=rng.integers(4, size=14)))
-    assert exact_target(model.exact_problem()).log_evidence == pytest.approx(
+    assert exact_target(exact_problem(model)).log_evidence == pytest.approx(
         model.log_evidence(), abs=PARTS
     )
 
@@ -34,9 +35,14 @@ def test_rows_that_name_the_person_have_the_evidence_of_blocks():
 def test_one_duel_is_known_exactly():
     """The posterior of a single z is matched, so that draws differ by chance alone."""
     model = model_of(spg.Duels(ITEMS, [0], [1], people=["Ann"]))
-    first, second = model.inputs.of_items([0, 0, 2]), model.inputs.of_items([1, 1, 3])
-    check = model.check_against_sampling(
-        first, second, rng=np.random.default_rng(1), num_draws=500, people=["Ann", None, "Ann"]
+    first, second = model.item_inputs([0, 0, 2]), model.item_inputs([1, 1, 3])
+    check = spg.check_against_sampling(
+        model,
+        first,
+        second,
+        rng=np.random.default_rng(1),
+        num_draws=500,
+        people=["Ann", None, "Ann"],
     )
     for part in (check.own, check.new):
         for figure in (part.mean, part.sd):

@@ -24,6 +24,7 @@ from sparse_prefgp.data.answers import (
     Codes,
     Covariates,
 )
+from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.sampling import target as target_module
 from sparse_prefgp.sampling.diagnostics import standard_error
 from sparse_prefgp.sampling.draws import PosteriorDraws, sample_posterior
@@ -161,7 +162,7 @@ def test_draws_are_answered_so() -> None:
 def test_sites_only_cost_samples(zero: bool) -> None:
     """Without any to look ahead, and with others, weights are right on average."""
     case = CASES["best_and_worst_shared_noise"]
-    target = exact_target(model_of(case).exact_problem()).target
+    target = exact_target(exact_problem(model_of(case))).target
     scale = 0.0 if zero else 0.4
     led = replace(
         target,
@@ -241,7 +242,7 @@ def test_the_check_of_a_model(approximation: spg.Approximation) -> None:
     z = np.array(case["X"]) if approximation.needs_inducing else None
     model = model_of(case, approximation=approximation, inducing_variable=z)
     x = np.array(case["test_X"])
-    check = model.check_against_sampling(x[1:], x[:3], rng=np.random.default_rng(0))
+    check = spg.check_against_sampling(model, x[1:], x[:3], rng=np.random.default_rng(0))
     assert check.converged and check.own.pairs == 9
     assert check.new is not None
     for part in (check.own, check.new):  # EP itself is good to .003 standard deviations here

@@ -359,7 +359,7 @@ def test_low_noise_against_elliptical_slices() -> None:
     features, noise, _, upper, offset = parts_of(draws)
     model.infer()
     # Weaker sites leave the normal of the ellipses tails that are not lighter than the target's.
-    nu, tau = (0.8 * x[draws.site] for x in model.sites())
+    nu, tau = (0.8 * x[draws.site] for x in model.inference.sites())
     rng = np.random.default_rng(1)
     other = elliptical_slices(features, noise, upper, nu, tau, 40, 200, 400, rng)
     assert np.max(split_rhat(other)) < RHAT_OF_SLOW_CHAINS
@@ -515,7 +515,7 @@ def test_item_effects_belong_to_their_items() -> None:
     # An item and its twin in features: only the effects are between them.
     twin = draws.difference(duels.items[:1], duels.items[:1])
     np.testing.assert_allclose([twin.mean[0], twin.sd[0]], [0.0, 2.0], atol=IDENTITY)
-    check = model.check_against_sampling(rng=np.random.default_rng(0), num_draws=500)
+    check = spg.check_against_sampling(model, rng=np.random.default_rng(0), num_draws=500)
     assert check.own.mean.rmse < 0.1
 
 
@@ -523,7 +523,7 @@ def test_item_effects_belong_to_their_items() -> None:
 def test_more_noise_than_signal_is_nearly_the_engine() -> None:
     """At 2 sigma² = 50 EP is exact to 1e-4, so that draws and engine check one another."""
     model = model_of(random_duels(4, items=12, duels=40), noise_variance=25.0)
-    check = model.check_against_sampling(rng=np.random.default_rng(0), num_draws=3000)
+    check = spg.check_against_sampling(model, rng=np.random.default_rng(0), num_draws=3000)
     assert check.converged and check.engine_converged
     for row in (check.own.mean, check.own.sd, check.own.probability):
         assert row.rmse < SE * row.monte_carlo
@@ -538,8 +538,8 @@ def test_the_report_tells_engine_from_approximation() -> None:
     case = DUEL_CASES[4]
     items = np.array(case["items"])
     reports = {
-        approximation.name: case_model(case, approximation).check_against_sampling(
-            items[:4], items[4:8], rng=np.random.default_rng(0)
+        approximation.name: spg.check_against_sampling(
+            case_model(case, approximation), items[:4], items[4:8], rng=np.random.default_rng(0)
         )
         for approximation in (spg.Exact(), spg.DTC())
     }
@@ -564,8 +564,10 @@ def test_the_report_tells_engine_from_approximation() -> None:
 @pytest.mark.slow
 def test_the_report_says_what_did_not_converge() -> None:
     engine = spg.ParallelEP(max_sweeps=1)
-    check = case_model(DUEL_CASES[2], spg.SubsetOfData(10), engine).check_against_sampling(
-        rng=np.random.default_rng(0), num_draws=20
+    check = spg.check_against_sampling(
+        case_model(DUEL_CASES[2], spg.SubsetOfData(10), engine),
+        rng=np.random.default_rng(0),
+        num_draws=20,
     )
     assert not check.converged and not check.engine_converged
     text = str(check)
@@ -573,8 +575,8 @@ def test_the_report_says_what_did_not_converge() -> None:
     assert "The engine did not converge: stopped at max_sweeps" in text
     assert "a subset of the duels" in text
     assert check.new is None and "new pairs" not in text
-    good = case_model(DUEL_CASES[2], spg.Exact()).check_against_sampling(
-        rng=np.random.default_rng(0)
+    good = spg.check_against_sampling(
+        case_model(DUEL_CASES[2], spg.Exact()), rng=np.random.default_rng(0)
     )
     # The chains of v may agree where those of a pair do not.
     assert good.converged and not replace(good, new=replace(good.own, rhat=1.3)).converged
@@ -638,23 +640,25 @@ def test_mistakes_are_told_in_a_sentence() -> None:
     with pytest.raises(ValueError, match=r"levels has 1\.0"):
         draws.quantiles(items[:2], items[2:4], [0.5, 1.0], rng)
     with pytest.raises(ValueError, match="give both, or neither"):
-        model.check_against_sampling(items[:2], rng=rng)
+        spg.check_against_sampling(model, items[:2], rng=rng)
 
 
 @pytest.mark.slow
 def test_engines_meet_the_same_draws() -> None:
     model = case_model(DUEL_CASES[2], spg.Exact())
-    fresh = model.check_against_sampling(rng=np.random.default_rng(3), num_draws=200)
+    fresh = spg.check_against_sampling(model, rng=np.random.default_rng(3), num_draws=200)
     draws = spg.sample_posterior(model, 200, np.random.default_rng(3))
-    again = model.check_against_sampling(draws=draws)
+    again = spg.check_against_sampling(model, draws=draws)
     assert again.to_dict() == fresh.to_dict() and again.draws is draws
     # Approximation and engine are what is checked; what is drawn from is the exact posterior.
-    other = case_model(DUEL_CASES[2], spg.FITC(), spg.Laplace()).check_against_sampling(draws=draws)
+    other = spg.check_against_sampling(
+        case_model(DUEL_CASES[2], spg.FITC(), spg.Laplace()), draws=draws
+    )
     assert other.engine == "Laplace" and other.own.mean.rmse != fresh.own.mean.rmse
     with pytest.raises(ValueError, match=r"Give rng, .* or draws"):
-        model.check_against_sampling()
+        spg.check_against_sampling(model)
     with pytest.raises(ValueError, match=r"Give rng, .* or draws"):
-        model.check_against_sampling(rng=np.random.default_rng(0), draws=draws)
+        spg.check_against_sampling(model, rng=np.random.default_rng(0), draws=draws)
     for changed in ("kernel", "noise", "duels"):
         model = case_model(DUEL_CASES[1 if changed == "duels" else 2], spg.Exact())
         if changed == "kernel":
@@ -662,7 +666,7 @@ def test_engines_meet_the_same_draws() -> None:
         elif changed == "noise":
             model.likelihood.noise.assign(0.3)
         with pytest.raises(ValueError, match="posterior of another model"):
-            model.check_against_sampling(draws=draws)
+            spg.check_against_sampling(model, draws=draws)
 
 
 def test_draws_show_how_they_went() -> None:

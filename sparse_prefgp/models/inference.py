@@ -1,0 +1,173 @@
+"""Where inference of a model begins, how it went, and where it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult
+from sparse_prefgp.factors.sites import Sites, totals
+from sparse_prefgp.models.base import Fingerprint, Inferred
+from sparse_prefgp.models.pair_posterior import pair_posterior
+from sparse_prefgp.models.posterior import Blocks, Posterior
+from sparse_prefgp.models.strangers import Strangers
+from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.models.time_posterior import TimePosterior
+from sparse_prefgp.support.checks import check_finite, check_shape
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.preference_gp import PreferenceGP
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Where inference ended: what predictions and bounds are made of."""
+
+    problem: DuelProblem
+    prior: DuelPrior
+    engine: Engine
+    sites: Sites
+    point: FixedPoint | None = None
+    """What the engine found there; None of a model that was read, which predicts without."""
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        problem, prior = self.problem, self.prior
+        counted = totals(self.sites, prior.factors.counts)
+        if prior.in_time is not None:
+            return TimePosterior(problem, prior, *counted)
+        terms = prior.covariance.predict(*counted)
+        pairs = pair_posterior(problem, prior, *counted)
+        blocks = None if prior.blocks is None else Blocks(problem, prior, *counted)
+        return Posterior(
+            problem.kernel,
+            problem.mean_function,
+            prior.features,
+            terms,
+            pairs,
+            prior.beside,
+            blocks,
+        )
+
+    @cached_property
+    def people(self) -> KnownPeople:
+        """Of a problem with tastes."""
+        counted = totals(self.sites, self.prior.factors.counts)
+        return KnownPeople(self.problem, self.prior, *counted)
+
+    @cached_property
+    def strangers(self) -> Strangers:
+        """People of whom nothing is known, of a problem with tastes."""
+        return Strangers.of(self.people)
+
+    @cached_property
+    def log_evidence(self) -> float:
+        prior, point = self.prior, self.point
+        if point is None:
+            point = self.engine.at(prior.covariance, prior.factors, self.sites)
+        return float(point.log_evidence(prior.correction))
+
+
+class SitesMemory:
+    """Sites that the next inference begins from, and how inference in compiled functions went.
+
+    A plain object, so that its variables do not show up among the model's parameters.
+    """
+
+    def __init__(self, num_sites: int) -> None:
+        dtype = gpflow.default_float()
+        self._nu = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
+        self._tau = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
+        self.change = tf.Variable(tf.zeros([], dtype), trainable=False)
+        self.sweeps = tf.Variable(0, trainable=False)
+
+    def sites(self) -> Sites:
+        return Sites(self._nu.read_value(), self._tau.read_value())
+
+    def keep(self, point: FixedPoint) -> None:
+        """Those that an engine found, where they are finite."""
+        nu, tau = point.sites
+        good = tf.reduce_all(tf.math.is_finite(nu)) & tf.reduce_all(tf.math.is_finite(tau))
+        self._nu.assign(tf.where(good, nu, self._nu))
+        self._tau.assign(tf.where(good, tau, self._tau))
+        self.change.assign(point.found.change)
+        self.sweeps.assign_add(point.sweeps)
+
+    def clear(self) -> None:
+        self._nu.assign(tf.zeros_like(self._nu))
+        self._tau.assign(tf.zeros_like(self._tau))
+
+    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
+        """Take these, (t,) each.
+
+        :raises ValueError: of another length, not finite, or a negative tau.
+        """
+        number = int(self._nu.shape[0])
+        for name, values in (("nu", nu), ("tau", tau)):
+            check_shape(name, values, number, hint=", one for each site")
+            check_finite(name, values)
+        if np.any(np.asarray(tau) < 0.0):
+            raise ValueError(f"tau has {np.min(tau)}, but a precision is at least 0.")
+        self._nu.assign(nu)
+        self._tau.assign(tau)
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """The sites of a model, `model.inference`: the next inference begins from them."""
+
+    model: PreferenceGP
+    memory: SitesMemory
+
+    def run(self, prior: DuelPrior) -> FixedPoint:
+        """The engine on a prior, from the last sites, which stay as they are."""
+        return self.model.engine.run(prior.covariance, prior.factors, self.memory.sites())
+
+    def sites(self) -> tuple[np.ndarray, np.ndarray]:
+        """nu and tau of one copy of each site, (t,) each, in the order of `graph`."""
+        nu, tau = self.memory.sites()
+        return nu.numpy(), tau.numpy()
+
+    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
+        """Let the next inference begin from these sites, (t,) each, in the order of `graph`.
+
+        :raises ValueError: of another length, not finite, or a negative tau.
+        """
+        self.memory.start_from(nu, tau)
+        self.model._known = None
+
+    def restore(
+        self,
+        nu: np.ndarray,
+        tau: np.ndarray,
+        result: InferenceResult,
+        prior: DuelPrior | None = None,
+    ) -> None:
+        """Take sites (t,), (t,) and the result that inference once gave, without a sweep.
+
+        :param prior: of the model as it is; by default it is made.
+        :raises ValueError: what `start_from` raises.
+        """
+        self.start_from(nu, tau)
+        model = self.model
+        problem = model._frozen_problem()
+        prior = prior or model.approximation.prior(problem)
+        # Predictions need the sites alone; what else is known at them is computed when asked for.
+        solved = Solved(problem, prior, model.engine, self.memory.sites())
+        model._known = Inferred(Fingerprint.of(model), solved, result)
+
+    @property
+    def last_change(self) -> float:
+        """Largest change of the last inference, within `training_loss` too."""
+        return float(self.memory.change)
+
+    @property
+    def total_sweeps(self) -> int:
+        """Sweeps of all inference on this model so far."""
+        return int(self.memory.sweeps)
