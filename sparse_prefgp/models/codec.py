@@ -17,7 +17,8 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances import markov
 from sparse_prefgp.covariances.projected import num_features_of, points_of
-from sparse_prefgp.models.likelihood import BOX, JUDGE, GroupRatios, Probit
+from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
+from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.models.registry import class_of, kind_of, named
 from sparse_prefgp.models.terms import Coefficients, Lean, Taste, Term, Terms
 from sparse_prefgp.support.plain import plain
@@ -106,7 +107,7 @@ class Encoder:
             self.parameters.append(
                 {
                     "what": where,
-                    "of_judges": isinstance(value, GroupRatios),
+                    "power": value.power if isinstance(value, LogParameter) else None,
                     "trainable": bool(value.trainable),
                     "transform": _encode_tfp(transform, tfp.bijectors, f"the transform of {where}"),
                     "prior": _encode_tfp(prior, tfp.distributions, f"the prior of {where}"),
@@ -177,8 +178,9 @@ class Decoder:
         # Whatever the transform can take; a value at the end of its range has no way back.
         within = np.zeros_like(unconstrained)
         prior_on = entry["prior_on"]
-        of_judges = entry.get("of_judges", entry["what"] in _OF_JUDGES_BEFORE)
-        parameter = (GroupRatios if of_judges else gpflow.Parameter)(
+        before = 1.0 if entry["what"] in _OF_JUDGES_BEFORE else None
+        power = entry.get("power", before)
+        parameter = (gpflow.Parameter if power is None else LogParameter)(
             within if transform is None else transform.forward(within),
             transform=transform,
             prior=_decode_tfp(entry["prior"], tfp.distributions),
@@ -187,6 +189,8 @@ class Decoder:
             dtype=unconstrained.dtype,
         )
         parameter.unconstrained_variable.assign(unconstrained)  # every bit, not the way round
+        if power is not None:
+            parameter.power = power
         return parameter
 
 

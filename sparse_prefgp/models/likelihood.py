@@ -15,6 +15,7 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, ratios_of_unknown
+from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_choice, check_number
@@ -33,34 +34,6 @@ CUT_LOG_SD = 0.5
 RATIO_LOG_SD = 1.0
 # Pairs times noises of one step of an average.
 _AVERAGED_AT_ONCE = 1 << 17
-
-
-class GroupRatios(gpflow.Parameter):
-    """By what each judge multiplies the noise variance or the cuts, (number of judges,), held as
-    log r.
-
-    A prior on the unconstrained value is the density of log r, whose mode is that of the prior.
-    GPflow turns it into the density of r, a factor 1 / r, which would move the mode of log r from
-    its mean by its variance.
-    """
-
-    def log_prior_density(self) -> tf.Tensor:
-        """Log density of the prior, summed over judges, in nats: of log r, or of r if it is on
-        the constrained value."""
-        if self.prior is None or self.prior_on is gpflow.base.PriorOn.CONSTRAINED:
-            return super().log_prior_density()
-        return tf.reduce_sum(self.prior.log_prob(self.unconstrained_variable))
-
-    @classmethod
-    def of_judges(cls, number: int, sd: float) -> GroupRatios:
-        """All 1, with the prior log r ~ N(0, sd²)."""
-        dtype = gpflow.default_float()
-        return cls(
-            np.ones(number),
-            transform=tfp.bijectors.Exp(),
-            prior=tfp.distributions.Normal(dtype(0.0), dtype(sd)),
-            prior_on="unconstrained",
-        )
 
 
 class Probit(gpflow.Module):
@@ -93,8 +66,8 @@ class Probit(gpflow.Module):
 
     # Of a likelihood that was made for duels.
     steps: tuple[gpflow.Parameter, ...] = ()
-    noise_ratio: GroupRatios | None = None
-    cut_scale: GroupRatios | None = None
+    noise_ratio: LogParameter | None = None
+    cut_scale: LogParameter | None = None
     tie_share: gpflow.Parameter | None = None
     """With "margin-only", the share of ties where one for all duels is likelier than a margin."""
     _judges: tuple[Hashable, ...] | None = None
@@ -206,11 +179,13 @@ class Probit(gpflow.Module):
             for value, learned in zip(steps, steps_to_learn(used), strict=True)
         )
 
-    def _of_judges(self, known: GroupRatios | None, duels: KnownDuels, sd: float) -> GroupRatios:
+    def _of_judges(self, known: LogParameter | None, duels: KnownDuels, sd: float) -> LogParameter:
         names = duels.group_names or ()
         if known is not None and self._judges in (None, names):
             return known
-        made = GroupRatios.of_judges(len(names), sd)
+        dtype = gpflow.default_float()
+        prior = tfp.distributions.LogNormal(dtype(0.0), dtype(sd))
+        made = LogParameter.made(np.ones(len(names)), prior)
         if known is not None:
             values = dict(zip(self._judges or (), known.numpy(), strict=True))
             made.assign([values.get(name, 1.0) for name in names])
@@ -420,16 +395,14 @@ def _warn_of_one_grade(duels: KnownDuels) -> None:
 
 def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
     """Mean and sd of log r."""
-    prior = parameter.prior
-    if not (
-        isinstance(prior, tfp.distributions.Normal)
-        and parameter.prior_on is gpflow.base.PriorOn.UNCONSTRAINED
-    ):
+    prior, distributions = parameter.prior, tfp.distributions
+    free = parameter.prior_on is gpflow.base.PriorOn.UNCONSTRAINED
+    if not isinstance(prior, distributions.Normal if free else distributions.LogNormal):
         kind = "no prior" if prior is None else f"the prior {type(prior).__name__}"
         what = "how noisy an unknown group is" if name == "noise_ratio" else "what cuts it has"
         raise ValueError(
             f"{name} has {kind}, which does not say {what}; name the group of each duel, or give "
-            f"{name} a normal prior on the unconstrained value."
+            f"{name} a LogNormal prior."
         )
     return float(np.asarray(prior.loc)), float(np.asarray(prior.scale))
 

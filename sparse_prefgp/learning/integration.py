@@ -1,0 +1,350 @@
+"""Hyperparameters integrated out: a mixture of posteriors along the few directions that move
+predictions.
+
+About the mode of log evidence plus log prior, forward differences of the gradient give its
+curvature, and of the means how far predictions move; points of a design lie along the directions
+that move them most, each with its own posterior, weighted by evidence times prior.
+(docs/method.md, section 24)
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.covariances.projected import Projected
+from sparse_prefgp.learning.objective import InMemory
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.parameters import LogParameter
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import check_number
+
+# The step of a logarithm in forward differences.
+STEP = 0.1
+# Below this share of the variance there is, integrating over hyperparameters changes nothing.
+SKIP_BELOW = 0.02
+MAX_DIRECTIONS = 8
+# Pairs of items by which it is told what moves predictions.
+PAIRS = 200
+# Above so many hyperparameters a vector of them moves as one.
+APART = 8
+# Curvatures below this would be directions that the data and the priors say nothing of.
+LEAST_CURVATURE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Integration:
+    """What integrating over the hyperparameters of a model did, and why, or why not."""
+
+    used: bool
+    """Whether there is a mixture."""
+    reason: str
+    parameters: int
+    """P, how many logarithms were moved."""
+    directions: int = 0
+    """r, along how many directions there are points."""
+    gain: float = 0.0
+    """By which share the variance of differences of utilities grows, by the curvature."""
+    left: float = 0.0
+    """What of it lies in directions without points."""
+    points: int = 0
+    effective_points: float = 0.0
+    evaluations: int = 0
+    """Of log evidence and gradient."""
+    sweeps: int = 0
+    seconds: float = 0.0
+    log_sd: dict[str, float] = field(default_factory=dict)
+    """Standard deviation of the logarithm of each, by the curvature."""
+
+
+def integrate(
+    model: PreferenceGP,
+    max_directions: int = MAX_DIRECTIONS,
+    skip_below: float = SKIP_BELOW,
+    rng: np.random.Generator | None = None,
+) -> PreferenceGP:
+    """The model with its learned hyperparameters integrated out, about the values that it has.
+
+    Inducing inputs, directions of a projection, and a margin that is found after the utilities stay
+    as they are.
+
+    :param model: at the optimum of log evidence plus log prior, which it should have
+        (`default_priors`); it stays as it is.
+    :param max_directions: along which there are points, at most 8.
+    :param skip_below: where the variance of predictions would grow by less than this share, the
+        model itself is returned.
+    :param rng: draws pairs of items by which that is told; by default seed 0.
+    :return: an `IntegratedGP`, or the model itself; either has the `integration` that says why.
+    :raises ValueError: nothing is learned; numbers that make no sense.
+    """
+    check_number("max_directions", max_directions, least=1, most=MAX_DIRECTIONS, whole=True)
+    check_number("skip_below", skip_below, least=0.0)
+    run = _Run(model, np.random.default_rng(0) if rng is None else rng)
+    try:
+        return run.made(max_directions, skip_below)
+    finally:
+        run.close()
+
+
+class Hyperparameters:
+    """The learned hyperparameters of a model as logarithms theta, (P,).
+
+    Of a parameter with a prior of a power of its value theta is the log of that: of a variance that
+    of the standard deviation.
+    """
+
+    def __init__(self, model: PreferenceGP) -> None:
+        fixed = {id(x) for x in _fixed(model)}
+        paths = gpflow.utilities.parameter_dict(model)
+        named = {
+            id(x): (path, x)
+            for path, x in paths.items()
+            if x.trainable and x.transform is not None and id(x) not in fixed
+        }
+        self.named: list[tuple[str, gpflow.Parameter]] = list(named.values())
+        sizes = [int(np.prod(x.shape)) for _, x in self.named]
+        apart = sum(sizes) <= APART
+        # Which values each theta is of.
+        self.groups: list[tuple[int, IntArray]] = [
+            (i, where)
+            for i, size in enumerate(sizes)
+            for where in (np.arange(size)[:, None] if apart else np.arange(size)[None])
+        ]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(P,), the path of each, with its place in a vector."""
+        names = []
+        for i, where in self.groups:
+            path, x = self.named[i]
+            whole = len(where) == int(np.prod(x.shape))
+            names.append(path if whole else f"{path}[{int(where[0])}]")
+        return tuple(names)
+
+    def moved(self, step: FloatArray) -> None:
+        """Add (P,) to the logarithms."""
+        values = [x.numpy().reshape(-1).copy() for _, x in self.named]
+        for (i, where), by in zip(self.groups, step, strict=True):
+            values[i][where] *= np.exp(by / _power(self.named[i][1]))
+        for (_, x), value in zip(self.named, values, strict=True):
+            x.assign(value.reshape(x.shape))
+
+    def slopes(self, gradient: dict[int, FloatArray]) -> FloatArray:
+        """(P,) in theta, of that in unconstrained variables by their ids."""
+        slopes = []
+        for i, where in self.groups:
+            _, x = self.named[i]
+            free = x.unconstrained_variable
+            forward = x.transform.forward_log_det_jacobian(free, 0).numpy().reshape(-1)
+            each = gradient[id(free)].reshape(-1) * x.numpy().reshape(-1) / np.exp(forward)
+            slopes.append(each[where].sum() / _power(x))
+        return np.array(slopes)
+
+
+def _power(parameter: gpflow.Parameter) -> float:
+    return parameter.power if isinstance(parameter, LogParameter) else 1.0
+
+
+def _fixed(model: PreferenceGP) -> list[gpflow.Parameter]:
+    """What stays at the mode."""
+    fixed = [] if model.inducing_variable is None else [*model.inducing_variable.parameters]
+    if model.mean_function is not None:
+        fixed += [*getattr(model.mean_function, "parameters", ())]
+    for part in model.kernel.submodules:
+        if isinstance(part, Projected):
+            fixed.append(part.W)
+    return fixed
+
+
+class _Run:
+    """One call of `integrate`."""
+
+    def __init__(self, model: PreferenceGP, rng: np.random.Generator) -> None:
+        self._started = time.perf_counter()
+        self._model = model
+        self._at = copied(model)
+        self._theta = Hyperparameters(self._at)
+        if not len(self._theta):
+            raise ValueError(
+                "The model learns no hyperparameter (gpflow.set_trainable), so that there is "
+                "nothing to integrate over."
+            )
+        self._objective = InMemory(self._at, list(self._at.trainable_variables))
+        self._mode = self._objective.get()
+        items = model.inputs.of_items()
+        first, second = np.triu_indices(len(items), 1)
+        some = rng.permutation(len(first))[:PAIRS] if len(first) > PAIRS else slice(None)
+        self._pairs = items[first[some]], items[second[some]]
+
+    def close(self) -> None:
+        self._objective.close()
+
+    def made(self, max_directions: int, skip_below: float) -> PreferenceGP:
+        """The mixture, or the model where it would change nothing."""
+        count = len(self._theta)
+        value, slope = self._evaluated(np.zeros(count))
+        sites = self._at.inference.sites()
+        mean, variance = self._moments()
+        curvature, slopes = np.zeros((count, count)), np.zeros((count, len(mean)))
+        for k in range(count):
+            step = np.zeros(count)
+            step[k] = STEP if slope[k] <= 0.0 else -STEP
+            self._at.inference.start_from(*sites)
+            _, there = self._evaluated(step)
+            curvature[k] = (there - slope) / step[k]
+            slopes[k] = (self._moments()[0] - mean) / step[k]
+        directions, gains = _directions(0.5 * (curvature + curvature.T), slopes, variance)
+        gain = float(gains.sum())
+        log_sd = np.sqrt(np.sum(directions**2, 0))
+        said = {
+            "parameters": count,
+            "gain": gain,
+            "log_sd": dict(zip(self._theta.names, log_sd.tolist(), strict=True)),
+        }
+        if gain < skip_below:
+            return self._told(
+                self._model, False, f"intervals would hardly be longer (gain {gain:.1%})", **said
+            )
+        left = gain - np.cumsum(gains)
+        r = min(1 + int(np.argmax(left < skip_below)), max_directions, count)
+        along = directions[:r]
+        centre = -along.T @ (along @ slope)
+        far = np.sqrt(np.sum((along @ slope) ** 2))
+        centre = centre if far <= 1.0 else centre / far
+        z, design = design_points(r)
+        points, logs = [], []
+        for at in z:
+            self._at.inference.start_from(*sites)
+            value, _ = self._evaluated(centre + at @ along)
+            point = copied(self._at)
+            point.engine = self._model.engine
+            point.inference.start_from(*self._at.inference.sites())
+            points.append(point)
+            logs.append(-value)
+        weights = normalised(np.array(logs), design, capped=r >= 3)
+        good = weights > 0.0
+        points = [point for point, there in zip(points, good, strict=True) if there]
+        weights = weights[good] / weights[good].sum()
+        mixture = IntegratedGP.of(self._model, points, weights)
+        return self._told(
+            mixture,
+            True,
+            f"predictions move with {r} of {count} directions of the hyperparameters",
+            directions=r,
+            left=float(left[r - 1]),
+            points=len(points),
+            effective_points=float(1.0 / np.sum(weights**2)),
+            **said,
+        )
+
+    def _evaluated(self, step: FloatArray) -> tuple[float, FloatArray]:
+        """Minus log evidence and prior, and the gradient (P,) in theta, at mode plus a step."""
+        self._objective.set(self._mode)
+        self._theta.moved(step)
+        value, gradient = self._objective(self._objective.get())
+        ends = np.cumsum([int(np.prod(v.shape)) for v in self._at.trainable_variables])[:-1]
+        pieces = zip(self._at.trainable_variables, np.split(gradient, ends), strict=True)
+        return value, self._theta.slopes({id(v): piece for v, piece in pieces})
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mean, variance = self._at.predict_difference(*self._pairs)
+        return mean.numpy(), np.maximum(variance.numpy(), 1e-300)
+
+    def _told(self, model: Any, used: bool, reason: str, **said: Any) -> PreferenceGP:
+        counts = self._objective.counts
+        model.integration = Integration(
+            used,
+            reason,
+            evaluations=counts.evaluations,
+            sweeps=counts.sweeps,
+            seconds=time.perf_counter() - self._started,
+            **said,
+        )
+        result: PreferenceGP = model
+        return result
+
+
+def copied(model: PreferenceGP) -> PreferenceGP:
+    """The model with parameters and sites of its own, of the same duels."""
+    made = copy.copy(model)
+    parts = {k: v for k, v in vars(model).items() if isinstance(v, tf.Module | tuple)}
+    made.__dict__.update(copy.deepcopy(parts))
+    made.begin_anew()
+    made.inference.start_from(*model.inference.sites())
+    return made
+
+
+def _directions(
+    curvature: FloatArray, slopes: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Steps of one standard deviation along the axes of the curvature, (P, P), a row each, and the
+    share of the variance that each adds, (P,), the largest first.
+
+    :param curvature: (P, P) of minus log evidence and prior.
+    :param slopes: (P, N) of the means of N differences.
+    :param variance: (N,) of these at the mode.
+    """
+    values, vectors = np.linalg.eigh(curvature)
+    largest = np.argmax(np.abs(vectors), 0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
+    rows = (vectors / np.sqrt(np.maximum(values, LEAST_CURVATURE))).T
+    gains = np.mean((rows @ slopes) ** 2 / variance, 1)
+    order = np.argsort(-gains, kind="stable")
+    return rows[order], gains[order]
+
+
+def design_points(r: int) -> tuple[FloatArray, FloatArray]:
+    """Points z, (S, r), in standard deviations, and the logarithms of their design weights, (S,).
+
+    A line of seven, 3 × 3 Gauss-Hermite points, or plus and minus the rows of a Hadamard matrix:
+    of mean 0 and covariance 1, without third moments.
+    """
+    if r == 1:
+        return np.arange(-3.0, 4.0)[:, None], np.zeros(7)
+    if r == 2:
+        ends, weights = np.array([-1.0, 0.0, 1.0]) * np.sqrt(3.0), np.log([1 / 6, 2 / 3, 1 / 6])
+        z = np.stack(np.meshgrid(ends, ends, indexing="ij"), -1).reshape(-1, 2)
+        logs = (weights[:, None] + weights).reshape(-1)
+        return z, logs + 0.5 * np.sum(z**2, 1)
+    hadamard, size = np.ones((1, 1)), 4 if r <= 4 else 8
+    while len(hadamard) < size:
+        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    columns = hadamard[:, 1 : 1 + r] if r < size else hadamard
+    return np.concatenate([columns, -columns]), np.zeros(2 * size)
+
+
+def normalised(logs: FloatArray, design: FloatArray, capped: bool) -> FloatArray:
+    """Weights (S,) that add up to 1, in proportion to exp(logs + design); 0 where that is none.
+
+    :param capped: none above 1/√S.
+    """
+    total = np.where(np.isfinite(logs), logs + design, -np.inf)
+    weights = np.exp(total - total.max())
+    weights /= weights.sum()
+    most = 1.0 / np.sqrt(len(weights))
+    while capped and weights.max() > most * (1.0 + 1e-12):
+        over = weights >= most
+        rest = weights[~over].sum()
+        if rest == 0.0:
+            return weights
+        weights = np.where(over, most, weights * (1.0 - most * over.sum()) / rest)
+    return weights
+
+
+def effective_number(weights: Sequence[float]) -> float:
+    """Of the points of a mixture."""
+    return float(1.0 / np.sum(np.square(weights)))

@@ -1,0 +1,110 @@
+"""Weak priors of what is learned, by kinds of parameters: densities of their logarithms.
+
+Standard deviations have half-Student-t priors with four degrees of freedom, whose density of log s
+has its mode at the scale and falls as s below and as s^-4 above: neither 0 nor infinity is ever
+most likely, however few the duels. (docs/method.md, section 24)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow_probability as tfp
+
+from sparse_prefgp.covariances.finite import parts_of
+from sparse_prefgp.covariances.markov import MarkovKernel
+from sparse_prefgp.data.slices import DAYS_A_YEAR
+from sparse_prefgp.models.parameters import LogParameter
+from sparse_prefgp.support.arrays import FloatArray
+
+WEAK, NONE = "weak", "none"
+PRIORS = (WEAK, NONE)
+# Of the half-Student-t priors.
+FREEDOM = 4.0
+# Scale of the movement of a utility in a year, in units of the noise of a difference.
+DRIFT = 0.5
+# Centres of the margin and of a step between cuts, in the same units, and all sds of logs.
+MARGIN, STEP, LOG_SD = 0.5, 0.7, 1.0
+
+
+def default_priors(model: Any) -> tuple[str, ...]:
+    """Give weak priors to what is learned and has none.
+
+    In units of the noise of a difference, √(2 sigma²), standard deviations of the terms of a kernel
+    have half-t priors of scale 1/√(number of terms), over √D for each of D linear weights;
+    lengthscales log-normal ones about where they start, and so have margin and steps of the cuts
+    about 0.5 and 0.7. Coefficients, leans, noise and cuts of judges have theirs when they are made.
+
+    :param model: `PreferenceGP` or `StreamedGP`; its parameters become `LogParameter`s of the same
+        values.
+    :return: what got one, by the paths of `gpflow.utilities.parameter_dict`.
+    """
+    unit = float(np.sqrt(2.0 * model.likelihood.noise.numpy()))
+    new: dict[int, LogParameter] = {}
+    taste = model.terms.taste
+    for kernel in (model.kernel, *([] if taste is None else [taste])):
+        terms = parts_of(kernel)
+        for term in terms:
+            for owner, name, parameter in _learned(term):
+                prior, power = _of_kernel(owner, name, parameter, unit, len(terms), model)
+                if prior is not None and id(parameter) not in new:
+                    new[id(parameter)] = LogParameter.of(parameter, prior, power)
+                if id(parameter) in new:
+                    setattr(owner, name, new[id(parameter)])
+    likelihood, made = model.likelihood, new
+    if _is_free(likelihood.margin):
+        likelihood.margin = made[-1] = _about(likelihood.margin, MARGIN * unit)
+    steps = [_about(x, STEP * unit) if _is_free(x) else x for x in likelihood.steps]
+    if any(isinstance(x, LogParameter) for x in steps):
+        likelihood.steps = tuple(steps)
+    named = {id(x): path for path, x in gpflow.utilities.parameter_dict(model).items()}
+    return tuple(named[id(x)] for x in (*new.values(), *steps) if id(x) in named)
+
+
+def _learned(term: gpflow.kernels.Kernel) -> Iterator[tuple[Any, str, gpflow.Parameter]]:
+    """The learned parameters without priors of a term of a sum, with their owners."""
+    for owner in (term, *term.submodules):
+        if not isinstance(owner, gpflow.Parameter):
+            for name, parameter in list(vars(owner).items()):
+                if _is_free(parameter):
+                    yield owner, name, parameter
+
+
+def _is_free(parameter: Any) -> bool:
+    is_one = isinstance(parameter, gpflow.Parameter)
+    return is_one and bool(parameter.trainable) and parameter.prior is None
+
+
+def _of_kernel(
+    owner: Any, name: str, parameter: gpflow.Parameter, unit: float, terms: int, model: Any
+) -> tuple[Any, float]:
+    """The prior of a parameter of a kernel, and of which power of its value it is."""
+    if name == "lengthscales":
+        start = parameter.numpy()
+        if isinstance(owner, MarkovKernel) and model.duels.times is not None:
+            start = np.full_like(start, np.ptp(model.duels.times) / DAYS_A_YEAR / 2.0)
+        return tfp.distributions.LogNormal(np.log(start), np.float64(LOG_SD)), 1.0
+    if name != "variance":
+        return None, 1.0
+    scale = np.full(parameter.shape, unit / np.sqrt(terms))
+    if isinstance(owner, gpflow.kernels.Linear):
+        width = np.arange(model.duels.num_features)[owner.active_dims].size
+        scale = scale / np.sqrt(max(width, 1))
+    elif isinstance(owner, MarkovKernel) and not owner.is_stationary:
+        scale = np.full(parameter.shape, DRIFT * unit)
+    return half_t(scale), 0.5
+
+
+def half_t(scale: FloatArray) -> tfp.distributions.Distribution:
+    """The half-Student-t distribution of a standard deviation, of that scale."""
+    zero = np.float64(0.0)
+    return tfp.distributions.HalfStudentT(np.float64(FREEDOM), zero, np.asarray(scale))
+
+
+def _about(parameter: gpflow.Parameter, centre: float) -> LogParameter:
+    prior = tfp.distributions.LogNormal(np.log(np.float64(centre)), np.float64(LOG_SD))
+    return LogParameter.of(parameter, prior)
+

@@ -1,0 +1,60 @@
+"""Parameters whose prior is a density of their logarithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpflow
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+
+class LogParameter(gpflow.Parameter):
+    """A positive parameter with a prior of the quantity q = value ** power, whose density counts
+    as that of log q: `p(q) q`.
+
+    GPflow takes a prior for the density of the constrained value and turns it into that of the
+    unconstrained one, so that what is most likely depends on the transform, and with a log-normal
+    prior lies below its centre by its variance. A prior on the unconstrained value is the density
+    of that.
+
+    :ivar power: of the value in what the prior is of: ½ where a variance has the prior of a
+        standard deviation.
+    """
+
+    power = 1.0
+
+    @classmethod
+    def of(
+        cls, parameter: gpflow.Parameter, prior: Any = None, power: float = 1.0, on: Any = None
+    ) -> LogParameter:
+        """With the value, the transform and the trainability of another one, to the bit.
+
+        :param prior: a distribution of positive numbers; by default that of the other.
+        """
+        made = cls(parameter, prior=prior, prior_on=on)
+        made.unconstrained_variable.assign(parameter.unconstrained_variable)
+        made.power = power
+        return made
+
+    @classmethod
+    def made(
+        cls, value: Any, prior: Any, power: float = 1.0, *, trainable: bool = True
+    ) -> LogParameter:
+        """One that is learned by its log."""
+        made = cls(value, transform=tfp.bijectors.Exp(), prior=prior, trainable=trainable)
+        made.power = power
+        return made
+
+    @property
+    def quantity(self) -> tf.Tensor:
+        """What the prior is of."""
+        return tf.convert_to_tensor(self) ** self.power
+
+    def log_prior_density(self) -> tf.Tensor:
+        """Log density of the logarithm, summed over the values, in nats."""
+        if self.prior is None:
+            return tf.zeros([], self.dtype)
+        if self.prior_on is gpflow.base.PriorOn.UNCONSTRAINED:
+            return tf.reduce_sum(self.prior.log_prob(self.unconstrained_variable))
+        return tf.reduce_sum(self.prior.log_prob(self.quantity) + tf.math.log(self.quantity))
