@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
-from sparse_prefgp.data.answers import Answers, Codes
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
@@ -237,10 +237,6 @@ class Predicts(Protocol):
     def new_ratios(self) -> NoiseRatios: ...
 
     def predict(self, questions: Duels | Answers, inputs: Any = None) -> Forecast: ...
-
-    def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast: ...
-
-    def as_known(self, events: Answers) -> Answers: ...
 
 
 class HoldsDuels(Predicts, Preferences, Protocol):
