@@ -22,16 +22,14 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import Engine, InferenceResult
+from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from sparse_prefgp.data.leaning import Leaning
     from sparse_prefgp.models.inputs import Inputs
-    from sparse_prefgp.models.people import People
     from sparse_prefgp.models.views import View
 
 NOT_IN_MEMORY = (
@@ -75,9 +73,6 @@ class KnownDuels(Protocol):
 
     @property
     def transform(self) -> FeatureTransform | None: ...
-
-    @property
-    def groups(self) -> IntArray | None: ...
 
     @property
     def group_names(self) -> tuple[Hashable, ...] | None: ...
@@ -172,10 +167,8 @@ class Predicts(Protocol):
     """Utilities, and outcomes of duels: what rankings, predictions, scores and reasons need."""
 
     kernel: gpflow.kernels.Kernel
-    mean_function: Any
     noise_variance: gpflow.Parameter
     margin: gpflow.Parameter | None
-    cut_steps: tuple[gpflow.Parameter, ...]
     noise_ratio: gpflow.Parameter | None
     cut_scale: gpflow.Parameter | None
     tie_model: str
@@ -184,22 +177,13 @@ class Predicts(Protocol):
     view: View
 
     @property
-    def people(self) -> People: ...
-
-    @property
     def duels(self) -> KnownDuels: ...
 
     @property
     def approximation(self) -> Approximation: ...
 
     @property
-    def engine(self) -> Engine: ...
-
-    @property
     def inputs(self) -> Inputs: ...
-
-    @property
-    def leaning(self) -> Leaning: ...
 
     def with_dates(self, rows: FloatArray) -> FloatArray: ...
 
@@ -218,8 +202,6 @@ class Predicts(Protocol):
 
     def predict_f(self, Xnew: Any, full_cov: bool = False) -> tuple[tf.Tensor, tf.Tensor]: ...
 
-    def coefficients(self, level: float = 0.9) -> Any: ...
-
     def predict_difference(
         self,
         Xa: Any,
@@ -229,8 +211,6 @@ class Predicts(Protocol):
         people: Any = None,
         at: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor]: ...
-
-    def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
 
     def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
 
