@@ -21,6 +21,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from sparse_prefgp.data.slices import days_of
+from sparse_prefgp.models.questions import forecast_of
 from tests.tolerances import SOLVER
 
 Chances = np.ndarray
@@ -238,7 +239,7 @@ def by_difference(case: Case) -> Chances:
 
 def won(model: Any, mean: Any, variance: Any, judge: Codes | None = None) -> Chances:
     """From mean and variance of differences."""
-    return np.exp(model.forecast_of(mean, variance, judge).results[:, 0])
+    return np.exp(forecast_of(model, mean, variance, judge).results[:, 0])
 
 
 def by_utilities(case: Case) -> Chances:

@@ -12,6 +12,7 @@ from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.filtering import Filtering
+from sparse_prefgp.models.questions import forecast_of
 from sparse_prefgp.support import together
 from sparse_prefgp.tell.result import Figures
 
@@ -57,7 +58,7 @@ def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = N
     found = model.filter(duels, slices)
     everything = found.model.duels.given
     new = everything.take(np.arange(len(everything) - len(found.mean), len(everything)))
-    forecast = found.model.forecast_of(found.mean, found.variance, new.judge)
+    forecast = forecast_of(found.model, found.mean, found.variance, new.judge)
     tied = new.kind == TIE
     together.check(only_ties=tied.all(), scores=True)
     decided = score(forecast.log_first[~tied], counts=new.counts[~tied])

@@ -10,11 +10,9 @@ import tensorflow as tf
 from scipy.special import logsumexp
 
 from sparse_prefgp.covariances.item_in_time import time_term
-from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
-from sparse_prefgp.data.answers import Answers, Codes, Covariates
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.contexts import names_of_rows
-from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
 from sparse_prefgp.data.slices import Dated, date_text, days_of
 from sparse_prefgp.factors.choices import choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
@@ -28,16 +26,9 @@ from sparse_prefgp.models.choosing import (
 )
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
-from sparse_prefgp.models.outcomes import (
-    LEANS,
-    NOISE,
-    group_numbers,
-    known_blocks,
-    known_codes,
-    label_columns,
-)
-from sparse_prefgp.models.people import UNKNOWN_PERSON, People
-from sparse_prefgp.models.posterior import Posterior, differences_in_blocks, predictions
+from sparse_prefgp.models.outcomes import group_numbers
+from sparse_prefgp.models.people import People
+from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.models.views import EVERYBODY, View
 from sparse_prefgp.support import together
@@ -45,9 +36,6 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, one_each
 from sparse_prefgp.support.shapes import as_written, check_shapes
 from sparse_prefgp.support.words import shortened
-
-# What is said of those that a model does not know.
-_UNKNOWN_JUDGE = "group", NOISE
 
 
 class DuelPredictions:
@@ -190,85 +178,6 @@ class DuelPredictions:
         )
         won, lost = (of.log_win(link, side, variance, judge) for side in (mean, -mean))
         return tf.exp(tf.stack([won, of.log_tie(link, mean, variance, judge), lost], 1))
-
-    def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast:
-        """What `predict` says of duels, from mean and variance of f(first) - f(second), (t,) each.
-
-        :param judge: of each duel, where the model has noise by group.
-        """
-        number = None
-        if judge is not None and self.likelihood.noise_ratio is not None:
-            number = known_codes(judge, self.duels.group_names or (), *_UNKNOWN_JUDGE).numbers
-        m, v = as_float(mean), as_float(variance)
-        levels, link, likelihood = self.duels.levels, self.engine.link_function, self.likelihood
-        if levels is not None:
-            of, names, logs = GRADES, levels, likelihood.log_grades(link, m, v, number)
-        else:
-            won, lost = (likelihood.log_win(link, side, v, number) for side in (m, -m))
-            of, names, columns = DUELS, (FIRST, SECOND), [won, lost]
-            if likelihood.margin is not None:
-                of, names = OUTCOMES, (FIRST, TIE, SECOND)
-                columns = [won, likelihood.log_tie(link, m, v, number), lost]
-            logs = tf.stack(columns, 1)
-        return Forecast(of, logs.numpy(), names, m.numpy(), v.numpy())
-
-    def as_known(self, events: Answers) -> Answers:
-        """Questions with what is of account to the model alone: judges, people, blocks and labels
-        by its own numbers, those that it does not know, of which warnings tell, below 0; its
-        covariates.
-
-        :raises ValueError: some of the covariates alone.
-        """
-        duels, judge, person, said = self.duels, None, None, None
-        if self.likelihood.noise_ratio is not None and events.judge is not None:
-            judge = known_codes(events.judge, duels.group_names or (), *_UNKNOWN_JUDGE)
-        if self.people.names and self.view.of_each and events.person is not None:
-            person = known_codes(events.person, self.people.described, *UNKNOWN_PERSON)
-        labels = {
-            column: known_codes(events.labels[column], duels.label_names[column], column, LEANS)
-            for column in label_columns(self, events.labels)
-        }
-        names, there = duels.covariate_names, events.covariate_names
-        missing = [name for name in names if name not in there]
-        if len(missing) < len(names):
-            for name in missing:
-                raise ValueError(
-                    f"The duels have no {name!r}, a covariate of the model, but "
-                    f"{', '.join(map(repr, there))}; give them the covariates of the model, or "
-                    "none."
-                )
-            assert events.covariates is not None
-            values = events.covariates[:, [there.index(name) for name in names]]
-            said = Covariates(values, names)
-        block = known_blocks(self, events)
-        return events.saying(
-            judge=judge, person=person, labels=labels, covariates=said, block=block
-        )
-
-    def _forecast_of_duels(self, inputs: FloatArray, events: Answers) -> Forecast:
-        """What `predict` says of some duels as the model knows them."""
-        ends = events.pairs.T
-        Xa, Xb = (inputs[end] for end in ends)
-        if events.time is not None and self.inputs.layout.dated:
-            Xa, Xb = self.dated(Xa, events.time), self.dated(Xb, events.time)
-        # Not even rounding parts an item from itself.
-        said, same = events.covariate_differences, ends[0] == ends[1]
-        if said is not None:
-            Xa, Xb = self.inputs.in_duels(Xa, Xb, said, events.labels)
-            same &= ~said.any(1)
-        pairs = self.inputs.pairs(Xa, Xb)
-        layout = self.inputs.layout
-        if layout.numbered and said is not None:  # nor an effect of its own
-            number = np.arange(pairs.shape[2]) == layout.number
-            again = (ends[0] == ends[1])[:, None, None]
-            pairs = tf.where(again & number, pairs[:, :1], pairs)
-        if events.block is None:
-            people = None if events.person is None else events.person.numbers
-            moments = self.people.differences(pairs, people)
-        else:
-            moments = differences_in_blocks(self.posterior(), pairs, events.block.numbers)
-        mean, variance = np.where(same, 0.0, moments.numpy().T)
-        return self.forecast_of(mean, variance, events.judge)
 
     def allow(self, **asked: Any) -> None:
         """Refuse what does not go together with this model, see `together.check`.

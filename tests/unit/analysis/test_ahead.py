@@ -7,6 +7,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.models.questions import forecast_of
 from tests.cases import assert_same_scores
 from tests.tolerances import IDENTITY
 
@@ -37,7 +38,7 @@ def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
     tied = later.given.ties if ties else np.zeros(10, bool)
     assert found.num_duels == 10
     assert found.log_predictive == pass_by.log_predictive
-    forecast = model.forecast_of(pass_by.mean, pass_by.variance, later.given.judge)
+    forecast = forecast_of(model, pass_by.mean, pass_by.variance, later.given.judge)
     logs = list(forecast.results.T)
     came = np.where(tied, logs[1], logs[0])
     np.testing.assert_allclose(came, pass_by.log_probabilities, rtol=0, atol=IDENTITY)

@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.learning.limits import limits_of
 from sparse_prefgp.models import checks
+from sparse_prefgp.models.questions import forecast_of
 from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.support import machine
 from tests.reference import slow_time
@@ -590,6 +591,6 @@ def test_duels_are_scored_at_their_dates() -> None:
     mean, variance = model.predict_difference(
         first, second, covariates=later.covariates, at=given.time
     )
-    logs = model.forecast_of(mean, variance).log_first[~later.ties]
+    logs = forecast_of(model, mean, variance).log_first[~later.ties]
     weights = given.counts[~later.ties]
     assert found == pytest.approx(-float(weights @ logs) / weights.sum(), rel=IDENTITY)
