@@ -36,6 +36,7 @@ from tests.reference.slow_problem import (
 )
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Rng = np.random.Generator
 
 SETS = ("choices", "rankings", "tops", "best_worst", "best_worst_at_once")
@@ -138,7 +139,7 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
     if not has_ties:
         steps[0] = 0.0
     cuts = tuple(np.cumsum(steps).tolist())
-    said = tuple(_said(rng, has, len(items), c, cuts, (judges, labels, people)))
+    said = tuple(_said(rng, has, item, c, cuts, (judges, labels, people)))
     linear = "in_time" in has and rng.random() < 0.6
     kernel = _kernel(rng, d, only_linear=linear)
     return Problem(
@@ -147,7 +148,7 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
         item=item,
         said=said,
         kernel=kernel,
-        inducing=_inducing(rng, d, kernel),
+        inducing=_inducing(rng, d, kernel, len(np.unique(items, axis=0))),
         noise=float(rng.uniform(0.2, 0.8)),
         mean=rng.normal(size=d) if "mean" in has else np.zeros(d),
         cuts=cuts,
@@ -169,7 +170,7 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
 def _said(
     rng: Rng,
     has: frozenset[str],
-    rows: int,
+    item: Ints,
     covariates: int,
     cuts: tuple[float, ...],
     labels: tuple[int, int, int],
@@ -192,6 +193,9 @@ def _said(
             kind = "tie"
         if kind == "top":
             ordered = int(rng.integers(1, size - 1))
+        sides = rng.choice(len(item), size, replace=False)
+        while "pair_effect" in has and len({*item[sides]}) < size:
+            sides = rng.choice(len(item), size, replace=False)
         if "covariates" in has:
             # Of few values, so that some answers are equal.
             values = rng.choice([-1.0, 0.0, 0.5, 1.3], (size, covariates))
@@ -199,7 +203,7 @@ def _said(
             values = np.zeros((size, 0))
         yield Said(
             kind=kind,
-            sides=tuple(rng.choice(rows, size, replace=False).tolist()),
+            sides=tuple(sides.tolist()),
             grade=grade,
             ordered=ordered,
             count=int(rng.integers(1, 4)) if "counts" in has else 1,
@@ -222,9 +226,11 @@ def _kernel(rng: Rng, d: int, only_linear: bool = False) -> tuple[tuple[str, flo
     )
 
 
-def _inducing(rng: Rng, d: int, kernel: tuple[tuple[str, float, Array], ...]) -> Array:
+def _inducing(
+    rng: Rng, d: int, kernel: tuple[tuple[str, float, Array], ...], distinct: int
+) -> Array:
     most = max(1, d - 1) if [name for name, *_ in kernel] == ["linear"] else 4
-    m = int(rng.integers(1, most + 1))
+    m = int(rng.integers(1, min(most, distinct) + 1))
     while True:  # until no jitter is needed
         z = rng.normal(size=(m, d))
         apart = np.linalg.norm(z[:, None] - z, axis=-1) + 9.0 * np.eye(m)
