@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -37,14 +38,10 @@ from sparse_prefgp.approximations.duel_terms import (
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.in_time import InTime, over_time
 from sparse_prefgp.approximations.layout import ARRAYS_OVER_ITEMS, ask_for_features, choose_layout
-from sparse_prefgp.approximations.pair_residual import PairResidual
-from sparse_prefgp.approximations.people import (
-    FeaturesOfItems,
-    LeftOfPeople,
-    over_people,
-    shift_of,
-)
-from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.approximations.pair_residual import ResidualOfPairs
+from sparse_prefgp.approximations.people import FeaturesOfItems, over_people, shift_of
+from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
+from sparse_prefgp.approximations.set_residual import ResidualOfSets
 from sparse_prefgp.covariances import (
     Covariance,
     FeaturesBesideEffects,
@@ -75,7 +72,6 @@ from sparse_prefgp.covariances.residual import (
 )
 from sparse_prefgp.data.graph import DuelGraph, Noises, differences, squared_distances
 from sparse_prefgp.data.looks import Looks
-from sparse_prefgp.factors.sites import Factors
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_number, plain_scalars
 from sparse_prefgp.support.linalg import (
@@ -84,26 +80,6 @@ from sparse_prefgp.support.linalg import (
     own_squared_lengths,
     solved_rows,
 )
-
-
-class Residual(NamedTuple):
-    """What the inducing values leave unexplained."""
-
-    diagonal: tf.Tensor
-    """k~ >= 0 (t,)."""
-    factors: Factors
-    """Without it, of noise 2 s² and counts c (t,)."""
-    problem: DuelProblem
-    factor: tf.Tensor
-    """L with K_uu = L L'."""
-
-    @property
-    def counts(self) -> tf.Tensor:
-        return self.factors.counts
-
-    @property
-    def noise(self) -> tf.Tensor:
-        return self.factors.noise
 
 
 @dataclass(frozen=True)
@@ -159,28 +135,9 @@ class InducingApproximation(SummedApproximation):
         """Whether the correction is what taking k~ into the expectations gives a Gaussian v."""
         return False
 
-    def correction(self, residual: Residual) -> tf.Tensor:
+    def correction(self, left: Residual) -> tf.Tensor:
         """What is added to log Z, a scalar; nothing by default."""
-        return tf.zeros([], residual.noise.dtype)
-
-    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        """What is added to log Z where answers are about sets, a scalar.
-
-        :raises ValueError: something is for duels, and for sets nobody said what.
-        """
-        if self.penalises_residual:
-            raise ValueError(
-                f"{self.name} does not say what it adds where answers are about sets; write its "
-                "correction_of_sets, or give duels."
-            )
-        return tf.zeros([], residual.left.dtype)
-
-    def correction_of_people(self, left: LeftOfPeople) -> tf.Tensor:
-        """What is added to log Z where people have tastes, a scalar.
-
-        :raises ValueError: nobody knows what that would be.
-        """
-        raise together.refused(tastes=True, approximations_of_one_utility=f"{self.name}()")
+        return tf.zeros([], gpflow.default_float())
 
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same; in the form over duels copies of an answer about a set are apart: each has
@@ -231,9 +188,12 @@ class InducingApproximation(SummedApproximation):
 
     def _over_people(self, problem: DuelProblem, basis: Whitened, look: bool) -> DuelPrior:
         """The prior of duels of people with tastes; `look`: whether a correction is wanted."""
-        shared = basis.of_items
-        added = self.correction_of_people if look and self.penalises_residual else None
-        return over_people(problem, shared, self.residual_share, added)
+        added = self.correction if look and self.penalises_residual else None
+        try:
+            return over_people(problem, basis.of_items, self.residual_share, added)
+        except NotImplementedError as unknown:
+            called = f"{self.name}()"
+            raise together.refused(tastes=True, approximations_of_one_utility=called) from unknown
 
     def _beside_time(self, problem: DuelProblem, terms: Apart) -> DuelPrior:
         """The prior of duels between items whose utilities move in time, which is filtered; the
@@ -285,7 +245,7 @@ class InducingApproximation(SummedApproximation):
         """The prior of duels whose pairs have effects of their own, of this variance."""
         graph = problem.graph
         features = basis.features(as_float(graph.rows))
-        left = PairResidual.of_pairs(problem, basis.factor, features)
+        left = ResidualOfPairs.of(problem, features)
         residuals = shared_effects(graph, effects)
         if self.residual_share > 0.0:
             each = zip(residuals, left.within(), strict=True)
@@ -293,7 +253,7 @@ class InducingApproximation(SummedApproximation):
         looks, ones = looks_of_pairs(graph), np.ones(graph.num_sites)
         covariance = LowRankOverSets(features, looks, residuals, ones, self.single_precision)
         factors, offset = build_factors(problem, problem.noise)
-        correction = self.correction_of_sets(left)
+        correction = self.correction(left)
         return DuelPrior(
             covariance, factors, offset, correction, basis.of_inputs, basis.jitter, left.clipped
         )
@@ -310,7 +270,7 @@ class InducingApproximation(SummedApproximation):
             terms.append(Unexplained(problem.of_rows, graph, noises.look, SETS, share))
         covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.own_noise)
-        correction = self.correction_of_sets(SetResidual.of(problem, basis.factor, items))
+        correction = self.correction(ResidualOfSets.of(problem, items))
         return DuelPrior(
             covariance,
             factors,
@@ -336,10 +296,10 @@ class InducingApproximation(SummedApproximation):
         correction = clipped = tf.zeros([], factors.noise.dtype)
         residuals = shared_noises(looks, graph.noises.own, 0.5 * problem.noise)
         if look or share > 0.0:
-            left = SetResidual.of(problem, basis.factor, features)
+            left = ResidualOfSets.of(problem, features)
             clipped = left.clipped
             if look:
-                correction = self.correction_of_sets(left)
+                correction = self.correction(left)
             if share > 0.0:
                 each = zip(residuals, left.within(), strict=True)
                 residuals = [noise + share * unexplained for noise, unexplained in each]
@@ -405,16 +365,11 @@ class InducingApproximation(SummedApproximation):
         if explained is None:
             assert self.residual_share == 0.0
             return DuelPrior(covariance, whole, offset, zero, basis.of_inputs, basis.jitter, zero)
-        raw = prior_variance(problem) - explained
-        diagonal = tf.maximum(raw, tf.zeros_like(raw))
-        clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
-        factors = whole._replace(
-            noise=whole.noise + self.residual_share * diagonal,
-            inside=diagonal if self.bounds_by_expectation else None,
-        )
-        correction = self.correction(Residual(diagonal, whole, problem, basis.factor))
+        left = ResidualOfDuels(problem, lambda: prior_variance(problem) - explained)
+        factors = left.as_noise(whole, self.residual_share, self.bounds_by_expectation)
+        correction = self.correction(left)
         return DuelPrior(
-            covariance, factors, offset, correction, basis.of_inputs, basis.jitter, clipped
+            covariance, factors, offset, correction, basis.of_inputs, basis.jitter, left.clipped
         )
 
 
