@@ -9,8 +9,8 @@ from sparse_prefgp.approximations.exact import SubsetOfData as SubsetOfData
 from sparse_prefgp.approximations.fitc import FITC as FITC
 from sparse_prefgp.approximations.fitc import HeteroscedasticVFE as HeteroscedasticVFE
 from sparse_prefgp.approximations.fitc import PriorPower as PriorPower
+from sparse_prefgp.approximations.forms import SummedApproximation as SummedApproximation
 from sparse_prefgp.approximations.inducing import InducingApproximation as InducingApproximation
-from sparse_prefgp.approximations.inducing import SummedApproximation as SummedApproximation
 from sparse_prefgp.approximations.pitc import PITC as PITC
 from sparse_prefgp.approximations.residual import Residual as Residual
 from sparse_prefgp.approximations.vfe import VFE as VFE

@@ -25,19 +25,21 @@ class ResidualOfPairs(ResidualOfSets):
     def of(cls, problem: DuelProblem, features: tf.Tensor) -> ResidualOfSets:
         return cls._of_looks(problem, features, looks_of_pairs(problem.graph))
 
-    def counts(self) -> list[FloatArray]:
-        """1 for each pair: counts are in N."""
-        return [np.ones(len(form.bucket.numbers)) for form in self.looks.forms]
+    def shared(self) -> list[tf.Tensor]:
+        effect = pair_effect(self.problem.kernel)
+        assert effect is not None
+        return shared_effects(self.problem.graph, tf.convert_to_tensor(effect.variance))
+
+    @property
+    def copies(self) -> FloatArray:
+        # Counts are in N.
+        return np.ones(self.problem.graph.num_sites)
 
     def _noises(self) -> list[tf.Tensor]:
         """N of the looks of each form, (g, r, r)."""
-        effect = pair_effect(self.problem.kernel)
-        assert effect is not None
-        graph = self.problem.graph
-        own = self.problem.noise / as_float(graph.counts)
-        shared = shared_effects(graph, tf.convert_to_tensor(effect.variance))
+        own = self.problem.noise / as_float(self.problem.graph.counts)
         found = []
-        for form, each in zip(self.looks.forms, shared, strict=True):
+        for form, each in zip(self.looks.forms, self.shared(), strict=True):
             diagonal = tf.linalg.diag(tf.gather(own, form.bucket.sites))
             found.append(diagonal + tf.transpose(each, [2, 0, 1]))
         return found

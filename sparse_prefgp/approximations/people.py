@@ -15,7 +15,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors, prior_variance
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
 from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
@@ -136,9 +136,7 @@ def over_people(
             size = items.shape[1]
             terms.append(Unexplained(problem.of_rows, graph, graph.noises.look, SETS, share, size))
     elif share > 0.0:
-        unexplained = ResidualOfDuels(
-            problem, lambda: prior_variance(problem) - squared_distances(graph, items)
-        )
+        unexplained = ResidualOfDuels.beside(problem, lambda: squared_distances(graph, items))
         clipped = unexplained.clipped
         noise += share * unexplained.variance
     factors, offset = build_factors(problem, noise)

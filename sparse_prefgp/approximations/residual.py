@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelProblem
+from sparse_prefgp.approximations.base import DuelProblem, prior_variance
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.factors.sites import Factors
 from sparse_prefgp.support.arrays import FloatArray
@@ -99,6 +99,11 @@ class ResidualOfSites(Residual):
 
 class ResidualOfDuels(ResidualOfSites):
     """Of each site by itself."""
+
+    @classmethod
+    def beside(cls, problem: DuelProblem, explained: Callable[[], tf.Tensor]) -> ResidualOfDuels:
+        """What is left of a problem next to what makes the variances that are explained, (t,)."""
+        return cls(problem, lambda: prior_variance(problem) - explained())
 
     def summed(
         self, each: Callable[[tf.Tensor], tf.Tensor], *, by_share: bool = False

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import whitened
 from sparse_prefgp.approximations.residual import Residual
+from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import FloatArray

@@ -14,6 +14,7 @@ import tensorflow as tf
 from sparse_prefgp.approximations.base import DuelProblem, prior_variance
 from sparse_prefgp.approximations.residual import ResidualOfSites, shared_out
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.residual import shared_noises
 from sparse_prefgp.data.graph import squared_distances
 from sparse_prefgp.data.looks import Form, Looks
 from sparse_prefgp.support.arrays import FloatArray
@@ -51,10 +52,20 @@ class ResidualOfSets(ResidualOfSites):
         of_site = 0.5 * self.problem.noise
         return [tf.gather(of_site, form.bucket.sites[:, 0]) for form in self.looks.forms]
 
+    def shared(self) -> list[tf.Tensor]:
+        """What the rows of the looks of each form share otherwise: (r, r, g), or (g,) of all."""
+        noises = self.problem.graph.noises
+        assert noises is not None
+        return shared_noises(self.looks, noises.own, 0.5 * self.problem.noise)
+
+    @property
+    def copies(self) -> FloatArray:
+        """(t,) how many equal sites each stands for, whose residuals are apart."""
+        return self.problem.graph.counts
+
     def counts(self) -> list[FloatArray]:
         """How often each look counts, (g,) of each form."""
-        counts = self.problem.graph.counts
-        return [counts[form.bucket.sites[:, 0]] for form in self.looks.forms]
+        return [self.copies[form.bucket.sites[:, 0]] for form in self.looks.forms]
 
     def within(self) -> list[tf.Tensor]:
         """The residual covariance of the rows of the looks of each form, (r, r, g)."""
