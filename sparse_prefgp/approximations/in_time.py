@@ -12,8 +12,8 @@ from scipy import sparse
 
 from sparse_prefgp.approximations.base import DuelProblem
 from sparse_prefgp.covariances import ItemsInTime
+from sparse_prefgp.covariances.filter_in_time import Moves, Plan, States
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
-from sparse_prefgp.covariances.frontier import Moves, Plan, States
 from sparse_prefgp.covariances.item_in_time import Apart
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.data.graph import DuelGraph, differences

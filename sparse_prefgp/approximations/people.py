@@ -8,13 +8,15 @@ approximation treats as without tastes, but that their own tastes are noise to g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors, prior_variance
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
+from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.centred import of_the_centre
@@ -62,12 +64,13 @@ class FeaturesOfItems(NamedTuple):
         return found if self.shift is None else found + self.shift
 
 
-class LeftOfPeople(NamedTuple):
-    """What the features leave of g within each person, bucket by bucket."""
+@dataclass(frozen=True, eq=False)
+class ResidualOfPeople(Residual):
+    """What the features leave of g within each person, bucket by bucket; its trace is known."""
 
-    left: tuple[tf.Tensor, ...]
+    left: Iterable[tf.Tensor]
     """(g, b, b) `A_u (K_0 - Q_0) A_u'`; or of the rows, (g, p, p) `K_0 - Q_0`."""
-    known: tuple[tf.Tensor, ...]
+    known: Iterable[tf.Tensor]
     """(g, b, b) N_u, the inverse of the covariance of all of v that is not g; or of the rows,
     (g, p, p) `A_u' N_u A_u`.
     """
@@ -111,7 +114,7 @@ def over_people(
     problem: DuelProblem,
     basis: FeaturesOfItems,
     share: float = 0.0,
-    correction: Callable[[LeftOfPeople], tf.Tensor] | None = None,
+    correction: Callable[[Residual], tf.Tensor] | None = None,
 ) -> DuelPrior:
     """The prior of duels of people with tastes.
 
@@ -133,10 +136,9 @@ def over_people(
             size = items.shape[1]
             terms.append(Unexplained(problem.of_rows, graph, graph.noises.look, SETS, share, size))
     elif share > 0.0:
-        raw = prior_variance(problem) - squared_distances(graph, items)
-        diagonal = tf.maximum(raw, tf.zeros_like(raw))
-        clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
-        noise += share * diagonal
+        unexplained = ResidualOfDuels.beside(problem, lambda: squared_distances(graph, items))
+        clipped = unexplained.clipped
+        noise += share * unexplained.variance
     factors, offset = build_factors(problem, noise)
     counted = as_float(graph.counts) / problem.noise
     covariance: LowRankPlusBlocks | LowRankPlusTastes
@@ -182,7 +184,7 @@ def over_people(
         )
     added = tf.zeros([], items.dtype)
     if correction is not None:
-        added = correction(LeftOfPeople(tuple(left), tuple(known)))
+        added = correction(ResidualOfPeople(problem, left, known))
     return DuelPrior(
         covariance,
         factors,

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from sparse_prefgp.approximations.inducing import whitened
+from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import (
     as_float,

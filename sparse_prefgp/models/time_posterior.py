@@ -20,7 +20,7 @@ from sparse_prefgp.approximations.in_time import (
     variances_of,
 )
 from sparse_prefgp.covariances.base import PosteriorTerms
-from sparse_prefgp.covariances.frontier import (
+from sparse_prefgp.covariances.filter_in_time import (
     Frontier,
     Plan,
     Seen,

@@ -16,7 +16,7 @@ from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
-from sparse_prefgp.approximations.inducing import whitened
+from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
