@@ -324,10 +324,15 @@ def made(problem: Problem, approximation: str) -> spg.PreferenceGP:
             for name, variance, more in problem.in_time
         ]
         kernels.append(spg.ItemInTime(sum(parts[1:], parts[0]), slices=problem.slice_days))
-    taste = None
+    terms: list[spg.Term] = []
+    if "covariates" in has:
+        terms.append(spg.Coefficients(problem.covariate_variances))
+    if "leans" in has:
+        terms.append(spg.Lean("x0", "place", problem.lean_variance))
     if "tastes" in has:
         effect = [spg.ItemEffect(problem.taste_effect)] if problem.taste_effect else []
-        taste = _summed(_gpflow(problem.taste) + effect)
+        variance = problem.people_variance if "people_features" in has else None
+        terms.append(spg.Taste(_summed(_gpflow(problem.taste) + effect), variance))
     mean = None
     if "mean" in has:
         mean = gpflow.functions.Linear(problem.mean[:, None], 0.0)
@@ -340,24 +345,21 @@ def made(problem: Problem, approximation: str) -> spg.PreferenceGP:
             approximation=APPROXIMATIONS[approximation](),
             inducing_variable=None if approximation == "exact" else problem.inducing,
             engine=spg.ParallelEP(tolerance=1e-12, max_sweeps=2000),
-            noise_variance=problem.noise,
             mean_function=mean,
-            margin=problem.cuts[0] if problem.margin else None,
-            noise_by_group="noise_by_judge" in has,
-            cut_steps=np.diff(problem.cuts) if graded else None,
-            cuts_by_group="cuts_by_judge" in has,
-            covariate_variance=problem.covariate_variances if "covariates" in has else None,
-            lean_by="place:x0" if "leans" in has else None,
-            taste=taste,
-            people_variance=problem.people_variance if "people_features" in has else None,
+            terms=terms,
+            likelihood=spg.Probit(
+                problem.noise,
+                by="judge" if "noise_by_judge" in has else None,
+                margin=problem.cuts[0] if problem.margin else None,
+                cuts=np.diff(problem.cuts) if graded else None,
+                cuts_by="judge" if "cuts_by_judge" in has else None,
+            ),
         )
     judges = [int(str(name)[len("judge") :]) for name in duels.group_names or ()]
-    if model.noise_ratio is not None:
-        model.noise_ratio.assign(problem.ratios[judges])
-    if model.cut_scale is not None:
-        model.cut_scale.assign(problem.scales[judges])
-    if "leans" in has:
-        model.lean_variances[0].assign(problem.lean_variance)
+    if model.likelihood.noise_ratio is not None:
+        model.likelihood.noise_ratio.assign(problem.ratios[judges])
+    if model.likelihood.cut_scale is not None:
+        model.likelihood.cut_scale.assign(problem.scales[judges])
     return model
 
 
@@ -379,7 +381,7 @@ def deviations(seed: int, approximation: str) -> Deviations:
     rng = np.random.default_rng([seed, 3])
     everything = np.arange(len(problem.items))
     last = max(each.day for each in problem.said) / YEAR
-    inputs = model.item_inputs()
+    inputs = model.inputs.of_items()
 
     def compared(name: str, other: spg.PreferenceGP, person: int, date: float) -> None:
         dated = date * YEAR if "in_time" in problem.has else None
