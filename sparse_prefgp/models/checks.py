@@ -116,6 +116,8 @@ def check_together(
     :param more: things by their names in `together.TABLE`.
     :raises ValueError: see `together.TABLE`; a taste that shares parameters with the kernel.
     """
+    for term in terms:
+        check_kind("Each of terms", term, Term, "a term, such as spg.Taste(kernel)")
     taste = next((term.kernel for term in terms if isinstance(term, Taste)), None)
     margin = likelihood.margin is not None
     if taste is not None and set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
