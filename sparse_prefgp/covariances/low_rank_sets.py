@@ -25,7 +25,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     Sums,
 )
-from sparse_prefgp.covariances.low_rank_blocks import check_sequential
+from sparse_prefgp.covariances.low_rank_buckets import check_sequential
 from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
 from sparse_prefgp.covariances.stars_under_sites import StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
