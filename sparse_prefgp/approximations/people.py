@@ -29,17 +29,15 @@ from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.covariances.residual import (
     MAX_BLOCK,
     PEOPLE,
-    SETS,
-    SharedNoise,
     Tastes,
     Term,
     Unexplained,
     ends_apart,
     joined,
 )
+from sparse_prefgp.covariances.sets_under_sites import SETS, Looks, SharedNoise
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
-from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, solved_rows
 from sparse_prefgp.support.machine import ask
