@@ -43,7 +43,8 @@ from sparse_prefgp.covariances.pair_effect import (
     pair_effect,
     shared_effects,
 )
-from sparse_prefgp.covariances.residual import SharedNoise, summed
+from sparse_prefgp.covariances.residual import summed
+from sparse_prefgp.covariances.sets_under_sites import SharedNoise
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.checks import check_choice, check_number, plain_scalars
 from sparse_prefgp.support.machine import ask

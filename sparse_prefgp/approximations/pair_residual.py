@@ -14,7 +14,7 @@ from sparse_prefgp.approximations.base import DuelProblem
 from sparse_prefgp.approximations.set_residual import ResidualOfSets
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
-from sparse_prefgp.data.looks import Form
+from sparse_prefgp.covariances.sets_under_sites import Form
 from sparse_prefgp.support.arrays import FloatArray
 
 

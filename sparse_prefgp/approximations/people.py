@@ -23,22 +23,21 @@ from sparse_prefgp.covariances.centred import of_the_centre
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
+from sparse_prefgp.covariances.low_rank_buckets import spread
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
 from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.covariances.residual import (
     MAX_BLOCK,
     PEOPLE,
-    SETS,
-    SharedNoise,
     Tastes,
     Term,
     Unexplained,
     ends_apart,
     joined,
 )
+from sparse_prefgp.covariances.sets_under_sites import SETS, Looks, SharedNoise
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
-from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, solved_rows
 from sparse_prefgp.support.machine import ask
@@ -163,9 +162,7 @@ def over_people(
         )
         known = (
             _known(kernel, _told_of_rows(each, bucket))
-            for kernel, each, bucket in zip(
-                kernels, _spread(counted, buckets), buckets, strict=True
-            )
+            for kernel, each, bucket in zip(kernels, spread(counted, buckets), buckets, strict=True)
         )
     else:
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
@@ -175,7 +172,7 @@ def over_people(
         clipped = tf.maximum(clipped, blocks.clipped)
         shared = Unexplained(problem.of_rows, graph, graph.people, PEOPLE, columns=items.shape[1])
         left = (shared.within(*each) for each in zip(buckets, parts, strict=True))
-        told: Iterable[tf.Tensor] = map(tf.linalg.diag, _spread(counted, buckets))
+        told: Iterable[tf.Tensor] = (tf.linalg.diag(x[..., 0]) for x in spread(counted, buckets))
         if graph.noises is not None:
             told = _told_of_looks(problem, buckets)
         known = (
@@ -262,16 +259,10 @@ def _fewer_rows(buckets: Sequence[Bucket], width: int) -> bool:
     return cost[0] < cost[1] or max(bucket.sites.shape[1] for bucket in buckets) > MAX_BLOCK
 
 
-def _spread(values: tf.Tensor, buckets: Sequence[Bucket]) -> list[tf.Tensor]:
-    """(t,) as (g, b) of each bucket, 0 where there is no site."""
-    padded = tf.concat([values, tf.zeros_like(values[:1])], 0)
-    return [tf.gather(padded, bucket.sites) for bucket in buckets]
-
-
 def _told_of_rows(counted: tf.Tensor, bucket: Bucket) -> tf.Tensor:
-    """W = A'(c / D) A, (g, p, p), of c / D (g, b)."""
+    """W = A'(c / D) A, (g, p, p), of c / D (g, b, 1)."""
     apart = ends_of_rows(bucket, counted.dtype)
-    return tf.matmul(apart, counted[..., None] * apart, transpose_a=True)
+    return tf.matmul(apart, counted * apart, transpose_a=True)
 
 
 def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[tf.Tensor]:
@@ -283,7 +274,7 @@ def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[
     graph = problem.graph
     forms = Looks.of_graph(graph).forms
     counted = 2.0 * as_float(graph.counts) / problem.noise  # c / sigma²
-    for bucket, each in zip(buckets, _spread(counted, buckets), strict=True):
+    for bucket, each in zip(buckets, spread(counted, buckets), strict=True):
         g, b = bucket.sites.shape
         place = np.full(graph.num_sites + 1, -1)
         place[bucket.sites] = np.arange(g * b).reshape(g, b)
@@ -292,7 +283,7 @@ def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[
             at, root = place[form.bucket.sites], pseudo_root(form.noise)
             at = at[at[:, 0] >= 0]
             told[at[:, :, None], at[:, None, :] % b] = root @ root
-        yield each[..., None] * as_float(told.reshape(g, b, b))
+        yield each * as_float(told.reshape(g, b, b))
 
 
 def _known(kernel: tf.Tensor, told: tf.Tensor) -> tf.Tensor:

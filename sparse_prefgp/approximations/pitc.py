@@ -23,12 +23,12 @@ from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.residual import (
     BLOCKS,
-    SharedNoise,
     Tastes,
     Term,
     Unexplained,
     joined,
 )
+from sparse_prefgp.covariances.sets_under_sites import SharedNoise
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number, plain_scalars, whole_number

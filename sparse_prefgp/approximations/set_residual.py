@@ -14,9 +14,8 @@ import tensorflow as tf
 from sparse_prefgp.approximations.base import DuelProblem, prior_variance
 from sparse_prefgp.approximations.residual import ResidualOfSites, shared_out
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.residual import shared_noises
+from sparse_prefgp.covariances.sets_under_sites import Form, Looks, shared_noises
 from sparse_prefgp.data.graph import squared_distances
-from sparse_prefgp.data.looks import Form, Looks
 from sparse_prefgp.support.arrays import FloatArray
 
 

@@ -36,7 +36,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     LowRankIntermediates,
     terms_of,
 )
-from sparse_prefgp.covariances.low_rank_blocks import Told
+from sparse_prefgp.covariances.low_rank_buckets import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.models.posterior import CHUNK, Posterior
