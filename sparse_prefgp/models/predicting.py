@@ -10,17 +10,16 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.answers import Answers, Codes, Covariates
-from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.data.slices import Dated, date_text, days_of
+from sparse_prefgp.data.slices import Dated
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
+from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.outcomes import (
     BOX,
     LEANS,
@@ -39,7 +38,6 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import as_numbers, check_choice, one_each
 from sparse_prefgp.support.shapes import check_shapes
-from sparse_prefgp.support.words import shortened
 
 # Pairs times noises of one step of an average.
 _AVERAGED_AT_ONCE = 1 << 17
@@ -72,26 +70,9 @@ class DuelPredictions:
     _view: Callable[[Any], Posterior] | None = None
 
     @property
-    def last_date(self) -> float:
-        """Of all duels, in days since 1970.
-
-        :raises ValueError: duels without dates.
-        """
-        times = self.duels.times
-        if times is None:
-            raise together.refused(date=True, duels_without_dates=True)
-        return float(times.max())
-
-    @property
-    def date(self) -> float:
-        """Of utilities that are asked for without one: the last of the duels, or that of a view
-        (`PreferenceGP.at_date`)."""
-        return self.last_date if self._date is None else self._date
-
-    def with_dates(self, rows: FloatArray) -> FloatArray:
-        """Rows (N, D + 1) of items with their numbers, as rows (N, D + 3) at `date`."""
-        inputs = self._inputs(rows).numpy()
-        return np.asarray(inputs[:, : self.row_layout.first_covariate])
+    def in_time(self) -> InTimeModel:
+        """What is asked about dates, where utilities move in time (`ItemInTime`)."""
+        return InTimeModel(self)
 
     def item_inputs(self, rows: Any = slice(None), at: Any = None) -> np.ndarray:
         """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
@@ -105,7 +86,7 @@ class DuelPredictions:
         if self.has_item_effect:
             items = np.column_stack([items, self.duels.item])
         items = items[rows]
-        return items if at is None else self.dated(items, at)
+        return items if at is None else self.in_time.dated(items, at)
 
     @property
     def people(self) -> tuple[Hashable, ...]:
@@ -164,7 +145,7 @@ class DuelPredictions:
         :param at: the date or (N,) dates of utilities that move in time, in days since 1970, as
             `datetime64` or as text; by default that of the last duel.
         """
-        asked = Xnew if at is None else self.dated(Xnew, at)
+        asked = Xnew if at is None else self.in_time.dated(Xnew, at)
         inputs = self._inputs(asked)  # refused before anything slow
         return predictions(self.posterior(), inputs, full_cov)
 
@@ -278,7 +259,7 @@ class DuelPredictions:
         ends = events.pairs.T
         Xa, Xb = (inputs[end] for end in ends)
         if events.time is not None and self.row_layout.dated:
-            Xa, Xb = self.dated(Xa, events.time), self.dated(Xb, events.time)
+            Xa, Xb = self.in_time.dated(Xa, events.time), self.in_time.dated(Xb, events.time)
         # Not even rounding parts an item from itself.
         said, same = events.covariate_differences, ends[0] == ends[1]
         if said is not None:
@@ -456,7 +437,7 @@ class DuelPredictions:
             date=at is not None,
         )
         if at is not None:
-            Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
+            Xa, Xb = self.in_time.dated(Xa, at), self.in_time.dated(Xb, at)
         if covariates is not None:
             numbers = self.levels_of(self.known_labels(labels, len(Xa)), len(Xa))
             Xa, Xb = self.in_duels(Xa, Xb, covariates, numbers)
@@ -524,7 +505,7 @@ class DuelPredictions:
             if found > layout.number and tf.executing_eagerly():
                 self._check_numbers(inputs[:, layout.number].numpy())
         if layout.dated:
-            columns.append(self._dates(inputs, columns[-1]))
+            columns.append(self.in_time.columns_of(inputs, columns[-1]))
         if layout.covariates:
             first = layout.first_covariate
             given = inputs[:, first : layout.first_level]
@@ -588,61 +569,6 @@ class DuelPredictions:
         if layout.numbered and rows.shape[1] == layout.features:
             rows = np.column_stack([rows, np.full(len(rows), -1.0)])
         return self._inputs(rows).numpy()[:, : layout.first_covariate] if layout.dated else rows
-
-    def dated(self, rows: Any, at: Any) -> FloatArray:
-        """Rows of items (N, D) or (N, D + 1) with their numbers, at a date or (N,) dates.
-
-        :param at: as `Duels(times=)` has them; None leaves the rows as they are.
-        :raises ValueError: a model whose utilities do not move in time; a date that is none.
-        """
-        rows = np.asarray(rows, float)
-        if at is None:
-            return rows
-        self.allow(date=True)
-        if rows.shape[1] == self.row_layout.features:
-            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
-        given, n = np.asarray(at), len(rows)
-        days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
-        return np.column_stack([rows[:, : self.row_layout.date], days])
-
-    def _called(self, number: int) -> str:
-        """An item in messages, by its name if it has one."""
-        duels = self.duels
-        names = names_of_rows(duels.item_ids, duels.item_rows)
-        if names is None:
-            return f"item {number}"
-        return f"the item {shortened(names[int(np.argmax(duels.item == number))])}"
-
-    def _dates(self, inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-        """The date of each row and that of its item's first slice, (N, 2): by default the last of
-        all duels, and of a new item its own.
-
-        :raises ValueError: a date before the first duel of an item whose utility begins there.
-        """
-        known = self._dated
-        assert known is not None
-        together.check(compiled=not tf.executing_eagerly(), in_time=True)
-        if inputs.shape[-1] > self.row_layout.date:
-            date = inputs[:, self.row_layout.date].numpy()
-        else:
-            date = np.full(inputs.shape[0], self.date)
-        number = numbers[:, 0].numpy().astype(np.int64)
-        old = (number >= 0) & (number < len(known.first))
-        place = np.where(old, number, 0)
-        begin = np.where(old & ~np.isnan(known.begin[place]), known.begin[place], date)
-        term = time_term(self.kernel)
-        if term is not None and not term.kernel.is_stationary:
-            first = np.where(begin == date, date, known.first[place])
-            # Within the first slice it is what it is at its date.
-            for i in np.flatnonzero(date < np.minimum(first, begin))[:1]:
-                raise ValueError(
-                    f"Row {i} asks for {self._called(number[i])} on {date_text(date[i])}, before "
-                    f"its first duel on {date_text(first[i])}, where a Wiener process of its own "
-                    "begins; ask for a later date, or take a kernel that has always been, such as "
-                    "Matern12()."
-                )
-            date = np.maximum(date, begin)
-        return tf.constant(np.stack([date, begin], 1), inputs.dtype)
 
     def _check_numbers(self, numbers: np.ndarray) -> None:
         bad = np.flatnonzero((numbers > self.duels.item.max()) | (numbers != np.floor(numbers)))

@@ -24,6 +24,7 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
+from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.posterior import Posterior, SetPosterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -198,7 +199,8 @@ class Predicts(Protocol):
     @property
     def leaning(self) -> Leaning: ...
 
-    def with_dates(self, rows: FloatArray) -> FloatArray: ...
+    @property
+    def in_time(self) -> InTimeModel: ...
 
     @property
     def num_duels_used(self) -> int: ...
