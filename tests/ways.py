@@ -177,7 +177,7 @@ def predict_duel(case: Case) -> Chances:
 def predict_choice(case: Case) -> Chances:
     said, model = dict(case.said), case.model
     if said.pop("at", None) is not None:
-        model = model.at_date("2020-02-20")
+        model = model.in_time.at("2020-02-20")
     if "covariates" in said:
         less = said["covariates"]
         said["covariates"] = np.stack([less, np.zeros_like(less)], 1)

@@ -39,11 +39,11 @@ def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
     :param model: a `PreferenceGP` with utilities in time, of the training duels.
     :param test: the held-out ones, between items of the model by their ids, none before the last
         training duel.
-    :raises ValueError: what `PreferenceGP.filter` raises.
+    :raises ValueError: what `model.in_time.filter` raises.
     """
     given = test.given.in_order()
     decided = given.pair_doors().decided
-    passed = model.filter(test, slices=FOLLOWED_BY)
+    passed = model.in_time.filter(test, slices=FOLLOWED_BY)
     known, _ = _matches(model.duels.events.in_order(), model.duels.item)
     later, order = _matches(given, test.item)
     place = np.argsort(order)

@@ -9,11 +9,9 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
 
-from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.data.contexts import names_of_rows
-from sparse_prefgp.data.slices import Dated, date_text, days_of
+from sparse_prefgp.data.slices import Dated
 from sparse_prefgp.factors.choices import choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.choosing import (
@@ -24,6 +22,7 @@ from sparse_prefgp.models.choosing import (
     set_posterior,
     sets_given,
 )
+from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.outcomes import group_numbers
@@ -35,7 +34,6 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, one_each
 from sparse_prefgp.support.shapes import as_written, check_shapes
-from sparse_prefgp.support.words import shortened
 
 
 class DuelPredictions:
@@ -54,26 +52,9 @@ class DuelPredictions:
     view: View = EVERYBODY
 
     @property
-    def last_date(self) -> float:
-        """Of all duels, in days since 1970.
-
-        :raises ValueError: duels without dates.
-        """
-        times = self.duels.times
-        if times is None:
-            raise together.refused(date=True, duels_without_dates=True)
-        return float(times.max())
-
-    @property
-    def date(self) -> float:
-        """Of utilities that are asked for without one: the last of the duels, or that of a view
-        (`PreferenceGP.at_date`)."""
-        return self.last_date if self._date is None else self._date
-
-    def with_dates(self, rows: FloatArray) -> FloatArray:
-        """Rows (N, D + 1) of items with their numbers, as rows (N, D + 3) at `date`."""
-        inputs = self.inputs.rows(rows).numpy()
-        return np.asarray(inputs[:, : self.inputs.layout.first_covariate])
+    def in_time(self) -> InTimeModel:
+        """What is asked about dates, where utilities move in time (`ItemInTime`)."""
+        return InTimeModel(self)
 
     @property
     def people(self) -> People:
@@ -123,7 +104,7 @@ class DuelPredictions:
         :param at: the date or (N,) dates of utilities that move in time, in days since 1970, as
             `datetime64` or as text; by default that of the last duel.
         """
-        asked = Xnew if at is None else self.dated(Xnew, at)
+        asked = Xnew if at is None else self.in_time.dated(Xnew, at)
         inputs = self.inputs.rows(asked)  # refused before anything slow
         return predictions(self.posterior(), inputs, full_cov)
 
@@ -305,7 +286,7 @@ class DuelPredictions:
             date=at is not None,
         )
         if at is not None:
-            Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
+            Xa, Xb = self.in_time.dated(Xa, at), self.in_time.dated(Xb, at)
         if covariates is not None:
             known = self.inputs.known_labels(labels, len(Xa))
             Xa, Xb = self.inputs.in_duels(Xa, Xb, covariates, known)
@@ -322,58 +303,3 @@ class DuelPredictions:
         return free and self.likelihood.noise.trainable
 
     # Inside.
-
-    def dated(self, rows: Any, at: Any) -> FloatArray:
-        """Rows of items (N, D) or (N, D + 1) with their numbers, at a date or (N,) dates.
-
-        :param at: as `Duels(times=)` has them; None leaves the rows as they are.
-        :raises ValueError: a model whose utilities do not move in time; a date that is none.
-        """
-        rows = np.asarray(rows, float)
-        if at is None:
-            return rows
-        self.allow(date=True)
-        if rows.shape[1] == self.inputs.layout.features:
-            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
-        given, n = np.asarray(at), len(rows)
-        days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
-        return np.column_stack([rows[:, : self.inputs.layout.date], days])
-
-    def _called(self, number: int) -> str:
-        """An item in messages, by its name if it has one."""
-        duels = self.duels
-        names = names_of_rows(duels.item_ids, duels.item_rows)
-        if names is None:
-            return f"item {number}"
-        return f"the item {shortened(names[int(np.argmax(duels.item == number))])}"
-
-    def _dates(self, inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-        """The date of each row and that of its item's first slice, (N, 2): by default the last of
-        all duels, and of a new item its own.
-
-        :raises ValueError: a date before the first duel of an item whose utility begins there.
-        """
-        known = self._dated
-        assert known is not None
-        together.check(compiled=not tf.executing_eagerly(), in_time=True)
-        if inputs.shape[-1] > self.inputs.layout.date:
-            date = inputs[:, self.inputs.layout.date].numpy()
-        else:
-            date = np.full(inputs.shape[0], self.date)
-        number = numbers[:, 0].numpy().astype(np.int64)
-        old = (number >= 0) & (number < len(known.first))
-        place = np.where(old, number, 0)
-        begin = np.where(old & ~np.isnan(known.begin[place]), known.begin[place], date)
-        term = time_term(self.kernel)
-        if term is not None and not term.kernel.is_stationary:
-            first = np.where(begin == date, date, known.first[place])
-            # Within the first slice it is what it is at its date.
-            for i in np.flatnonzero(date < np.minimum(first, begin))[:1]:
-                raise ValueError(
-                    f"Row {i} asks for {self._called(number[i])} on {date_text(date[i])}, before "
-                    f"its first duel on {date_text(first[i])}, where a Wiener process of its own "
-                    "begins; ask for a later date, or take a kernel that has always been, such as "
-                    "Matern12()."
-                )
-            date = np.maximum(date, begin)
-        return tf.constant(np.stack([date, begin], 1), inputs.dtype)

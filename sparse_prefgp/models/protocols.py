@@ -22,6 +22,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -180,7 +181,8 @@ class Predicts(Protocol):
     @property
     def inputs(self) -> Inputs: ...
 
-    def with_dates(self, rows: FloatArray) -> FloatArray: ...
+    @property
+    def in_time(self) -> InTimeModel: ...
 
     @property
     def num_duels_used(self) -> int: ...

@@ -55,7 +55,7 @@ def forecast_of_duels(model: Any, inputs: FloatArray, events: Answers) -> Foreca
     ends, layout = events.pairs.T, model.inputs.layout
     Xa, Xb = (inputs[end] for end in ends)
     if events.time is not None and layout.dated:
-        Xa, Xb = model.dated(Xa, events.time), model.dated(Xb, events.time)
+        Xa, Xb = model.in_time.dated(Xa, events.time), model.in_time.dated(Xb, events.time)
     # Not even rounding parts an item from itself.
     said, same = events.covariate_differences, ends[0] == ends[1]
     if said is not None:

@@ -293,15 +293,15 @@ def time_figures(model: PreferenceGP) -> dict[str, Any]:
     """What `metrics.json` says of utilities that move: how much, and who was best when."""
     from sparse_prefgp.analysis.history import seasons as seasons_of
 
-    moved, noise = model.moved_in(1.0), 2.0 * float(model.likelihood.noise.numpy())
-    slices = model.slices
+    moved, noise = model.in_time.moved_in(1.0), 2.0 * float(model.likelihood.noise.numpy())
+    slices = model.in_time.slices
     seasons = seasons_of(model)
     for season in seasons:
         for one in season["best"]:
             one["item"] = id_text(one["item"])
     return {
         "slices": slices if isinstance(slices, str) else "slice",
-        "last_date": model.last_date,
+        "last_date": model.in_time.last_date,
         "moved_in_a_year": moved / float(np.sqrt(noise)),
         "seasons": seasons,
     }

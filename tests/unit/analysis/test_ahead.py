@@ -71,7 +71,7 @@ def test_rankings_are_of_a_date() -> None:
     for at in (None, DAYS[20]):
         more = {} if at is None else {"at": at}
         found = spg.rank(model, samples=100, **more).frame.set_index("item_id")
-        active = model.active_items(at)
+        active = model.in_time.active(at)
         assert sorted(found.index) == sorted(active)
         rows = model.inputs.of_items(active, at=DAYS[-1] if at is None else at)
         mean, covariance = (np.asarray(x) for x in model.predict_f(rows, full_cov=True))
@@ -80,5 +80,5 @@ def test_rankings_are_of_a_date() -> None:
         np.testing.assert_allclose(utility, centre @ mean[:, 0], rtol=0, atol=IDENTITY)
         variance = np.diag(centre @ covariance[0] @ centre)
         np.testing.assert_allclose(sd**2, variance, rtol=0, atol=IDENTITY)
-    early = spg.rank(model.at_date(DAYS[20]), samples=100, top_k=1)
+    early = spg.rank(model.in_time.at(DAYS[20]), samples=100, top_k=1)
     assert early.averaged.startswith("Utilities are those of 19")

@@ -319,7 +319,7 @@ def test_kept_and_loaded(terms: str, likelihood: str, tmp_path: Path) -> None:
         assert getattr(again.likelihood, name) == getattr(one.likelihood, name)
     assert again.infer() == one.infer()
     assert again.log_evidence() == one.log_evidence()
-    inputs = one.item_inputs()
+    inputs = one.inputs.of_items()
     for mine, theirs in zip(again.predict_f(inputs), one.predict_f(inputs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
     groups = JUDGE[0] if one.likelihood.by else None
