@@ -304,11 +304,6 @@ class DuelGP(
         return Met.by(self, duels, own).on(self)
 
     @property
-    def has_logit_factors(self) -> bool:
-        """Whether the engine takes logistic noise in place of the model's own."""
-        return not self.engine.link_function.has_normal_noise
-
-    @property
     def features(self) -> tuple[Any, tuple[str, ...] | None]:
         """(n, D) features of the items, or of a stream their lowest and highest values; and their
         names, if they have any."""

@@ -152,9 +152,26 @@ def check_together(
     )
 
 
-def check_engine(engine: Any, **model: Any) -> None:
+def check_engine(engine: Any, graph: DuelGraph, likelihood: Probit) -> None:
     """Refuse an engine that does not go together with a model, see `check_together`."""
-    together.check(**_of_engine(engine), **model)
+    noises = graph.noises
+    together.check(
+        **_of_engine(engine),
+        **likelihood.things(),
+        in_time=graph.layout.dated,
+        sets=noises is not None,
+        best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
+    )
+
+
+def scale_is_free(model: Any) -> bool:
+    """Whether kernel variance and noise are both trainable, though only their ratio counts.
+
+    :param model: a regression has no such likelihood; what it observes has a scale.
+    """
+    names = gpflow.utilities.parameter_dict(model.kernel)
+    free = any(p.trainable for name, p in names.items() if "variance" in name)
+    return free and isinstance(model.likelihood, Probit) and bool(model.likelihood.noise.trainable)
 
 
 def _of_engine(engine: Any) -> dict[str, Any]:

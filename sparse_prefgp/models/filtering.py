@@ -117,7 +117,7 @@ def filtered_by(model: PreferenceGP, duels: Duels | None, slices: Any) -> Filter
         return np.bincount(event[some], each, made.graph.num_sites).astype(np.float64)
 
     early, late = slice(0, old), slice(old, None)
-    problem = made._frozen_problem()
+    problem = made.problem(frozen=True)
     prior = made.approximation.prior(problem)
     found = one_pass(
         problem,

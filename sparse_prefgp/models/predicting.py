@@ -133,7 +133,7 @@ class DuelPredictions:
         :param labels: as for `predict_difference`.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        judge = self._group_numbers(groups, mean)
+        judge = group_numbers(self, groups, mean.shape[0])
         return tf.exp(self.likelihood.log_win(self.engine.link_function, mean, variance, judge))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
@@ -154,7 +154,7 @@ class DuelPredictions:
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
         link, judge, of = (
             self.engine.link_function,
-            self._group_numbers(groups, mean),
+            group_numbers(self, groups, mean.shape[0]),
             self.likelihood,
         )
         won, lost = (of.log_win(link, side, variance, judge) for side in (mean, -mean))
@@ -180,15 +180,6 @@ class DuelPredictions:
             "labels": self.approximation.labels is not None,
         }
         together.check(**{**things, **asked})
-
-    def _group_numbers(self, groups: Any, like: tf.Tensor) -> IntArray | None:
-        """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
-        if groups is None:
-            return None
-        together.check(compiled=like.shape[0] is None, groups=True)
-        return group_numbers(
-            groups, like.shape[0], self.duels, self.likelihood.noise_ratio is not None
-        )
 
     @as_written
     def predict_choice(
@@ -243,11 +234,7 @@ class DuelPredictions:
             # What the points err by is much the same for all alternatives.
             return found - logsumexp(found, axis=1, keepdims=True)
 
-        number = None
-        if groups is not None:
-            number = group_numbers(
-                groups, len(there), self.duels, self.likelihood.noise_ratio is not None
-            )
+        number = group_numbers(self, groups, len(there))
         shares = np.zeros(there.shape)
         shares[there] = np.exp(over_noises(self, at, number, len(there)))[sets.mask]
         return tf.constant(shares)
@@ -295,11 +282,3 @@ class DuelPredictions:
         whose = None if people is None else self.people.numbers(people, len(pairs))
         both = self.people.differences(pairs, whose)
         return both[:, 0], both[:, 1]
-
-    def scale_is_free(self) -> bool:
-        """Whether kernel variance and noise are both trainable, though only their ratio counts."""
-        names = gpflow.utilities.parameter_dict(self.kernel)
-        free = any(p.trainable for name, p in names.items() if "variance" in name)
-        return free and self.likelihood.noise.trainable
-
-    # Inside.

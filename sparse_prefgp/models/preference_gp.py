@@ -19,7 +19,7 @@ from sparse_prefgp.approximations import (
     DuelProblem,
     Exact,
 )
-from sparse_prefgp.approximations.base import build_factors, prior_variance
+from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
@@ -59,6 +59,7 @@ from sparse_prefgp.models.checks import (
     check_together,
     inducing_points,
     likelihood_of,
+    scale_is_free,
     warn_of_cancelling,
 )
 from sparse_prefgp.models.coefficients import KnownCoefficients
@@ -167,7 +168,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             )
         self.kernel, self.mean_function = kernel, mean_function
         self.likelihood = likelihood.on(duels)
-        self._check_engine(engine or ParallelEP(), full)
+        check_engine(engine or ParallelEP(), full, self.likelihood)
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
         if approximation.needs_inducing and not approximation.has_blocks:
@@ -212,11 +213,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return int(self.graph.weight)
 
     @property
-    def weight_used(self) -> float:
-        """As how many duels these count: the sum of their weights, each 1 where none is given."""
-        return self.graph.weight
-
-    @property
     def approximation(self) -> Approximation:
         return self._given.approximation
 
@@ -226,7 +222,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        self._check_engine(engine, self.graph)
+        check_engine(engine, self.graph, self.likelihood)
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
             graph = _used(self.all_duels, self.approximation, engine, self.terms.taste is not None)
             self._given = dataclasses.replace(self._given, graph=graph)
@@ -237,27 +233,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def inference(self) -> Inference:
         """The sites, at which the last inference ended and the next one begins."""
         return Inference(self, self._sites_memory)
-
-    def _check_engine(self, engine: Engine, graph: DuelGraph) -> None:
-        noises = graph.noises
-        check_engine(
-            engine,
-            in_time=graph.layout.dated,
-            sets=noises is not None,
-            best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
-            **self.likelihood.things(),
-        )
-
-    @property
-    def pair_share(self) -> float | None:
-        """What share of the prior variance of a duel, noise apart, is of its pair (`PairEffect`):
-        the average over the duels; None without."""
-        effect = pair_effect(self.kernel)
-        if effect is None:
-            return None
-        variance = float(effect.variance.numpy())
-        of_items = prior_variance(self.problem()).numpy()
-        return float(np.average(variance / (variance + of_items), weights=self.graph.counts))
 
     @property
     def inputs(self) -> Inputs:
@@ -318,15 +293,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     # Evidence and training.
 
-    def problem(self) -> DuelProblem:
-        """The model before any approximation, in tensors that follow the parameters."""
-        return self._problem_of(
-            self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
-        )
+    def problem(self, frozen: bool = False) -> DuelProblem:
+        """The model before any approximation, in tensors that follow the parameters.
 
-    def _problem_of(
-        self, kernel: Any, mean_function: Any, inducing: Any, terms: Terms, likelihood: Probit
-    ) -> DuelProblem:
+        :param frozen: of copies, so that nothing kept from it changes when a parameter is assigned.
+        """
+        tree = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
+        kernel, mean_function, inducing, terms, likelihood = copy.deepcopy(tree) if frozen else tree
         layout, by_features = self.graph.layout, None
         if terms.by_features is not None:
             by_features = ByFeatures(
@@ -341,7 +314,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             on_rows(kernel, layout, terms.kernels(Columns(layout, covariates, labels))),
             mean_on_rows(mean_function, layout),
             inducing_variable=inducing,
-            logistic=self.has_logit_factors,
+            logistic=not self.engine.link_function.has_normal_noise,
             taste=None if terms.taste is None else on_rows(terms.taste, layout),
             by_features=by_features,
             centre=self.centre,
@@ -351,7 +324,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
-        if self.scale_is_free() and not self.warned_about_scale:
+        if scale_is_free(self) and not self.warned_about_scale:
             self.warned_about_scale = True
             warnings.warn(
                 "Kernel variance and noise variance are both trainable, but duels determine only "
@@ -381,17 +354,15 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         where exact inference took jitter (`infer().jitter`) it is about the kernel with it.
         (docs/method.md, section 3)
         """
-        return self._lower_bounds(self._inferred().solution).value
+        return self.lower_bounds().value
 
     def lower_bounds(self) -> LowerBounds:
         """All rigorous lower bounds, and which is the largest.
 
         :raises ValueError: logit factors, or answers of best and worst at once.
         """
-        return self._lower_bounds(self._inferred().solution)
-
-    def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.allow(lower_bounds=True)
+        at = self._inferred().solution
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
@@ -404,7 +375,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     # Prediction.
 
     def _shared(self) -> Posterior:
-        return self.in_time.posterior() if self.row_layout.dated else super()._shared()
+        return self.in_time.posterior() if self.graph.layout.dated else super()._shared()
 
     @as_written  # AutoGraph knows no := and says so at every call
     def _solution(self) -> Solved:
@@ -435,7 +406,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         memory = self._sites_memory
         if restart:
             memory.clear()
-        problem = self._frozen_problem()
+        problem = self.problem(frozen=True)
         prior = self.approximation.prior(problem)
         point = self.inference.run(prior)
         memory.keep(point)
@@ -448,11 +419,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
         solved = Solved(problem, prior, self.engine, point.sites, point)
         return Inferred(fingerprint, solved, result)
-
-    def _frozen_problem(self) -> DuelProblem:
-        """On copies, so that nothing kept from it changes when a parameter is assigned."""
-        parts = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
-        return self._problem_of(*copy.deepcopy(parts))
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:

@@ -111,7 +111,7 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
     duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
     # Of chunks nobody has added the weights up.
     weighed = not holdout.streamed and model.duels.weights is not None
-    weight = model.weight_used if weighed else None
+    weight = model.graph.weight if weighed else None
     return {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
@@ -167,11 +167,12 @@ def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, A
 
 def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
     from sparse_prefgp.models.checks import lost_effects
+    from sparse_prefgp.models.pair_posterior import pair_share
 
     return {
         "engine": str(holdout.settings.engine_choice),
         "item_effects_warning": lost_effects(model),
-        "pair_share": model.pair_share,
+        "pair_share": pair_share(model),
     }
 
 
@@ -201,7 +202,7 @@ def _leans(model: Any) -> list[dict[str, Any]]:
     from sparse_prefgp.models.terms import Columns
 
     names = model.duels.label_names
-    columns = Columns(model.row_layout, model.duels.covariate_names, model.terms.labels)
+    columns = Columns(model.inputs.layout, model.duels.covariate_names, model.terms.labels)
     return [
         {
             "by": lean.by,

@@ -116,7 +116,7 @@ def test_a_replaced_model_is_the_same_to_the_bit(streamed: bool) -> None:
     gpflow.set_trainable(one.terms[1], False)
     again = spg.replace(one, engine=spg.ParallelEP(), approximation=one.approximation)
     one.engine = spg.ParallelEP()
-    one.start_from(*np.zeros((2, one.graph.num_sites)))
+    one.inference.start_from(*np.zeros((2, one.graph.num_sites)))
     assert again.log_evidence() == one.log_evidence()
     for mine, theirs in zip(again.predict_f(ITEMS), one.predict_f(ITEMS), strict=True):
         np.testing.assert_array_equal(mine, theirs)
