@@ -15,10 +15,11 @@ from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.data.slices import Dated, date_text, days_of
+from sparse_prefgp.data.slices import date_text, days_of
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import (

@@ -37,6 +37,7 @@ from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.data.answers import TIE
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.joining import joined_duels
@@ -44,7 +45,6 @@ from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import (
     DAYS_A_YEAR,
-    Dated,
     check_slices,
     date_text,
     day_of,
