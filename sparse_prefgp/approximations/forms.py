@@ -20,6 +20,7 @@ from sparse_prefgp.approximations.base import (
     Approximation,
     DuelPrior,
     DuelProblem,
+    InTime,
     build_factors,
 )
 from sparse_prefgp.approximations.duel_terms import (
@@ -30,7 +31,7 @@ from sparse_prefgp.approximations.duel_terms import (
     with_levels,
     without_levels,
 )
-from sparse_prefgp.approximations.in_time import InTime, over_time
+from sparse_prefgp.approximations.in_time import over_time
 from sparse_prefgp.approximations.layout import ARRAYS_OVER_ITEMS, ask_for_features, choose_layout
 from sparse_prefgp.approximations.pair_residual import ResidualOfPairs
 from sparse_prefgp.approximations.people import over_people

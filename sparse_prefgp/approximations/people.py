@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, FeaturesOfItems, build_factors
 from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
@@ -45,22 +45,6 @@ from sparse_prefgp.support.machine import ask
 # Arrays of features, and of covariances, that meet in one sweep.
 _FEATURES, _KERNELS = 6, 8
 Features: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
-
-
-class FeaturesOfItems(NamedTuple):
-    """The features of g: what all people share."""
-
-    of: Features
-    """Maps inputs (N, D) to features (N, p)."""
-    jitter: tf.Tensor
-    """What was added to a diagonal to have them."""
-    shift: tf.Tensor | None = None
-    """(p,) what those of single utilities have besides (`shift_of`); None for nothing."""
-
-    def of_inputs(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The same of single utilities; those of which differences alone count are `of`."""
-        found = self.of(inputs)
-        return found if self.shift is None else found + self.shift
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelProblem, ask_for_squares
-from sparse_prefgp.approximations.people import FeaturesOfItems, shift_of
+from sparse_prefgp.approximations.base import DuelProblem, FeaturesOfItems, ask_for_squares
+from sparse_prefgp.approximations.people import shift_of
 from sparse_prefgp.covariances.finite import feature_part, finite_parts
 from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
 from sparse_prefgp.data.graph import DuelGraph, differences

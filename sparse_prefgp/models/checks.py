@@ -28,8 +28,9 @@ from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
 from sparse_prefgp.covariances.residual import MAX_BLOCK
 from sparse_prefgp.data.answers import AboutSets
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.data.slices import SLICES, Dated
+from sparse_prefgp.data.slices import SLICES
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.terms import Taste, Term
 from sparse_prefgp.support import together

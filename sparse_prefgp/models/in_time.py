@@ -12,10 +12,10 @@ import tensorflow as tf
 from sparse_prefgp.covariances.item_in_time import ItemInTime, time_term
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.contexts import names_of_rows
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import (
     DAYS_A_YEAR,
-    Dated,
     check_slices,
     date_text,
     day_of,

@@ -23,7 +23,7 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.approximations.people import FeaturesOfItems
+from sparse_prefgp.approximations.base import FeaturesOfItems
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import (

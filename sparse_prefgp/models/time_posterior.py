@@ -12,9 +12,9 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations.base import InTime
 from sparse_prefgp.approximations.in_time import (
     DatedSites,
-    InTime,
     moves_of,
     states_of,
     variances_of,
