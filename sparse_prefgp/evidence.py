@@ -15,17 +15,17 @@ import tensorflow as tf
 from sparse_prefgp.approximations.base import (
     DuelPrior,
     DuelProblem,
-    build_factors,
     prior_variance,
 )
 from sparse_prefgp.approximations.dtc import DTC
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.fitc import FITC
-from sparse_prefgp.approximations.inducing import Residual, factorise, whitened
-from sparse_prefgp.approximations.pair_residual import PairResidual
+from sparse_prefgp.approximations.pair_residual import ResidualOfPairs
+from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.residual_bounds import bound_by_pairs
-from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.approximations.set_residual import ResidualOfSets
 from sparse_prefgp.approximations.vfe import VFE, TightVFE
+from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.covariances.item_in_time import beside_time
@@ -281,25 +281,21 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
     """
     if (apart := beside_time(problem.kernel)) is not None:  # which is exact
         problem = problem._replace(kernel=apart.others)
-    graph, noise = problem.graph, problem.noise
+    graph, effects = problem.graph, pair_effect(problem.kernel)
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
-    effects = pair_effect(problem.kernel) is not None
-    if graph.noises is not None or effects:
-        basis = whitened(problem)
-        features = basis.features(as_float(graph.rows))
-        kind = PairResidual.of_pairs if effects else SetResidual.of
-        of_sets = kind(problem, basis.factor, features)
+    residual: Residual = ResidualOfDuels(problem, lambda: left)
+    pairs = {}
+    if graph.noises is None and effects is None:
+        pairs["pairs"] = bound_by_pairs(graph, left.numpy() / problem.noise.numpy())
+    else:
+        features = whitened(problem).features(as_float(graph.rows))
+        kind = ResidualOfSets if effects is None else ResidualOfPairs
+        residual = kind.of(problem, features)
         tight.insert(1, "block")
-        return {
-            "vfe": float(VFE().correction_of_sets(of_sets)),
-            **{name: float(TightVFE(name).correction_of_sets(of_sets)) for name in tight},
-        }
-    factor, _ = factorise(problem)
-    residual = Residual(left, build_factors(problem, noise)[0], problem, factor)
     return {
         "vfe": float(VFE().correction(residual)),
-        "pairs": bound_by_pairs(graph, left.numpy() / noise.numpy()),
-        **{name: float(TightVFE(residual=name).correction(residual)) for name in tight},
+        **pairs,
+        **{name: float(TightVFE(name).correction(residual)) for name in tight},
     }
 
 

@@ -16,10 +16,11 @@ from sparse_prefgp.learning.initial import AutoInputs as AutoInputs
 from sparse_prefgp.learning.report import OptimisationReport as OptimisationReport
 from sparse_prefgp.learning.report import Progress as Progress
 from sparse_prefgp.models.filtering import Filtering as Filtering
+from sparse_prefgp.models.in_time import InTimeModel as InTimeModel
 from sparse_prefgp.models.inference import Inference as Inference
 from sparse_prefgp.models.posterior import Posterior as Posterior
 from sparse_prefgp.models.streaming import StreamedResult as StreamedResult
 from sparse_prefgp.sampling import PosteriorDraws as PosteriorDraws
 from sparse_prefgp.sampling import SamplingCheck as SamplingCheck
 from sparse_prefgp.workflow.comparison import Comparison as Comparison
-from sparse_prefgp.workflow.workflow import FitOutput as FitOutput
+from sparse_prefgp.workflow.output import FitOutput as FitOutput

@@ -233,7 +233,7 @@ def answers(model: spg.PreferenceGP | spg.StreamedGP) -> dict[str, Any]:
     if isinstance(model, spg.PreferenceGP):
         nu, tau = model.inference.sites()
         found |= {"nu": nu, "tau": tau}
-        if not model.has_logit_factors:
+        if model.engine.link_function.has_normal_noise:
             found["lower_bounds"] = [float(value) for value in model.lower_bounds().rows.values()]
         if isinstance(model.approximation, spg.PITC):
             first = model.approximation.labels[0] if model.approximation.labels else 0

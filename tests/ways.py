@@ -21,6 +21,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from sparse_prefgp.data.slices import days_of
+from sparse_prefgp.models.questions import forecast_of
 from tests.tolerances import SOLVER
 
 Chances = np.ndarray
@@ -176,7 +177,7 @@ def predict_duel(case: Case) -> Chances:
 def predict_choice(case: Case) -> Chances:
     said, model = dict(case.said), case.model
     if said.pop("at", None) is not None:
-        model = model.at_date("2020-02-20")
+        model = model.in_time.at("2020-02-20")
     if "covariates" in said:
         less = said["covariates"]
         said["covariates"] = np.stack([less, np.zeros_like(less)], 1)
@@ -238,7 +239,7 @@ def by_difference(case: Case) -> Chances:
 
 def won(model: Any, mean: Any, variance: Any, judge: Codes | None = None) -> Chances:
     """From mean and variance of differences."""
-    return np.exp(model.forecast_of(mean, variance, judge).results[:, 0])
+    return np.exp(forecast_of(model, mean, variance, judge).results[:, 0])
 
 
 def by_utilities(case: Case) -> Chances:

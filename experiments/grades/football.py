@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.models.questions import forecast_of
 from sparse_prefgp.support.plain import as_json_text
 
 # Largest level of the goal difference: 3 is "by three or more"; 0 ignores draws.
@@ -147,7 +148,7 @@ def one(
     mean, variance = model.predict_difference(
         inputs[one_side[test]], inputs[other[test]], at_home[test]
     )
-    won, tied, lost = model.forecast_of(mean, variance).results.T
+    won, tied, lost = forecast_of(model, mean, variance).results.T
     if not largest:  # the share of draws in training
         share = float(np.mean(goals[~test] == 0))
         tied = np.full(len(won), np.log(share))

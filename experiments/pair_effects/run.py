@@ -20,6 +20,7 @@ import numpy as np
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.models.pair_posterior import pair_share
 from sparse_prefgp.support.plain import as_json_text
 
 ITEMS, DUELS, TEST = 25, 700, 2000
@@ -60,7 +61,7 @@ def learned(data: dict[str, Any], pairs: bool) -> dict[str, float]:
     found = {"nats": nats, "log_evidence": report.log_evidence}
     if pairs:
         found["variance"] = float(model.kernel.kernels[1].variance.numpy())
-        found["share"] = float(model.pair_share or 0.0)
+        found["share"] = float(pair_share(model) or 0.0)
     return found
 
 

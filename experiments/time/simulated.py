@@ -47,7 +47,7 @@ def one_run(seed: int, learned: bool) -> dict[str, float]:
     model = spg.PreferenceGP(duels, term, approximation=spg.Exact())
     if learned:
         spg.optimise(model)
-    model = model.with_slices("month")
+    model = model.in_time.with_slices("month")
     half = float(ndtri(0.95))
     np.minimum.at(begins := np.full(ITEMS, DAYS), ends, days[:, None])  # where the kernel does
 

@@ -25,7 +25,7 @@ def main() -> None:
     train, test = football.train, ~football.train
     first, took = learned(football.duels(train), KERNELS["wiener"]())
     print(took, flush=True)
-    first = first.with_slices("month")
+    first = first.in_time.with_slices("month")
     begun = time.perf_counter()
     passed = spg.score_ahead(first, football.duels(test))
     print(f"one pass: {passed.nats:.5f} nats, {time.perf_counter() - begun:.1f} s", flush=True)
@@ -53,7 +53,7 @@ def main() -> None:
         approximation=spg.Exact(),
         terms=first.terms,
     )
-    active = whole.active_items()
+    active = whole.in_time.active()
     ends = [
         each.predict_f(each.inputs.of_items(active)) for each in (passed.filtering.model, whole)
     ]

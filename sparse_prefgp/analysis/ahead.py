@@ -12,6 +12,7 @@ from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.filtering import Filtering
+from sparse_prefgp.models.questions import forecast_of
 from sparse_prefgp.support import together
 from sparse_prefgp.tell.result import Figures
 
@@ -48,16 +49,16 @@ class AheadScore(Figures):
 def score_ahead(model: PreferenceGP, duels: Duels | None = None, slices: Any = None) -> AheadScore:
     """Score a model one step ahead: each slice of duels is predicted, and then learned from.
 
-    Hyperparameters stay. (`PreferenceGP.filter`, docs/time.md)
+    Hyperparameters stay. (`model.in_time.filter`, docs/time.md)
 
     :param duels: later ones; None for those of the model, from the first on.
     :param slices: of these, as `ItemInTime` takes them; by default as before.
-    :raises ValueError: what `PreferenceGP.filter` raises; no decided duel.
+    :raises ValueError: what `model.in_time.filter` raises; no decided duel.
     """
-    found = model.filter(duels, slices)
+    found = model.in_time.filter(duels, slices)
     everything = found.model.duels.given
     new = everything.take(np.arange(len(everything) - len(found.mean), len(everything)))
-    forecast = found.model.forecast_of(found.mean, found.variance, new.judge)
+    forecast = forecast_of(found.model, found.mean, found.variance, new.judge)
     tied = new.kind == TIE
     together.check(only_ties=tied.all(), scores=True)
     decided = score(forecast.log_first[~tied], counts=new.counts[~tied])

@@ -79,7 +79,7 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
             f"Several dates were asked for, {dates[0]} and {dates[1]}; give one at a time (at=, "
             "--at)."
         )
-    return (model.at_date(dates[0]) if dates else model), rest
+    return (model.in_time.at(dates[0]) if dates else model), rest
 
 
 def own_active(
@@ -114,12 +114,13 @@ def bases_now(
 
 def _active(model: Any, names: Sequence[Any], within: float) -> tuple[BoolArray, str]:
     """Which of these names are of items that are active, and this in words."""
-    known = names_of(model)
-    about = {id_text(known[row]) for row in model.rows_at()[model.active_items(within=within)]}
+    known, in_time = names_of(model), model.in_time
+    rows = in_time.rows_at()[in_time.active(within=within)]
+    about = {id_text(known[row]) for row in rows}
     active = np.array([id_text(name) in about for name in names], dtype=bool)
     return active, (
-        f"Utilities are those of {date_text(model.date)}, of items with a duel before and not more "
-        f"than {within:g} years since the last one."
+        f"Utilities are those of {date_text(in_time.date)}, of items with a duel before and not "
+        f"more than {within:g} years since the last one."
     )
 
 
@@ -141,11 +142,11 @@ def rows_now(model: Any, bases: Sequence[Any], names: Sequence[Any]) -> IntArray
     own = model.duels.item_rows
     ids = own.bases if own is not None else names_of(model)
     began: dict[str, float] = {}
-    for base, start in zip(ids, model.row_starts.tolist(), strict=True):
+    for base, start in zip(ids, model.in_time.row_starts.tolist(), strict=True):
         text = id_text(base)
         began[text] = float(np.fmin(began.get(text, np.nan), start))
     starts = np.array([began.get(id_text(base), np.nan) for base in bases])
-    return rows_in_force(_codes(names), starts, model.date)
+    return rows_in_force(_codes(names), starts, model.in_time.date)
 
 
 def board_of(

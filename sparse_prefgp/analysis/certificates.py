@@ -258,7 +258,7 @@ def evidence_report(
         duels=model.duels.num_duels,
         duels_used=model.num_duels_used,
         weight=weight,
-        weight_used=model.weight_used,
+        weight_used=model.graph.weight,
         log_evidence=value,
         lower_bound=lower_bound,
         lower_bound_row="" if best is None else best.row,

@@ -585,7 +585,9 @@ class _Votes:
             ratio, scale = new.ratios[:, None], new.scales[:, None]
         else:
             names = np.array([*(duels.group_names or ())], dtype=object)
-            number = group_numbers(names, len(names), model.duels, True)[duels.groups]
+            of_names = group_numbers(model, names, len(names))
+            assert of_names is not None
+            number = of_names[duels.groups]
             cells, cell = np.unique(
                 np.stack([graph.pair, number[duels.decided]], 1), axis=0, return_inverse=True
             )

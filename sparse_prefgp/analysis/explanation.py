@@ -397,8 +397,8 @@ def _own(
     if not model.inputs.layout.dated:
         return [(_effect_name(model), mean, variance)]
     apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
-    rows = model.with_dates(np.column_stack([sides, apart]))
-    moved, of_it = model.posterior_in_time().moved_apart(as_float(rows))
+    rows = model.in_time.with_dates(np.column_stack([sides, apart]))
+    moved, of_it = model.in_time.posterior().moved_apart(as_float(rows))
     found = [(IN_TIME, np.array([moved]), np.array([of_it]))]
     if item_effects(model.kernel):
         found.insert(0, (ITEM_EFFECT, mean - moved, np.full(1, np.nan)))
@@ -471,7 +471,10 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
     inputs = as_float(_unknown(model, points))
     posterior = model.posterior_of_outcomes()
     if isinstance(posterior, TimePosterior):  # a sweep in NumPy, but for one date features alone
-        inputs, posterior = as_float(model.with_dates(inputs.numpy())), posterior.at_its_date
+        inputs, posterior = (
+            as_float(model.in_time.with_dates(inputs.numpy())),
+            posterior.at_its_date,
+        )
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         mean = posterior.mean(inputs)

@@ -11,6 +11,7 @@ from sparse_prefgp.analysis.metrics import AHEAD, DUELS, ELO, ELO_AHEAD, MODEL, 
 from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.models.questions import forecast_of
 from sparse_prefgp.support.arrays import IntArray
 
 # A filter follows results day by day, whatever slices its constants were learned on.
@@ -38,11 +39,11 @@ def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
     :param model: a `PreferenceGP` with utilities in time, of the training duels.
     :param test: the held-out ones, between items of the model by their ids, none before the last
         training duel.
-    :raises ValueError: what `PreferenceGP.filter` raises.
+    :raises ValueError: what `model.in_time.filter` raises.
     """
     given = test.given.in_order()
     decided = given.pair_doors().decided
-    passed = model.filter(test, slices=FOLLOWED_BY)
+    passed = model.in_time.filter(test, slices=FOLLOWED_BY)
     known, _ = _matches(model.duels.events.in_order(), model.duels.item)
     later, order = _matches(given, test.item)
     place = np.argsort(order)
@@ -50,7 +51,7 @@ def with_forecasts(held_out: HeldOut, model: Any, test: Duels) -> HeldOut:
     # Without ties in training Elo knows of none, and gives them no probability.
     with np.errstate(divide="ignore"):
         said = {
-            AHEAD: model.forecast_of(passed.mean, passed.variance, given.judge).results,
+            AHEAD: forecast_of(model, passed.mean, passed.variance, given.judge).results,
             ELO: np.log(elo.frozen(later)[place]),
             ELO_AHEAD: np.log(elo.ahead(later)[place]),
         }

@@ -36,8 +36,8 @@ def grid_of(model: Any, since: Any = None, until: Any = None, number: int = DATE
     """
     number = whole_number("number", number, 2)
     model.allow(trajectories=True)
-    first = model.first_date if since is None else day_of(since)
-    last = model.last_date if until is None else day_of(until)
+    first = model.in_time.first_date if since is None else day_of(since)
+    last = model.in_time.last_date if until is None else day_of(until)
     if not first < last:
         raise ValueError(
             f"The history ends on {date_text(last)}, not after its beginning on "
@@ -80,10 +80,10 @@ def _stand(model: Any, at: Any) -> Stand | None:
     weight, count = contexts.counts / contexts.counts.sum(), len(contexts)
 
     def stand(numbers: IntArray, day: float) -> tuple[FloatArray, FloatArray]:
-        now = model.at_date(np.float64(day))
+        now = model.in_time.at(np.float64(day))
         base = rows_now(now, bases.ids, bases.names)
         place = {id_text(bases.names[i]): i for i in base}
-        rows = [place[id_text(names[row])] for row in now.rows_at()[numbers]]
+        rows = [place[id_text(names[row])] for row in now.in_time.rows_at()[numbers]]
         values = np.tile(contexts.values, (len(rows), 1))
         found = in_rows(model, bases, np.repeat(rows, count), values)
         features = found.inputs[:, : model.duels.num_features]
@@ -115,7 +115,7 @@ def history(
     :param at: contexts, as in `rank`: averaged over those seen that agree with any of them.
     :return: A data frame with `item_id`, `date`, `utility`, `sd`, `lower` and `upper`, a row for
         each item at each date from its first duel on.
-    :raises ValueError: what `grid_of`, `numbers_of` and `PreferenceGP.trajectories` raise; a
+    :raises ValueError: what `grid_of`, `numbers_of` and `model.in_time.trajectories` raise; a
         level outside (0, 1); what `contexts_at` raises.
     """
     level = level_of_interval(level)
@@ -160,12 +160,12 @@ def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> lis
     """
     days = grid_of(model, number=SEASONS + 1)[1:] if dates is None else dates
     names = names_of(model)
-    rows = model.rows_at()
+    rows = model.in_time.rows_at()
     every = np.arange(len(rows))
     found = trajectories_of(model, every, days, stand=_stand(model, at), among_active=True)
     told = []
     for j, day in enumerate(found.days):
-        about = np.isin(found.items, model.active_items(day))
+        about = np.isin(found.items, model.in_time.active(day))
         mean = np.where(about, found.mean[:, j], -np.inf)
         best = np.argsort(-mean, kind="stable")[: min(number, int(about.sum()))]
         told.append(

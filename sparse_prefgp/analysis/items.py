@@ -409,7 +409,7 @@ def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
     numbers = items.inputs[:, -1]
     own = np.where(numbers < 0, -1.0 - item.reshape(-1), numbers)
     found = np.column_stack([items.inputs[:, :-1], own])
-    return model.with_dates(found) if model.inputs.layout.dated else found
+    return model.in_time.with_dates(found) if model.inputs.layout.dated else found
 
 
 def features_in_units_of(

@@ -168,7 +168,7 @@ def roles_in(
         labels={name: column for name, column in labels.items() if column in here},
     )
     known = {*unsaid, *there, *(_WITHOUT if learning else ())}
-    if use["date"] and model.date != model.last_date:
+    if model.inputs.layout.dated and model.in_time.date != model.in_time.last_date:
         known.add("date")
     lacking = [
         *((called[r], _WITHOUT[r]) for r in among if r in _WITHOUT and use[r] and r not in known),

@@ -28,6 +28,7 @@ from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
 from sparse_prefgp.models.choosing import look_noise, set_posterior
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.models.questions import as_known
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.machine import ask
@@ -174,7 +175,7 @@ def _columns(
     rng: np.random.Generator,
 ) -> dict[str, FloatArray]:
     """What is added to the alternatives, (b, k) each."""
-    events = model.as_known(events)
+    events = as_known(model, events)
     sets = set_posterior(model, inputs, events)
     noise = look_noise(model, events)
     k = sets.mean.shape[1]

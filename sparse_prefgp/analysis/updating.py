@@ -144,7 +144,7 @@ def update(
         utilities move in time, none of the new duels may be before the last old one.
     :param people: path or data frame with the features of new people, where the old ones have any.
     :param in_one_pass: where utilities move in time, take the new duels up slice by slice and leave
-        the past as it is (`PreferenceGP.filter`); without it inference runs on all duels after the
+        the past as it is (`model.in_time.filter`); without it inference runs on all duels after the
         pass.
     :param slices: of the pass, as `ItemInTime` takes them; by default those of the model.
     :param choices: in place of duels, choices from sets, as `read_choices` takes them; without item
@@ -257,7 +257,7 @@ def _followed(
     from its sites inference on all, unless one pass is all that was asked for."""
     filtered = model.infer().status is Status.FILTERED
     before = None if in_one_pass or filtered else model.log_evidence()
-    passed = model.filter(later_part(model.duels, data), slices)
+    passed = model.in_time.filter(later_part(model.duels, data), slices)
     result = passed.model
     if not in_one_pass:
         result.inference.start_from(*result.inference.sites())

@@ -9,10 +9,9 @@ from sparse_prefgp.approximations.exact import SubsetOfData as SubsetOfData
 from sparse_prefgp.approximations.fitc import FITC as FITC
 from sparse_prefgp.approximations.fitc import HeteroscedasticVFE as HeteroscedasticVFE
 from sparse_prefgp.approximations.fitc import PriorPower as PriorPower
+from sparse_prefgp.approximations.forms import SummedApproximation as SummedApproximation
 from sparse_prefgp.approximations.inducing import InducingApproximation as InducingApproximation
-from sparse_prefgp.approximations.inducing import Residual as Residual
-from sparse_prefgp.approximations.inducing import SummedApproximation as SummedApproximation
 from sparse_prefgp.approximations.pitc import PITC as PITC
-from sparse_prefgp.approximations.set_residual import SetResidual as SetResidual
+from sparse_prefgp.approximations.residual import Residual as Residual
 from sparse_prefgp.approximations.vfe import VFE as VFE
 from sparse_prefgp.approximations.vfe import TightVFE as TightVFE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gpflow
 import numpy as np
@@ -19,7 +19,12 @@ from sparse_prefgp.covariances import (
 )
 from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.centred import centred
-from sparse_prefgp.covariances.kernels import as_float, difference_variance
+from sparse_prefgp.covariances.item_in_time import Apart
+from sparse_prefgp.covariances.kernels import (
+    as_float,
+    difference_variance,
+    pair_difference_variance,
+)
 from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.graph import DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
@@ -29,11 +34,6 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.stretches import by_stretches
-
-if TYPE_CHECKING:
-    from sparse_prefgp.approximations.in_time import InTime
-    from sparse_prefgp.approximations.people import FeaturesOfItems
-
 
 # Square matrices that meet where sites are found, and with the gradient of the evidence.
 _SQUARES, _SQUARES_OF_GRADIENT = 10, 13
@@ -115,6 +115,50 @@ class DuelProblem(NamedTuple):
         """What of it is the site's own, (t,): less than all where sites share noises of a set."""
         noises = self.graph.noises
         return self.noise if noises is None else 0.5 * as_float(noises.own) * self.noise
+
+
+class FeaturesOfItems(NamedTuple):
+    """The features of g: what all people share."""
+
+    of: Callable[[tf.Tensor], tf.Tensor]
+    """Maps inputs (N, D) to features (N, p)."""
+    jitter: tf.Tensor
+    """What was added to a diagonal to have them."""
+    shift: tf.Tensor | None = None
+    """(p,) what those of single utilities have besides (`shift_of`); None for nothing."""
+
+    def of_inputs(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The same of single utilities; those of which differences alone count are `of`."""
+        found = self.of(inputs)
+        return found if self.shift is None else found + self.shift
+
+
+class InTime(NamedTuple):
+    """What a posterior wants to know besides the covariance."""
+
+    terms: Apart
+    features: Callable[[tf.Tensor], tf.Tensor]
+    """Maps rows (N, ...) to the features of which the columns are differences, (N, k)."""
+    columns: tf.Tensor
+    """X, (t, k)."""
+
+    def left(self, first: tf.Tensor, second: tf.Tensor | None = None) -> FloatArray:
+        """What features leave of the variance of the other terms, (N,): by inducing inputs, or of
+        a judge that is not known.
+
+        :param first: rows (N, D).
+        :param second: rows whose utility is taken off; None for none.
+        """
+        others = self.terms.others
+        if others is None:
+            return np.zeros(first.shape[0])
+        columns = self.features(first)
+        if second is None:
+            whole = others(first, full_cov=False)
+        else:
+            columns -= self.features(second)
+            whole = pair_difference_variance(others, first, second)
+        return np.maximum(np.asarray(whole - tf.reduce_sum(columns**2, 1)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from sparse_prefgp.approximations.base import (
     Approximation,
     DuelPrior,
     DuelProblem,
+    InTime,
     ask_for_squares,
     build_factors,
     sample_duels,
@@ -23,7 +24,7 @@ from sparse_prefgp.approximations.duel_terms import (
     with_levels,
     with_pairs,
 )
-from sparse_prefgp.approximations.in_time import InTime, columns_of, exact_columns, over_time
+from sparse_prefgp.approximations.in_time import columns_of, exact_columns, over_time
 from sparse_prefgp.approximations.people import features_of_rows, over_people
 from sparse_prefgp.covariances import (
     Covariance,
@@ -43,7 +44,8 @@ from sparse_prefgp.covariances.pair_effect import (
     pair_effect,
     shared_effects,
 )
-from sparse_prefgp.covariances.residual import SharedNoise, summed
+from sparse_prefgp.covariances.residual import summed
+from sparse_prefgp.covariances.sets_under_sites import SharedNoise
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.checks import check_choice, check_number, plain_scalars
 from sparse_prefgp.support.machine import ask

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
-from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.approximations.residual import Residual
 from sparse_prefgp.support.checks import check_number
 
 
@@ -31,16 +31,8 @@ class HeteroscedasticVFE(InducingApproximation):
     def residual_share(self) -> float:
         return 1.0
 
-    def correction(self, residual: Residual) -> tf.Tensor:
-        k = residual.diagonal
-        return -0.5 * tf.reduce_sum(residual.counts * k / (residual.noise + k))
-
-    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        def each(contrasts: tf.Tensor) -> tf.Tensor:
-            one = tf.eye(contrasts.shape[-1], dtype=contrasts.dtype)
-            return tf.linalg.trace(tf.linalg.solve(one + contrasts, contrasts))
-
-        return -0.5 * residual.summed(each)
+    def correction(self, left: Residual) -> tf.Tensor:
+        return -0.5 * left.shrunk()
 
 
 @dataclass(frozen=True)
@@ -65,11 +57,6 @@ class PriorPower(InducingApproximation):
     def residual_share(self) -> float:
         return self.power
 
-    def correction(self, residual: Residual) -> tf.Tensor:
+    def correction(self, left: Residual) -> tf.Tensor:
         p = self.power
-        each = tf.math.log1p(p * residual.diagonal / residual.noise)
-        return -(1.0 - p) / (2.0 * p) * tf.reduce_sum(residual.counts * each)
-
-    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        p = self.power
-        return -(1.0 - p) / (2.0 * p) * residual.log_det(p)
+        return -(1.0 - p) / (2.0 * p) * left.log_det(p)

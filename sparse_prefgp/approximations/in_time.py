@@ -12,10 +12,10 @@ from scipy import sparse
 
 from sparse_prefgp.approximations.base import DuelProblem
 from sparse_prefgp.covariances import ItemsInTime
+from sparse_prefgp.covariances.filter_in_time import Moves, Plan, States
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
-from sparse_prefgp.covariances.frontier import Moves, Plan, States
 from sparse_prefgp.covariances.item_in_time import Apart
-from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -141,34 +141,6 @@ def variances_of(terms: Apart, keys: tuple[FloatArray, ...]) -> tf.Tensor:
     """Prior variances of effects by the keys of all terms."""
     found = [term.variances_of(some) for term, some in zip(terms.effects, keys[1:], strict=True)]
     return tf.concat([tf.zeros([0], gpflow.default_float()), *found], 0)
-
-
-class InTime(NamedTuple):
-    """What a posterior wants to know besides the covariance."""
-
-    terms: Apart
-    features: Callable[[tf.Tensor], tf.Tensor]
-    """Maps rows (N, ...) to the features of which the columns are differences, (N, k)."""
-    columns: tf.Tensor
-    """X, (t, k)."""
-
-    def left(self, first: tf.Tensor, second: tf.Tensor | None = None) -> FloatArray:
-        """What features leave of the variance of the other terms, (N,): by inducing inputs, or of
-        a judge that is not known.
-
-        :param first: rows (N, D).
-        :param second: rows whose utility is taken off; None for none.
-        """
-        others = self.terms.others
-        if others is None:
-            return np.zeros(first.shape[0])
-        columns = self.features(first)
-        if second is None:
-            whole = others(first, full_cov=False)
-        else:
-            columns -= self.features(second)
-            whole = pair_difference_variance(others, first, second)
-        return np.maximum(np.asarray(whole - tf.reduce_sum(columns**2, 1)), 0.0)
 
 
 def moves_of(terms: Apart, plan: Plan, keys: tuple[FloatArray, ...]) -> Moves:

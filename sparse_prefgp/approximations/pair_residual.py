@@ -10,42 +10,36 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelProblem, prior_variance
-from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.approximations.base import DuelProblem
+from sparse_prefgp.approximations.set_residual import ResidualOfSets
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
-from sparse_prefgp.data.graph import squared_distances
-from sparse_prefgp.data.looks import Form
+from sparse_prefgp.covariances.sets_under_sites import Form
 from sparse_prefgp.support.arrays import FloatArray
 
 
-class PairResidual(SetResidual):
+class ResidualOfPairs(ResidualOfSets):
     """The same of pairs: a look is at all rows of a pair, and C is `N^-½ R~ N^-½` of its sites."""
 
     @classmethod
-    def of_pairs(cls, problem: DuelProblem, factor: tf.Tensor, features: tf.Tensor) -> PairResidual:
-        """That of the duels of a problem.
+    def of(cls, problem: DuelProblem, features: tf.Tensor) -> ResidualOfSets:
+        return cls._of_looks(problem, features, looks_of_pairs(problem.graph))
 
-        :param features: B, (n, m).
-        """
-        looks = looks_of_pairs(problem.graph)
-        raw = prior_variance(problem, looks.pairs) - squared_distances(looks.pairs, features)
-        left = tf.maximum(raw, tf.zeros_like(raw))
-        return cls(problem, factor, looks, left, tf.stop_gradient(tf.reduce_max(left - raw)))
+    def shared(self) -> list[tf.Tensor]:
+        effect = pair_effect(self.problem.kernel)
+        assert effect is not None
+        return shared_effects(self.problem.graph, tf.convert_to_tensor(effect.variance))
 
-    def counts(self) -> list[FloatArray]:
-        """1 for each pair: counts are in N."""
-        return [np.ones(len(form.bucket.numbers)) for form in self.looks.forms]
+    @property
+    def copies(self) -> FloatArray:
+        # Counts are in N.
+        return np.ones(self.problem.graph.num_sites)
 
     def _noises(self) -> list[tf.Tensor]:
         """N of the looks of each form, (g, r, r)."""
-        effect = pair_effect(self.problem.kernel)
-        assert effect is not None
-        graph = self.problem.graph
-        own = self.problem.noise / as_float(graph.counts)
-        shared = shared_effects(graph, tf.convert_to_tensor(effect.variance))
+        own = self.problem.noise / as_float(self.problem.graph.counts)
         found = []
-        for form, each in zip(self.looks.forms, shared, strict=True):
+        for form, each in zip(self.looks.forms, self.shared(), strict=True):
             diagonal = tf.linalg.diag(tf.gather(own, form.bucket.sites))
             found.append(diagonal + tf.transpose(each, [2, 0, 1]))
         return found
@@ -63,9 +57,9 @@ class PairResidual(SetResidual):
         return [tf.linalg.trace(contrasts) for contrasts in self.contrasts()]
 
     def over_items(self) -> tf.Tensor:
-        """The sum over pairs of `A'N⁻¹A`, (n, n), A the differences of the sites of a pair."""
+        # The sum over pairs of `A'N⁻¹A`, A the differences of the sites of a pair.
         n = self.problem.graph.num_rows
-        total = tf.zeros([n, n], self.left.dtype)
+        total = tf.zeros([n, n], self.variance.dtype)
         for form, noise in zip(self.looks.forms, self._noises(), strict=True):
             ends = as_float(_ends(form))
             each = tf.matmul(tf.matmul(ends, tf.linalg.inv(noise), transpose_a=True), ends)

@@ -8,35 +8,36 @@ approximation treats as without tastes, but that their own tastes are noise to g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors, prior_variance
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, FeaturesOfItems, build_factors
+from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.centred import of_the_centre
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
+from sparse_prefgp.covariances.low_rank_buckets import spread
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
 from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.covariances.residual import (
     MAX_BLOCK,
     PEOPLE,
-    SETS,
-    SharedNoise,
     Tastes,
     Term,
     Unexplained,
     ends_apart,
     joined,
 )
+from sparse_prefgp.covariances.sets_under_sites import SETS, Looks, SharedNoise
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
-from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, solved_rows
 from sparse_prefgp.support.machine import ask
@@ -46,28 +47,13 @@ _FEATURES, _KERNELS = 6, 8
 Features: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 
 
-class FeaturesOfItems(NamedTuple):
-    """The features of g: what all people share."""
+@dataclass(frozen=True, eq=False)
+class ResidualOfPeople(Residual):
+    """What the features leave of g within each person, bucket by bucket; its trace is known."""
 
-    of: Features
-    """Maps inputs (N, D) to features (N, p)."""
-    jitter: tf.Tensor
-    """What was added to a diagonal to have them."""
-    shift: tf.Tensor | None = None
-    """(p,) what those of single utilities have besides (`shift_of`); None for nothing."""
-
-    def of_inputs(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The same of single utilities; those of which differences alone count are `of`."""
-        found = self.of(inputs)
-        return found if self.shift is None else found + self.shift
-
-
-class LeftOfPeople(NamedTuple):
-    """What the features leave of g within each person, bucket by bucket."""
-
-    left: tuple[tf.Tensor, ...]
+    left: Iterable[tf.Tensor]
     """(g, b, b) `A_u (K_0 - Q_0) A_u'`; or of the rows, (g, p, p) `K_0 - Q_0`."""
-    known: tuple[tf.Tensor, ...]
+    known: Iterable[tf.Tensor]
     """(g, b, b) N_u, the inverse of the covariance of all of v that is not g; or of the rows,
     (g, p, p) `A_u' N_u A_u`.
     """
@@ -111,7 +97,7 @@ def over_people(
     problem: DuelProblem,
     basis: FeaturesOfItems,
     share: float = 0.0,
-    correction: Callable[[LeftOfPeople], tf.Tensor] | None = None,
+    correction: Callable[[Residual], tf.Tensor] | None = None,
 ) -> DuelPrior:
     """The prior of duels of people with tastes.
 
@@ -133,10 +119,9 @@ def over_people(
             size = items.shape[1]
             terms.append(Unexplained(problem.of_rows, graph, graph.noises.look, SETS, share, size))
     elif share > 0.0:
-        raw = prior_variance(problem) - squared_distances(graph, items)
-        diagonal = tf.maximum(raw, tf.zeros_like(raw))
-        clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
-        noise += share * diagonal
+        unexplained = ResidualOfDuels.beside(problem, lambda: squared_distances(graph, items))
+        clipped = unexplained.clipped
+        noise += share * unexplained.variance
     factors, offset = build_factors(problem, noise)
     counted = as_float(graph.counts) / problem.noise
     covariance: LowRankPlusBlocks | LowRankPlusTastes
@@ -161,9 +146,7 @@ def over_people(
         )
         known = (
             _known(kernel, _told_of_rows(each, bucket))
-            for kernel, each, bucket in zip(
-                kernels, _spread(counted, buckets), buckets, strict=True
-            )
+            for kernel, each, bucket in zip(kernels, spread(counted, buckets), buckets, strict=True)
         )
     else:
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
@@ -173,7 +156,7 @@ def over_people(
         clipped = tf.maximum(clipped, blocks.clipped)
         shared = Unexplained(problem.of_rows, graph, graph.people, PEOPLE, columns=items.shape[1])
         left = (shared.within(*each) for each in zip(buckets, parts, strict=True))
-        told: Iterable[tf.Tensor] = map(tf.linalg.diag, _spread(counted, buckets))
+        told: Iterable[tf.Tensor] = (tf.linalg.diag(x[..., 0]) for x in spread(counted, buckets))
         if graph.noises is not None:
             told = _told_of_looks(problem, buckets)
         known = (
@@ -182,7 +165,7 @@ def over_people(
         )
     added = tf.zeros([], items.dtype)
     if correction is not None:
-        added = correction(LeftOfPeople(tuple(left), tuple(known)))
+        added = correction(ResidualOfPeople(problem, left, known))
     return DuelPrior(
         covariance,
         factors,
@@ -260,16 +243,10 @@ def _fewer_rows(buckets: Sequence[Bucket], width: int) -> bool:
     return cost[0] < cost[1] or max(bucket.sites.shape[1] for bucket in buckets) > MAX_BLOCK
 
 
-def _spread(values: tf.Tensor, buckets: Sequence[Bucket]) -> list[tf.Tensor]:
-    """(t,) as (g, b) of each bucket, 0 where there is no site."""
-    padded = tf.concat([values, tf.zeros_like(values[:1])], 0)
-    return [tf.gather(padded, bucket.sites) for bucket in buckets]
-
-
 def _told_of_rows(counted: tf.Tensor, bucket: Bucket) -> tf.Tensor:
-    """W = A'(c / D) A, (g, p, p), of c / D (g, b)."""
+    """W = A'(c / D) A, (g, p, p), of c / D (g, b, 1)."""
     apart = ends_of_rows(bucket, counted.dtype)
-    return tf.matmul(apart, counted[..., None] * apart, transpose_a=True)
+    return tf.matmul(apart, counted * apart, transpose_a=True)
 
 
 def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[tf.Tensor]:
@@ -281,7 +258,7 @@ def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[
     graph = problem.graph
     forms = Looks.of_graph(graph).forms
     counted = 2.0 * as_float(graph.counts) / problem.noise  # c / sigma²
-    for bucket, each in zip(buckets, _spread(counted, buckets), strict=True):
+    for bucket, each in zip(buckets, spread(counted, buckets), strict=True):
         g, b = bucket.sites.shape
         place = np.full(graph.num_sites + 1, -1)
         place[bucket.sites] = np.arange(g * b).reshape(g, b)
@@ -290,7 +267,7 @@ def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[
             at, root = place[form.bucket.sites], pseudo_root(form.noise)
             at = at[at[:, 0] >= 0]
             told[at[:, :, None], at[:, None, :] % b] = root @ root
-        yield each[..., None] * as_float(told.reshape(g, b, b))
+        yield each * as_float(told.reshape(g, b, b))
 
 
 def _known(kernel: tf.Tensor, told: tf.Tensor) -> tf.Tensor:

@@ -16,18 +16,19 @@ from sparse_prefgp.approximations.base import (
     DuelProblem,
     build_factors,
 )
-from sparse_prefgp.approximations.inducing import SummedApproximation, Whitened, whitened
+from sparse_prefgp.approximations.forms import SummedApproximation
 from sparse_prefgp.approximations.people import features_of_sites, padded_for
+from sparse_prefgp.approximations.whitened import Whitened, whitened
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.residual import (
     BLOCKS,
-    SharedNoise,
     Tastes,
     Term,
     Unexplained,
     joined,
 )
+from sparse_prefgp.covariances.sets_under_sites import SharedNoise
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number, plain_scalars, whole_number

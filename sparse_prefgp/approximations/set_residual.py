@@ -6,88 +6,93 @@ All of it follows from k~ of the pairs of alternatives, the variance that each d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelProblem, prior_variance
+from sparse_prefgp.approximations.residual import ResidualOfSites, shared_out
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.sets_under_sites import Form, Looks, shared_noises
 from sparse_prefgp.data.graph import squared_distances
-from sparse_prefgp.data.looks import Form, Looks
 from sparse_prefgp.support.arrays import FloatArray
 
 
-class SetResidual(NamedTuple):
-    """What the inducing values leave unexplained of the alternatives of sets.
+@dataclass(frozen=True, eq=False)
+class ResidualOfSets(ResidualOfSites):
+    """That of looks at alternatives.
 
     A look at k alternatives tells of k - 1 contrasts y between them, whatever its rows, with noise
     sigma² I: C (k - 1, k - 1) is their residual covariance over sigma².
     """
 
-    problem: DuelProblem
-    factor: tf.Tensor
-    """L with K_uu = L L'."""
     looks: Looks
-    left: tf.Tensor
-    """k~ >= 0 of each pair, (number of pairs,)."""
-    clipped: tf.Tensor
-    """By how much rounding had made one negative."""
 
     @classmethod
-    def of(cls, problem: DuelProblem, factor: tf.Tensor, features: tf.Tensor) -> SetResidual:
+    def of(cls, problem: DuelProblem, features: tf.Tensor) -> ResidualOfSets:
         """That of the answers of a problem.
 
         :param features: B, (n, m).
         """
-        looks = Looks.of_graph(problem.graph)
-        raw = prior_variance(problem, looks.pairs) - squared_distances(looks.pairs, features)
-        left = tf.maximum(raw, tf.zeros_like(raw))
-        return cls(problem, factor, looks, left, tf.stop_gradient(tf.reduce_max(left - raw)))
+        return cls._of_looks(problem, features, Looks.of_graph(problem.graph))
+
+    @classmethod
+    def _of_looks(cls, problem: DuelProblem, features: tf.Tensor, looks: Looks) -> ResidualOfSets:
+        pairs = looks.pairs
+        return cls(
+            problem,
+            lambda: prior_variance(problem, pairs) - squared_distances(pairs, features),
+            looks,
+        )
 
     def variances(self) -> list[tf.Tensor]:
         """sigma² of the looks of each form, (g,)."""
         of_site = 0.5 * self.problem.noise
         return [tf.gather(of_site, form.bucket.sites[:, 0]) for form in self.looks.forms]
 
+    def shared(self) -> list[tf.Tensor]:
+        """What the rows of the looks of each form share otherwise: (r, r, g), or (g,) of all."""
+        noises = self.problem.graph.noises
+        assert noises is not None
+        return shared_noises(self.looks, noises.own, 0.5 * self.problem.noise)
+
+    @property
+    def copies(self) -> FloatArray:
+        """(t,) how many equal sites each stands for, whose residuals are apart."""
+        return self.problem.graph.counts
+
     def counts(self) -> list[FloatArray]:
         """How often each look counts, (g,) of each form."""
-        counts = self.problem.graph.counts
-        return [counts[form.bucket.sites[:, 0]] for form in self.looks.forms]
+        return [self.copies[form.bucket.sites[:, 0]] for form in self.looks.forms]
 
     def within(self) -> list[tf.Tensor]:
         """The residual covariance of the rows of the looks of each form, (r, r, g)."""
         return [self._within(form) for form in self.looks.forms]
 
     def _within(self, form: Form) -> tf.Tensor:
-        each = tf.gather(self.left, form.pairs)
+        each = tf.gather(self.variance, form.pairs)
         crossed = tf.gather(tf.concat([each, tf.zeros_like(each[:1])], 0), form.ends_in_pairs)
         return 0.5 * (crossed[0] + crossed[1] - crossed[2] - crossed[3])
 
     def traces(self) -> list[tf.Tensor]:
         """tr C of the looks of each form, (g,): sum of k~ / (k sigma²) over pairs."""
         return [
-            tf.reduce_sum(tf.gather(self.left, form.pairs), 0) / (form.num_places * variance)
+            tf.reduce_sum(tf.gather(self.variance, form.pairs), 0) / (form.num_places * variance)
             for form, variance in zip(self.looks.forms, self.variances(), strict=True)
         ]
 
     def trace(self) -> tf.Tensor:
-        """The sum of the traces of all C."""
         each = zip(self.traces(), self.counts(), strict=True)
         return tf.add_n([tf.reduce_sum(traces * counts) for traces, counts in each])
 
-    def summed_over_traces(self, each: Callable[[tf.Tensor, float], tf.Tensor]) -> tf.Tensor:
-        """The sum over looks of `each` of tr C, (g,), and k - 1, shares of a look as shares of C.
-
-        A share of an answer is not a share of its residual: see `bound_by_diagonal`.
-        """
+    def log_det_of_means(self) -> tf.Tensor:
         found = []
-        pieces = zip(self.looks.forms, self.traces(), self.counts(), strict=True)
-        for form, traces, counts in pieces:
-            share = np.minimum(counts, 1.0)
-            found.append(
-                tf.reduce_sum(counts / share * each(share * traces, form.num_places - 1.0))
-            )
+        for form, traces, counts in zip(
+            self.looks.forms, self.traces(), self.counts(), strict=True
+        ):
+            (copies, share), rank = shared_out(counts), form.num_places - 1.0
+            found.append(tf.reduce_sum(copies * rank * tf.math.log1p(share * traces / rank)))
         return tf.add_n(found)
 
     def contrasts(self) -> list[tf.Tensor]:
@@ -100,28 +105,20 @@ class SetResidual(NamedTuple):
         return found
 
     def summed(
-        self, each: Callable[[tf.Tensor], tf.Tensor], *, share_of_residual: bool = False
+        self, each: Callable[[tf.Tensor], tf.Tensor], *, by_share: bool = False
     ) -> tf.Tensor:
-        """The sum over looks of `each` of their C, (g,) in each form.
-
-        :param share_of_residual: whether a share of a look takes the share of C.
-        """
         found = []
         for contrasts, counts in zip(self.contrasts(), self.counts(), strict=True):
-            share = np.minimum(counts, 1.0) if share_of_residual else np.ones_like(counts)
-            found.append(tf.reduce_sum(counts / share * each(share[:, None, None] * contrasts)))
+            copies, share = shared_out(counts, by_share)
+            # What is not finite is NaN in the end; of it no eigenvalues can be asked.
+            finite = tf.where(tf.math.is_finite(contrasts), contrasts, tf.zeros_like(contrasts))
+            values = tf.linalg.eigvalsh(finite) + 0.0 * tf.reduce_sum(contrasts)
+            found.append(tf.reduce_sum(copies[:, None] * each(share[:, None] * values)))
         return tf.add_n(found)
 
-    def log_det(self, power: float = 1.0, *, share_of_residual: bool = False) -> tf.Tensor:
-        """The sum of log|I + p C|."""
-        return self.summed(
-            lambda contrasts: _log_det(power * contrasts), share_of_residual=share_of_residual
-        )
-
     def over_items(self) -> tf.Tensor:
-        """W with x'Wx the sum over sets of the squared contrasts of x over sigma², (n, n)."""
         n = self.problem.graph.num_rows
-        total = tf.zeros([n, n], self.left.dtype)
+        total = tf.zeros([n, n], self.variance.dtype)
         first, second = self.looks.pairs.winners, self.looks.pairs.losers
         pieces = zip(self.looks.forms, self.variances(), self.counts(), strict=True)
         for form, variance, counts in pieces:
@@ -139,9 +136,3 @@ def pseudo_root(noise: FloatArray) -> FloatArray:
     there = values > 1e-9
     scale = np.where(there, 1.0 / np.sqrt(np.where(there, values, 1.0)), 0.0)
     return np.asarray((vectors * scale) @ vectors.T)
-
-
-def _log_det(contrasts: tf.Tensor) -> tf.Tensor:
-    one = tf.ones(tf.shape(contrasts)[:-1], contrasts.dtype)
-    factor = tf.linalg.cholesky(tf.linalg.set_diag(contrasts, tf.linalg.diag_part(contrasts) + one))
-    return 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), -1)

@@ -7,32 +7,10 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
-from sparse_prefgp.approximations.people import LeftOfPeople
-from sparse_prefgp.approximations.residual_bounds import (
-    bound_by_diagonal,
-    bound_by_rank,
-    log_determinant,
-    set_bound_by_block,
-    set_bound_by_mean,
-    set_bound_by_rank,
-    set_log_determinant,
-)
-from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.approximations.residual import Residual
+from sparse_prefgp.approximations.residual_bounds import RESIDUAL_BOUNDS
 from sparse_prefgp.support.checks import check_choice
-
-RESIDUAL_BOUNDS = {
-    "diagonal": bound_by_diagonal,
-    "block": bound_by_diagonal,
-    "rank": bound_by_rank,
-    "logdet": log_determinant,
-}
-SET_BOUNDS = {
-    "diagonal": set_bound_by_mean,
-    "block": set_bound_by_block,
-    "rank": set_bound_by_rank,
-    "logdet": set_log_determinant,
-}
 
 
 @dataclass(frozen=True)
@@ -49,15 +27,9 @@ class VFE(InducingApproximation):
     def bounds_by_expectation(self) -> bool:
         return True
 
-    def correction(self, residual: Residual) -> tf.Tensor:
-        return -0.5 * tf.reduce_sum(residual.counts * residual.diagonal / residual.noise)
-
-    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        return -0.5 * residual.trace()
-
-    def correction_of_people(self, left: LeftOfPeople) -> tf.Tensor:
-        """`-½ Σ_u tr[(R_u + 2s²I)⁻¹ A_u (K_0 - Q_0) A_u']`: own tastes are noise to g, so that this
-        is a bound as `-½ Σ k~ / 2s²` is, and far tighter."""
+    def correction(self, left: Residual) -> tf.Tensor:
+        """Of people with tastes `-½ Σ_u tr[(R_u + 2s²I)⁻¹ A_u (K_0 - Q_0) A_u']`: own tastes are
+        noise to g, so that this is a bound as `-½ Σ k~ / 2s²` is, and far tighter."""
         return -0.5 * left.trace()
 
 
@@ -83,8 +55,5 @@ class TightVFE(InducingApproximation):
     def summed_over_duels(self) -> bool:
         return self.residual in ("diagonal", "block")
 
-    def correction(self, residual: Residual) -> tf.Tensor:
-        return RESIDUAL_BOUNDS[self.residual](residual)
-
-    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        return SET_BOUNDS[self.residual](residual)
+    def correction(self, left: Residual) -> tf.Tensor:
+        return RESIDUAL_BOUNDS[self.residual](left)

@@ -75,7 +75,7 @@ def _update(console: Output, saved: ModelAndTable, options: UpdateOptions) -> No
     console.tell(str(report))
     result = report.to_dict()
     if options.max_iterations:
-        count = new.weight_used
+        count = new.graph.weight
         unit = new.duels.events.unit
         with progress_bar(console, "Fitting", options.max_iterations, count, unit) as bar:
             optimised = optimise(new, options.max_iterations, callback=bar)

@@ -56,9 +56,6 @@ class WithoutBlocks(LowRank):
             variance=tf.reduce_sum(features * covariance),
         )
 
-    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
-        return None
-
 
 class NoResidual(WithoutBlocks):
     """z = Phi u: what the two forms share, everything that happens among the inducing values."""

@@ -295,9 +295,6 @@ class LowRankWithEffects(LowRank):
 
         return Column(covariance, mean=of_site(state.mean), variance=of_site(covariance))
 
-    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
-        return None
-
 
 class _GivenEffects(LowRankOverItems):
     """What is left of u where the effects are integrated out: B~ in place of B, but for slopes."""

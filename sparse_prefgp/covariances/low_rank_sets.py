@@ -19,17 +19,15 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.base import Column, SequentialState
-from sparse_prefgp.covariances.looks_under_sites import LooksUnderSites
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     Sums,
 )
-from sparse_prefgp.covariances.low_rank_blocks import check_sequential
+from sparse_prefgp.covariances.low_rank_buckets import check_sequential
 from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
-from sparse_prefgp.covariances.stars_under_sites import StarsUnderSites
+from sparse_prefgp.covariances.sets_under_sites import Form, Looks, LooksUnderSites, StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
-from sparse_prefgp.data.looks import Form, Looks
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.linalg import by_numpy, chunks
 
@@ -37,7 +35,7 @@ from sparse_prefgp.support.linalg import by_numpy, chunks
 class _Part(NamedTuple):
     """The looks of one form."""
 
-    algebra: LooksUnderSites | StarsUnderSites
+    algebra: LooksUnderSites
     sites: IntArray
     """(r, g)."""
     copies: FloatArray | None

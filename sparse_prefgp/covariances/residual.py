@@ -18,16 +18,13 @@ from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.covariances.kernels import as_float, stacked_covariance, with_rows
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.data.graph import DuelGraph, Noises
-from sparse_prefgp.data.looks import Looks
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.arrays import IntArray
 
 # A block is an array of its sites squared: 200 MB at so many.
 MAX_BLOCK = 5000
 # The name of the groups within which `Unexplained` keeps the residual.
 BLOCKS = "blocks of PITC"
-# Of those within which noise is shared.
-SETS = "sets"
 # Of those with a taste of their own.
 PEOPLE = "people"
 
@@ -117,47 +114,6 @@ class Tastes(NamedTuple):
         graph = self.graph
         winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
         return with_rows(self.kernel, inputs, losers) - with_rows(self.kernel, inputs, winners)
-
-
-class SharedNoise(NamedTuple):
-    """`N - D` within looks at sets: one noise for each alternative, less what is each row's own."""
-
-    noises: Noises
-    variance: tf.Tensor
-    """(t,) sigma² of each alternative, the same for all sites of a look."""
-    name: str = SETS
-
-    @property
-    def groups(self) -> IntArray:
-        return self.noises.look
-
-    def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
-        shared = self.noises.of_sites(bucket.sites)
-        own = np.append(self.noises.own, 0.0)[bucket.sites]
-        shared[..., range(own.shape[-1]), range(own.shape[-1])] -= own
-        padded = tf.concat([self.variance, tf.zeros_like(self.variance[:1])], 0)
-        return tf.gather(padded, bucket.sites)[..., None] * as_float(shared)
-
-    def with_inputs(
-        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
-    ) -> tf.Tensor:
-        return tf.zeros([tf.shape(features)[0], len(sites)], features.dtype)
-
-
-def shared_noises(looks: Looks, own: FloatArray, variance: tf.Tensor) -> list[tf.Tensor]:
-    """`SharedNoise` of the looks of each form, (r, r, g), or (g,) where rows share all of it.
-
-    :param own: (t,) as of `Noises`.
-    :param variance: (t,) as of `SharedNoise`.
-    """
-    found = []
-    for form in looks.forms:
-        sites = form.bucket.sites
-        shared = form.noise - np.diag(own[sites[0]])
-        each = tf.gather(variance, sites[:, 0])
-        one = np.all(shared == shared[0, 0])
-        found.append(shared[0, 0] * each if one else as_float(shared)[..., None] * each)
-    return found
 
 
 def ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.flags import refuse_cells
-from sparse_prefgp.data.items import IMPUTATION_HINT
+from sparse_prefgp.data.flags import IMPUTATION_HINT, refuse_cells
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
     NUMBERS,
@@ -622,6 +621,16 @@ def vectors_in(frame: Any, name: str, where: Callable[[int], str]) -> VectorRows
     column = frame[name]
     rows = vector_rows(column)
     return VectorRows(stacked(column, name, where)) if rows is None else rows
+
+
+def as_column(rows: VectorRows, index: Any = None) -> Any:
+    """Vectors as a pandas series, whose rows move without the matrix.
+
+    :param index: of the series; by default row numbers.
+    """
+    from sparse_prefgp.data import vector_column
+
+    return vector_column.series(rows, index)
 
 
 def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:

@@ -14,6 +14,7 @@ from sparse_prefgp.support.arrays import BoolArray
 from sparse_prefgp.support.words import id_text, shortened
 
 Where = Callable[[int], str]
+IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
 YES_AND_NO = {
     **dict.fromkeys(("1", "true", "yes", "y"), True),
     **dict.fromkeys(("0", "false", "no", "n"), False),

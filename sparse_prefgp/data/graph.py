@@ -20,10 +20,10 @@ from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.data.answers import Answers, Codes, Doors
 from sparse_prefgp.data.buckets import Bucket, bucketed
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
-from sparse_prefgp.data.slices import Dated
 from sparse_prefgp.support.arrays import runs
 from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import by_numpy

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.flags import IMPUTATION_HINT
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
-
-IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
 
 
 @dataclass(frozen=True, eq=False)

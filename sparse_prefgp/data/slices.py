@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import datetime
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.words import shortened
-
-if TYPE_CHECKING:
-    from sparse_prefgp.data.duels import Duels
 
 DAYS_A_YEAR = 365.25
 # From the coarsest on, and how many days each has.
@@ -84,49 +81,6 @@ def sliced(
     place = place.reshape(-1)
     each = np.ones_like(days) if counts is None else counts
     return np.bincount(place, each * days) / np.bincount(place, each), place
-
-
-class Dated(NamedTuple):
-    """When duels were, and when in slices."""
-
-    dates: FloatArray
-    """(e,) of each event: the mean day of its slice."""
-    begin: FloatArray
-    """Of each item by its number: that of its first slice; NaN where it takes part in none."""
-    first: FloatArray
-    """Of each item by its number: the day of its first duel; NaN where it takes part in none."""
-    last: FloatArray
-    """Of each item by its number: the day of its last duel; NaN where it takes part in none."""
-    starts: FloatArray
-    """Of each row of the items: the day of its first duel; NaN where it takes part in none."""
-
-    @property
-    def from_when(self) -> FloatArray:
-        """Of each item by its number: the day of its first duel, or of the slice of that if later;
-        NaN where it takes part in none."""
-        return np.maximum(self.begin, self.first)
-
-    @classmethod
-    def of(cls, duels: Duels, slices: Any) -> Dated:
-        """Those of duels with dates.
-
-        :param slices: as `slice_numbers` takes them.
-        """
-        events = duels.events
-        assert events.time is not None
-        times, place = sliced(events.time, slices, events.counts)
-        number, sizes = duels.item[events.sides], events.sizes
-        first, last = (np.full(int(duels.item.max()) + 1, end) for end in (np.inf, -np.inf))
-        np.minimum.at(first, number, np.repeat(events.time, sizes))
-        np.maximum.at(last, number, np.repeat(events.time, sizes))
-        begin = np.full(len(first), np.inf)
-        np.minimum.at(begin, number, np.repeat(times[place], sizes))
-        none = np.isinf(first)
-        first[none] = last[none] = begin[none] = np.nan
-        starts = np.full(duels.num_items, np.inf)
-        np.minimum.at(starts, events.sides, np.repeat(events.time, sizes))
-        starts[np.isinf(starts)] = np.nan
-        return cls(times[place], begin, first, last, starts)
 
 
 def rows_in_force(owner: IntArray, starts: FloatArray, day: float) -> IntArray:

@@ -199,16 +199,6 @@ def vector_rows(column: Any) -> VectorRows | None:
     return None
 
 
-def as_column(rows: VectorRows, index: Any = None) -> Any:
-    """Vectors as a pandas series, whose rows move without the matrix.
-
-    :param index: of the series; by default row numbers.
-    """
-    from sparse_prefgp.data import vector_column
-
-    return vector_column.series(rows, index)
-
-
 def missing_cell(cell: Any) -> bool:
     """Whether a cell of a column of vectors holds nothing."""
     return cell is None or (isinstance(cell, float | np.floating) and bool(np.isnan(cell)))

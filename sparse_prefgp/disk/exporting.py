@@ -100,9 +100,7 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         return {"mean": both[:, :1], "variance": both[:, 1:]}
 
     def predict_duel(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-        ahead = model.inputs.rows(first)
-        pairs = tf.stack([ahead, model.inputs.rows(second, before=tf.shape(ahead)[0])], 1)
-        both = _in_chunks(outcomes.difference, pairs)
+        both = _in_chunks(outcomes.difference, model.inputs.pairs(first, second))
         mean, variance = both[:, 0], both[:, 1]
         found = {"probability": tf.exp(model.likelihood.log_win(link, mean, variance))}
         if model.likelihood.margin is not None:

@@ -19,8 +19,8 @@ from sparse_prefgp.data.answers import (
     TOP,
     Answers,
 )
-from sparse_prefgp.data.features import FeatureTransform, require_pandas
-from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
+from sparse_prefgp.data.features import FeatureTransform, as_column, require_pandas
+from sparse_prefgp.data.vectors import VectorRows, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, ids_of, plain_ids, refuse_control
 from sparse_prefgp.io.ids import is_zero

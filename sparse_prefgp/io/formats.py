@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.features import as_column, require_pandas
 from sparse_prefgp.data.row_names import BELOW_HEADER, COUNTED, LINE, RECORD
-from sparse_prefgp.data.vectors import VectorRows, as_column
+from sparse_prefgp.data.vectors import VectorRows
 from sparse_prefgp.io.json_files import JSON, JSON_LINES, frame_of_records, records_in
 from sparse_prefgp.io.other_files import refuse_binary, refuse_other
 from sparse_prefgp.support.arrays import IntArray

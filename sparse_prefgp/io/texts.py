@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparse_prefgp.data.features import FeatureTransform, require_pandas, texts_in
+from sparse_prefgp.data.features import FeatureTransform, as_column, require_pandas, texts_in
 from sparse_prefgp.data.texts import said_of_texts
-from sparse_prefgp.data.vectors import VectorRows, as_column, checked_matrix
+from sparse_prefgp.data.vectors import VectorRows, checked_matrix
 from sparse_prefgp.io.dates import REMEDY, in_iso
 from sparse_prefgp.io.files import Source, Table, column_names, load_items
 from sparse_prefgp.io.vectors import holds_vectors, with_embedding, with_vectors

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.features import FeatureTransform, as_column, require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.vectors import (
     VectorRows,
-    as_column,
     checked_matrix,
     missing_cell,
     stacked,

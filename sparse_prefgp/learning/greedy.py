@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from sparse_prefgp.approximations.inducing import whitened
+from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import (
     as_float,
@@ -27,6 +27,7 @@ from sparse_prefgp.learning.causes import cause_and_remedies
 from sparse_prefgp.learning.initial import EXPLAINED
 from sparse_prefgp.learning.optimise import NotFinite, optimise
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.checks import scale_is_free
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_inducing_count, check_kind, check_number
@@ -433,7 +434,7 @@ def _check(
         ("m_step_iterations", m_step_iterations, 0),
     ):
         check_number(name, value, least=least, whole=True)
-    free = bool(m_step_iterations) and model.scale_is_free()
+    free = bool(m_step_iterations) and scale_is_free(model)
     together.check(free_kernel_variance=free, free_noise_variance=True)
     of_z = {id(v) for v in inducing.trainable_variables}
     if m_step_iterations and all(id(v) in of_z for v in model.trainable_variables):

@@ -31,7 +31,7 @@ from sparse_prefgp.learning.settling import WINDOW, Settling
 from sparse_prefgp.learning.starts import perturb
 from sparse_prefgp.learning.ties import fit_tie_margin
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.checks import lost_effects
+from sparse_prefgp.models.checks import lost_effects, scale_is_free
 from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.streaming import StreamedGP
@@ -158,7 +158,7 @@ def optimise(
         gpflow.set_trainable(model.likelihood.noise, True)
         model.warned_about_scale = True
     else:
-        free = model.scale_is_free()
+        free = scale_is_free(model)
         together.check(free_kernel_variance=free, free_noise_variance=True)
     if not model.trainable_variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")

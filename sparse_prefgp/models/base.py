@@ -25,6 +25,7 @@ from sparse_prefgp.models.choosing import CHOSEN, forecast_of_sets
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
+from sparse_prefgp.models.questions import as_known, forecast_of_duels
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.views import CONSENSUS, NOBODY, Described, Group, Met
 from sparse_prefgp.support import together
@@ -182,7 +183,7 @@ class DuelGP(
         rows = self.inputs.of_items() if rows is None else as_numbers("inputs", rows, "n", "D")
         check_kind("questions", questions, Answers, "Duels or Answers (docs/events.md)")
         questions.check_questions(len(rows))
-        events = self.as_known(questions)
+        events = as_known(self, questions)
         columns, choices = rows.shape[1] + len(events.covariate_names), False
         if events.has_sets:
             columns = 2 * int(events.sizes.max()) ** 2
@@ -194,7 +195,7 @@ class DuelGP(
             if events.has_sets:
                 parts.append(forecast_of_sets(self, rows, events.take(here), choices))
             else:
-                parts.append(self._forecast_of_duels(rows, events.take(here)))
+                parts.append(forecast_of_duels(self, rows, events.take(here)))
         return Forecast.joined(parts)
 
     # For whom. All that is predicted comes from one of these two posteriors, which differ only
@@ -301,11 +302,6 @@ class DuelGP(
                 )
             return Described(own).on(self)
         return Met.by(self, duels, own).on(self)
-
-    @property
-    def has_logit_factors(self) -> bool:
-        """Whether the engine takes logistic noise in place of the model's own."""
-        return not self.engine.link_function.has_normal_noise
 
     @property
     def features(self) -> tuple[Any, tuple[str, ...] | None]:

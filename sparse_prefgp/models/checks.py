@@ -28,8 +28,9 @@ from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
 from sparse_prefgp.covariances.residual import MAX_BLOCK
 from sparse_prefgp.data.answers import AboutSets
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.data.slices import SLICES, Dated
+from sparse_prefgp.data.slices import SLICES
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.terms import Taste, Term
 from sparse_prefgp.support import together
@@ -116,6 +117,8 @@ def check_together(
     :param more: things by their names in `together.TABLE`.
     :raises ValueError: see `together.TABLE`; a taste that shares parameters with the kernel.
     """
+    for term in terms:
+        check_kind("Each of terms", term, Term, "a term, such as spg.Taste(kernel)")
     taste = next((term.kernel for term in terms if isinstance(term, Taste)), None)
     margin = likelihood.margin is not None
     if taste is not None and set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
@@ -150,9 +153,26 @@ def check_together(
     )
 
 
-def check_engine(engine: Any, **model: Any) -> None:
+def check_engine(engine: Any, graph: DuelGraph, likelihood: Probit) -> None:
     """Refuse an engine that does not go together with a model, see `check_together`."""
-    together.check(**_of_engine(engine), **model)
+    noises = graph.noises
+    together.check(
+        **_of_engine(engine),
+        **likelihood.things(),
+        in_time=graph.layout.dated,
+        sets=noises is not None,
+        best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
+    )
+
+
+def scale_is_free(model: Any) -> bool:
+    """Whether kernel variance and noise are both trainable, though only their ratio counts.
+
+    :param model: a regression has no such likelihood; what it observes has a scale.
+    """
+    names = gpflow.utilities.parameter_dict(model.kernel)
+    free = any(p.trainable for name, p in names.items() if "variance" in name)
+    return free and isinstance(model.likelihood, Probit) and bool(model.likelihood.noise.trainable)
 
 
 def _of_engine(engine: Any) -> dict[str, Any]:

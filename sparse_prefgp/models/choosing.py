@@ -14,6 +14,7 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.sets import SetForm
 from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
 from sparse_prefgp.models.posterior import CHUNK, SetPosterior
+from sparse_prefgp.models.questions import as_known
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.machine import ask
@@ -81,7 +82,7 @@ def set_posterior(model: Any, inputs: FloatArray, events: Answers) -> SetPosteri
     :raises NotEnoughMemory: more than is free.
     """
     model.allow(choice=True, compiled=not tf.executing_eagerly())
-    events = model.as_known(events)
+    events = as_known(model, events)
     at, mask = events.padded()
     b, k = at.shape
     ask(

@@ -83,7 +83,7 @@ class KnownCoefficients(Result):
         rows[:, : layout.features] = model.duels.items[0]
         rows[:, layout.number : layout.first_covariate] = -1.0
         if layout.dated:
-            rows[:, layout.date : layout.first_covariate] = model.last_date
+            rows[:, layout.date : layout.first_covariate] = model.in_time.last_date
         rows[1 + np.arange(count), layout.first_covariate + np.array(of_row)] = 1.0
         rows[:, layout.first_level :] = -1.0 - np.arange(1 + count)[:, None]
         own = np.arange(len(names), count)

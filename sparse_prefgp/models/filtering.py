@@ -13,11 +13,12 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.in_time import DatedSites, moves_of
 from sparse_prefgp.covariances import LowRankOverDuels
-from sparse_prefgp.covariances.frontier import Seen, Step, filtered
+from sparse_prefgp.covariances.filter_in_time import Seen, Step, filtered
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.joining import joined_duels
 from sparse_prefgp.data.slices import date_text, slice_numbers
-from sparse_prefgp.engines import Engine
+from sparse_prefgp.engines import Engine, InferenceResult, Status
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
@@ -79,22 +80,71 @@ def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
     :param slices: of the later ones; None for those of the model.
     :raises ValueError: duels without dates, or before the last one of the model.
     """
-    before, after = model.duels.times, duels.times
+    before, after, own = model.duels.times, duels.times, model.in_time.slices
     assert before is not None
     if after is None:
         raise together.refused(in_time=True, duels_without_dates="new duels without dates")
     refuse_earlier(after, float(before.max()))
-    named = isinstance(model.slices, str | float) and isinstance(slices, str | float)
-    if slices is None or (named and slices == model.slices):
-        return model.slices
+    named = isinstance(own, str | float) and isinstance(slices, str | float)
+    if slices is None or (named and slices == own):
+        return own
     starts = [
         [days[number == each].min() for each in np.unique(number)]
         for days, number in (
-            (before, slice_numbers(before, model.slices)),
+            (before, slice_numbers(before, own)),
             (after, slice_numbers(after, slices)),
         )
     ]
     return np.unique(np.concatenate(starts))[1:]
+
+
+def filtered_by(model: PreferenceGP, duels: Duels | None, slices: Any) -> Filtering:
+    """See `InTimeModel.filter`."""
+    everything, edges, old = model.duels, slices, 0
+    told = [np.zeros(0), np.zeros(0)]
+    if duels is not None:
+        edges, old = edges_of(model, duels, slices), len(model.duels.rows_given)
+        everything = joined_duels(model.duels, duels)
+        model._inferred()
+        nu, tau = model.inference.sites()
+        told = [values[model.graph.sites_of_duels] for values in (tau, nu)]
+    made = model._on(everything, edges)
+    event, count = made.graph.event_of_duel, made.graph.count_of_duel
+    assert event is not None and count is not None
+
+    def total(values: FloatArray, some: slice) -> FloatArray:
+        each = count[some] * values
+        return np.bincount(event[some], each, made.graph.num_sites).astype(np.float64)
+
+    early, late = slice(0, old), slice(old, None)
+    problem = made.problem(frozen=True)
+    prior = made.approximation.prior(problem)
+    found = one_pass(
+        problem,
+        prior,
+        made.engine,
+        (total(told[0], early), total(told[1], early)),
+        total(np.ones(old), early) > 0,
+        total(np.ones(len(event) - old), late),
+    )
+    counts, place, graph = made.graph.counts, event[late], made.graph
+    # A tie has its sides in the order of the rows of the graph.
+    first = everything.item[everything.given.sides.reshape(-1, 2)[late, 0]]
+    turned = graph.rows[graph.winners[place], graph.layout.number] != first
+    mean = -(found.mean + np.asarray(prior.offset))[place]
+    result = InferenceResult(
+        False, found.slices, Status.FILTERED, found.change, 1.0, float(prior.jitter)
+    )
+    made.inference.restore(found.shift / counts, found.precision / counts, result, prior)
+    return Filtering(
+        made,
+        np.where(turned, -mean, mean),
+        found.variance[place],
+        found.log_probabilities[place],
+        found.log_predictive,
+        found.slices,
+        found.unsettled,
+    )
 
 
 class Passed(NamedTuple):

@@ -156,7 +156,7 @@ class Inference:
         """
         self.start_from(nu, tau)
         model = self.model
-        problem = model._frozen_problem()
+        problem = model.problem(frozen=True)
         prior = prior or model.approximation.prior(problem)
         # Predictions need the sites alone; what else is known at them is computed when asked for.
         solved = Solved(problem, prior, model.engine, self.memory.sites())

@@ -40,7 +40,7 @@ class Inputs:
         items: FloatArray = duels.items
         if self.layout.numbered:
             items = np.column_stack([items, duels.item])
-        return items[rows] if at is None else self.model.dated(items[rows], at)
+        return items[rows] if at is None else self.model.in_time.dated(items[rows], at)
 
     def rows(self, values: Any, before: Any = 0) -> tf.Tensor:
         """Items as the kernel takes them; `before` counts unknown items of the same call.
@@ -79,7 +79,7 @@ class Inputs:
             if found > layout.number and tf.executing_eagerly():
                 self._check_numbers(inputs[:, layout.number].numpy())
         if layout.dated:
-            columns.append(self.model._dates(inputs, columns[-1]))
+            columns.append(self.model.in_time.columns_of(inputs, columns[-1]))
         if layout.covariates:
             first = layout.first_covariate
             given = inputs[:, first : layout.first_level]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import one_each
@@ -84,18 +84,21 @@ def known_blocks(model: Any, events: Answers) -> Codes | None:
     return known_codes(events.block, labels, "block", then)
 
 
-def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) -> IntArray:
+def group_numbers(model: Any, groups: Any, pairs: int | None) -> IntArray | None:
     """The number of each pair's group, (pairs,), -1 where it is None or unknown, of which a warning
-    is given.
+    is given; None where nobody said.
 
     Labels are compared as they are, else as text: 7 and "7" are one group.
 
+    :param pairs: None while a prediction is compiled.
     :raises ValueError: labels of another length; a model without noise by group.
     """
-    if not by_group:
-        raise together.refused(groups=True, one_noise=True)
-    names = duels.group_names or ()
-    return numbers_of(groups, pairs, names, "groups", "group", NOISE)
+    if groups is None:
+        return None
+    one_noise = model.likelihood.noise_ratio is None
+    together.check(compiled=pairs is None, groups=True, one_noise=one_noise)
+    assert pairs is not None
+    return numbers_of(groups, pairs, model.duels.group_names or (), "groups", "group", NOISE)
 
 
 def numbers_of(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations.base import prior_variance
 from sparse_prefgp.covariances import LowRankOverSets, LowRankWithPairs
 from sparse_prefgp.covariances.pair_effect import Pairs, pair_effect
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.preference_gp import PreferenceGP
 
 # Numbers of items are below it.
 _BASE = 1 << 31
@@ -71,3 +75,14 @@ def pair_posterior(
     covariance = cast(LowRankOverSets | LowRankWithPairs, prior.covariance)
     mean, explained, crossed = covariance.effects_of_pairs(pairs, variance, precision, shift)
     return PairPosterior(pairs, graph.layout.number, variance, mean, variance - explained, crossed)
+
+
+def pair_share(model: PreferenceGP) -> float | None:
+    """What share of the prior variance of a duel, noise apart, is of its pair (`PairEffect`): the
+    average over the duels; None without."""
+    effect = pair_effect(model.kernel)
+    if effect is None:
+        return None
+    variance = float(effect.variance.numpy())
+    of_items = prior_variance(model.problem()).numpy()
+    return float(np.average(variance / (variance + of_items), weights=model.graph.counts))

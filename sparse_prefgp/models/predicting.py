@@ -9,13 +9,9 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
 
-from sparse_prefgp.covariances.item_in_time import time_term
-from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
-from sparse_prefgp.data.answers import Answers, Codes, Covariates
-from sparse_prefgp.data.contexts import names_of_rows
-from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
-from sparse_prefgp.data.slices import Dated, date_text, days_of
+from sparse_prefgp.data.answers import Codes
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.factors.choices import choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.choosing import (
@@ -26,28 +22,18 @@ from sparse_prefgp.models.choosing import (
     set_posterior,
     sets_given,
 )
+from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
-from sparse_prefgp.models.outcomes import (
-    LEANS,
-    NOISE,
-    group_numbers,
-    known_blocks,
-    known_codes,
-    label_columns,
-)
-from sparse_prefgp.models.people import UNKNOWN_PERSON, People
-from sparse_prefgp.models.posterior import Posterior, differences_in_blocks, predictions
+from sparse_prefgp.models.outcomes import group_numbers
+from sparse_prefgp.models.people import People
+from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.models.views import EVERYBODY, View
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, one_each
 from sparse_prefgp.support.shapes import as_written, check_shapes
-from sparse_prefgp.support.words import shortened
-
-# What is said of those that a model does not know.
-_UNKNOWN_JUDGE = "group", NOISE
 
 
 class DuelPredictions:
@@ -66,26 +52,9 @@ class DuelPredictions:
     view: View = EVERYBODY
 
     @property
-    def last_date(self) -> float:
-        """Of all duels, in days since 1970.
-
-        :raises ValueError: duels without dates.
-        """
-        times = self.duels.times
-        if times is None:
-            raise together.refused(date=True, duels_without_dates=True)
-        return float(times.max())
-
-    @property
-    def date(self) -> float:
-        """Of utilities that are asked for without one: the last of the duels, or that of a view
-        (`PreferenceGP.at_date`)."""
-        return self.last_date if self._date is None else self._date
-
-    def with_dates(self, rows: FloatArray) -> FloatArray:
-        """Rows (N, D + 1) of items with their numbers, as rows (N, D + 3) at `date`."""
-        inputs = self.inputs.rows(rows).numpy()
-        return np.asarray(inputs[:, : self.inputs.layout.first_covariate])
+    def in_time(self) -> InTimeModel:
+        """What is asked about dates, where utilities move in time (`ItemInTime`)."""
+        return InTimeModel(self)
 
     @property
     def people(self) -> People:
@@ -135,7 +104,7 @@ class DuelPredictions:
         :param at: the date or (N,) dates of utilities that move in time, in days since 1970, as
             `datetime64` or as text; by default that of the last duel.
         """
-        asked = Xnew if at is None else self.dated(Xnew, at)
+        asked = Xnew if at is None else self.in_time.dated(Xnew, at)
         inputs = self.inputs.rows(asked)  # refused before anything slow
         return predictions(self.posterior(), inputs, full_cov)
 
@@ -164,7 +133,7 @@ class DuelPredictions:
         :param labels: as for `predict_difference`.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        judge = self._group_numbers(groups, mean)
+        judge = group_numbers(self, groups, mean.shape[0])
         return tf.exp(self.likelihood.log_win(self.engine.link_function, mean, variance, judge))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
@@ -185,90 +154,11 @@ class DuelPredictions:
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
         link, judge, of = (
             self.engine.link_function,
-            self._group_numbers(groups, mean),
+            group_numbers(self, groups, mean.shape[0]),
             self.likelihood,
         )
         won, lost = (of.log_win(link, side, variance, judge) for side in (mean, -mean))
         return tf.exp(tf.stack([won, of.log_tie(link, mean, variance, judge), lost], 1))
-
-    def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast:
-        """What `predict` says of duels, from mean and variance of f(first) - f(second), (t,) each.
-
-        :param judge: of each duel, where the model has noise by group.
-        """
-        number = None
-        if judge is not None and self.likelihood.noise_ratio is not None:
-            number = known_codes(judge, self.duels.group_names or (), *_UNKNOWN_JUDGE).numbers
-        m, v = as_float(mean), as_float(variance)
-        levels, link, likelihood = self.duels.levels, self.engine.link_function, self.likelihood
-        if levels is not None:
-            of, names, logs = GRADES, levels, likelihood.log_grades(link, m, v, number)
-        else:
-            won, lost = (likelihood.log_win(link, side, v, number) for side in (m, -m))
-            of, names, columns = DUELS, (FIRST, SECOND), [won, lost]
-            if likelihood.margin is not None:
-                of, names = OUTCOMES, (FIRST, TIE, SECOND)
-                columns = [won, likelihood.log_tie(link, m, v, number), lost]
-            logs = tf.stack(columns, 1)
-        return Forecast(of, logs.numpy(), names, m.numpy(), v.numpy())
-
-    def as_known(self, events: Answers) -> Answers:
-        """Questions with what is of account to the model alone: judges, people, blocks and labels
-        by its own numbers, those that it does not know, of which warnings tell, below 0; its
-        covariates.
-
-        :raises ValueError: some of the covariates alone.
-        """
-        duels, judge, person, said = self.duels, None, None, None
-        if self.likelihood.noise_ratio is not None and events.judge is not None:
-            judge = known_codes(events.judge, duels.group_names or (), *_UNKNOWN_JUDGE)
-        if self.people.names and self.view.of_each and events.person is not None:
-            person = known_codes(events.person, self.people.described, *UNKNOWN_PERSON)
-        labels = {
-            column: known_codes(events.labels[column], duels.label_names[column], column, LEANS)
-            for column in label_columns(self, events.labels)
-        }
-        names, there = duels.covariate_names, events.covariate_names
-        missing = [name for name in names if name not in there]
-        if len(missing) < len(names):
-            for name in missing:
-                raise ValueError(
-                    f"The duels have no {name!r}, a covariate of the model, but "
-                    f"{', '.join(map(repr, there))}; give them the covariates of the model, or "
-                    "none."
-                )
-            assert events.covariates is not None
-            values = events.covariates[:, [there.index(name) for name in names]]
-            said = Covariates(values, names)
-        block = known_blocks(self, events)
-        return events.saying(
-            judge=judge, person=person, labels=labels, covariates=said, block=block
-        )
-
-    def _forecast_of_duels(self, inputs: FloatArray, events: Answers) -> Forecast:
-        """What `predict` says of some duels as the model knows them."""
-        ends = events.pairs.T
-        Xa, Xb = (inputs[end] for end in ends)
-        if events.time is not None and self.inputs.layout.dated:
-            Xa, Xb = self.dated(Xa, events.time), self.dated(Xb, events.time)
-        # Not even rounding parts an item from itself.
-        said, same = events.covariate_differences, ends[0] == ends[1]
-        if said is not None:
-            Xa, Xb = self.inputs.in_duels(Xa, Xb, said, events.labels)
-            same &= ~said.any(1)
-        pairs = self.inputs.pairs(Xa, Xb)
-        layout = self.inputs.layout
-        if layout.numbered and said is not None:  # nor an effect of its own
-            number = np.arange(pairs.shape[2]) == layout.number
-            again = (ends[0] == ends[1])[:, None, None]
-            pairs = tf.where(again & number, pairs[:, :1], pairs)
-        if events.block is None:
-            people = None if events.person is None else events.person.numbers
-            moments = self.people.differences(pairs, people)
-        else:
-            moments = differences_in_blocks(self.posterior(), pairs, events.block.numbers)
-        mean, variance = np.where(same, 0.0, moments.numpy().T)
-        return self.forecast_of(mean, variance, events.judge)
 
     def allow(self, **asked: Any) -> None:
         """Refuse what does not go together with this model, see `together.check`.
@@ -290,15 +180,6 @@ class DuelPredictions:
             "labels": self.approximation.labels is not None,
         }
         together.check(**{**things, **asked})
-
-    def _group_numbers(self, groups: Any, like: tf.Tensor) -> IntArray | None:
-        """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
-        if groups is None:
-            return None
-        together.check(compiled=like.shape[0] is None, groups=True)
-        return group_numbers(
-            groups, like.shape[0], self.duels, self.likelihood.noise_ratio is not None
-        )
 
     @as_written
     def predict_choice(
@@ -353,11 +234,7 @@ class DuelPredictions:
             # What the points err by is much the same for all alternatives.
             return found - logsumexp(found, axis=1, keepdims=True)
 
-        number = None
-        if groups is not None:
-            number = group_numbers(
-                groups, len(there), self.duels, self.likelihood.noise_ratio is not None
-            )
+        number = group_numbers(self, groups, len(there))
         shares = np.zeros(there.shape)
         shares[there] = np.exp(over_noises(self, at, number, len(there)))[sets.mask]
         return tf.constant(shares)
@@ -396,7 +273,7 @@ class DuelPredictions:
             date=at is not None,
         )
         if at is not None:
-            Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
+            Xa, Xb = self.in_time.dated(Xa, at), self.in_time.dated(Xb, at)
         if covariates is not None:
             known = self.inputs.known_labels(labels, len(Xa))
             Xa, Xb = self.inputs.in_duels(Xa, Xb, covariates, known)
@@ -405,66 +282,3 @@ class DuelPredictions:
         whose = None if people is None else self.people.numbers(people, len(pairs))
         both = self.people.differences(pairs, whose)
         return both[:, 0], both[:, 1]
-
-    def scale_is_free(self) -> bool:
-        """Whether kernel variance and noise are both trainable, though only their ratio counts."""
-        names = gpflow.utilities.parameter_dict(self.kernel)
-        free = any(p.trainable for name, p in names.items() if "variance" in name)
-        return free and self.likelihood.noise.trainable
-
-    # Inside.
-
-    def dated(self, rows: Any, at: Any) -> FloatArray:
-        """Rows of items (N, D) or (N, D + 1) with their numbers, at a date or (N,) dates.
-
-        :param at: as `Duels(times=)` has them; None leaves the rows as they are.
-        :raises ValueError: a model whose utilities do not move in time; a date that is none.
-        """
-        rows = np.asarray(rows, float)
-        if at is None:
-            return rows
-        self.allow(date=True)
-        if rows.shape[1] == self.inputs.layout.features:
-            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
-        given, n = np.asarray(at), len(rows)
-        days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
-        return np.column_stack([rows[:, : self.inputs.layout.date], days])
-
-    def _called(self, number: int) -> str:
-        """An item in messages, by its name if it has one."""
-        duels = self.duels
-        names = names_of_rows(duels.item_ids, duels.item_rows)
-        if names is None:
-            return f"item {number}"
-        return f"the item {shortened(names[int(np.argmax(duels.item == number))])}"
-
-    def _dates(self, inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-        """The date of each row and that of its item's first slice, (N, 2): by default the last of
-        all duels, and of a new item its own.
-
-        :raises ValueError: a date before the first duel of an item whose utility begins there.
-        """
-        known = self._dated
-        assert known is not None
-        together.check(compiled=not tf.executing_eagerly(), in_time=True)
-        if inputs.shape[-1] > self.inputs.layout.date:
-            date = inputs[:, self.inputs.layout.date].numpy()
-        else:
-            date = np.full(inputs.shape[0], self.date)
-        number = numbers[:, 0].numpy().astype(np.int64)
-        old = (number >= 0) & (number < len(known.first))
-        place = np.where(old, number, 0)
-        begin = np.where(old & ~np.isnan(known.begin[place]), known.begin[place], date)
-        term = time_term(self.kernel)
-        if term is not None and not term.kernel.is_stationary:
-            first = np.where(begin == date, date, known.first[place])
-            # Within the first slice it is what it is at its date.
-            for i in np.flatnonzero(date < np.minimum(first, begin))[:1]:
-                raise ValueError(
-                    f"Row {i} asks for {self._called(number[i])} on {date_text(date[i])}, before "
-                    f"its first duel on {date_text(first[i])}, where a Wiener process of its own "
-                    "begins; ask for a later date, or take a kernel that has always been, such as "
-                    "Matern12()."
-                )
-            date = np.maximum(date, begin)
-        return tf.constant(np.stack([date, begin], 1), inputs.dtype)

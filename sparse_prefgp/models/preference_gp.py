@@ -19,7 +19,7 @@ from sparse_prefgp.approximations import (
     DuelProblem,
     Exact,
 )
-from sparse_prefgp.approximations.base import build_factors, prior_variance
+from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
@@ -32,21 +32,12 @@ from sparse_prefgp.covariances.item_effect import (
     numbered_kernel,
 )
 from sparse_prefgp.covariances.item_in_time import time_term
-from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.data.answers import TIE
+from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.data.joining import joined_duels
-from sparse_prefgp.data.slices import (
-    DAYS_A_YEAR,
-    Dated,
-    check_slices,
-    date_text,
-    day_of,
-    rows_in_force,
-)
 from sparse_prefgp.engines import Engine, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
@@ -66,11 +57,11 @@ from sparse_prefgp.models.checks import (
     check_together,
     inducing_points,
     likelihood_of,
+    scale_is_free,
     warn_of_cancelling,
 )
 from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.describing import described
-from sparse_prefgp.models.filtering import Filtering, edges_of, one_pass
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
@@ -81,11 +72,9 @@ from sparse_prefgp.models.posterior import (
 )
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.terms import Columns, Term, Terms
-from sparse_prefgp.models.time_posterior import TimePosterior
-from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import check_kind, check_number
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.shapes import as_written
 
@@ -177,7 +166,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             )
         self.kernel, self.mean_function = kernel, mean_function
         self.likelihood = likelihood.on(duels)
-        self._check_engine(engine or ParallelEP(), full)
+        check_engine(engine or ParallelEP(), full, self.likelihood)
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
         if approximation.needs_inducing and not approximation.has_blocks:
@@ -222,11 +211,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return int(self.graph.weight)
 
     @property
-    def weight_used(self) -> float:
-        """As how many duels these count: the sum of their weights, each 1 where none is given."""
-        return self.graph.weight
-
-    @property
     def approximation(self) -> Approximation:
         return self._given.approximation
 
@@ -236,7 +220,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        self._check_engine(engine, self.graph)
+        check_engine(engine, self.graph, self.likelihood)
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
             graph = _used(self.all_duels, self.approximation, engine, self.terms.taste is not None)
             self._given = dataclasses.replace(self._given, graph=graph)
@@ -248,233 +232,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """The sites, at which the last inference ended and the next one begins."""
         return Inference(self, self._sites_memory)
 
-    def _check_engine(self, engine: Engine, graph: DuelGraph) -> None:
-        noises = graph.noises
-        check_engine(
-            engine,
-            in_time=self._dated is not None,
-            sets=noises is not None,
-            best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
-            **self.likelihood.things(),
-        )
-
-    @property
-    def pair_share(self) -> float | None:
-        """What share of the prior variance of a duel, noise apart, is of its pair (`PairEffect`):
-        the average over the duels; None without."""
-        effect = pair_effect(self.kernel)
-        if effect is None:
-            return None
-        variance = float(effect.variance.numpy())
-        of_items = prior_variance(self.problem()).numpy()
-        return float(np.average(variance / (variance + of_items), weights=self.graph.counts))
-
     @property
     def inputs(self) -> Inputs:
         return Inputs(self, self.graph.layout)
-
-    @property
-    def slices(self) -> Any:
-        """The slices of time in which duels are taken together, as `ItemInTime` has them; None
-        where utilities do not move."""
-        term = time_term(self.kernel)
-        return None if term is None else term.slices
-
-    def with_slices(self, slices: Any) -> PreferenceGP:
-        """The same model, its duels taken together in other slices of time.
-
-        What was learned on coarse slices holds on finer ones, which follow the latest duels
-        closer. Parameters are copies; inference begins from the sites of this model.
-
-        :param slices: as `ItemInTime` takes them.
-        :raises ValueError: utilities that do not move in time; what `PreferenceGP` raises.
-        """
-        self.allow(slices=True)
-        made = replace(self, slices=check_slices(slices))
-        if self.graph.event_of_duel is not None and made.graph.event_of_duel is not None:
-            found = (_on_graph(self.graph, made.graph, x) for x in self.inference.sites())
-            made.inference.start_from(*found)
-        return made
-
-    def posterior_in_time(self) -> TimePosterior:
-        """`posterior`, with what only utilities in time have: the end, any date, jointly.
-
-        :raises ValueError: utilities that do not move in time.
-        """
-        self.allow(trajectories=True)
-        found = self._inferred().solution.posterior
-        assert isinstance(found, TimePosterior)
-        return found.with_date(self.date)
-
-    def at_date(self, date: Any) -> PreferenceGP:
-        """This model, its utilities being those of a date.
-
-        A view: parameters and what inference found are those of this model, and all that asks for a
-        utility, a prediction or a posterior without a date gets that of this one.
-
-        :param date: as `Duels(times=)` has them.
-        :raises ValueError: utilities that do not move in time; a date that is none.
-        """
-        self.allow(date=True)
-        found = copy.copy(self)
-        found._date = day_of(date)
-        return found
-
-    def active_items(self, at: Any = None, within: float = 2.0) -> IntArray:
-        """Numbers of the items that are active at a date: from the first duel of each on, until so
-        many years after its last one.
-
-        :param at: the date; by default `date`.
-        :param within: years.
-        :raises ValueError: utilities that do not move in time; a date that is none, or of nobody.
-        """
-        self.allow(trajectories=True)
-        known, date = self._dated, self.date
-        assert known is not None
-        check_number("active_within", within, least=0.0, hint=", of years")
-        if at is not None:
-            date = day_of(at)
-        there = (known.from_when <= date) & (date <= known.last + within * DAYS_A_YEAR)
-        if not there.any():
-            end = float(np.nanmax(known.last)) + within * DAYS_A_YEAR
-            raise ValueError(
-                f"No item is active on {date_text(date)}, from its first duel on until {within:g} "
-                f"years after its last one; give a date from {date_text(self.first_date + 1.0)} "
-                f"to {date_text(end)}, or more years (active_within=)."
-            )
-        return np.flatnonzero(there)
-
-    @property
-    def first_date(self) -> float:
-        """The first day, since 1970, on which an item is active.
-
-        :raises ValueError: utilities that do not move in time.
-        """
-        self.allow(trajectories=True)
-        assert self._dated is not None
-        return float(np.nanmin(self._dated.from_when))
-
-    @property
-    def row_starts(self) -> FloatArray:
-        """(n,) of each row of `duels.items` the day, since 1970, of its first duel; NaN where it
-        has none.
-
-        :raises ValueError: utilities that do not move in time.
-        """
-        self.allow(trajectories=True)
-        assert self._dated is not None
-        return self._dated.starts
-
-    def rows_at(self, at: Any = None) -> IntArray:
-        """Of each item by its number, (I,), its row of `duels.items` at a date: where an item has
-        several, that which its latest duel by then had.
-
-        :param at: the date; by default `date`.
-        :raises ValueError: utilities that do not move in time; a date that is none.
-        """
-        day = self.date if at is None else day_of(at)
-        return rows_in_force(self.duels.item, self.row_starts, day)
-
-    def moved_in(self, years: float) -> float:
-        """Standard deviation of what joins the utility of an item in so many years.
-
-        :raises ValueError: utilities that do not move in time.
-        """
-        self.allow(trajectories=True)
-        term = time_term(self.kernel)
-        assert term is not None
-        h = term.kernel.observed
-        added = np.asarray(term.kernel.added(as_float(np.array([years]))))[0]
-        return float(np.sqrt(h @ added @ h))
-
-    def trajectories(self, items: Any, dates: Any, active_within: float = 2.0) -> Trajectories:
-        """How utilities of items moved, less the average of the items active at each date.
-
-        Levels alone are not known: only differences are, and their bands are of these. An item with
-        several rows is followed through them, by `rows_at`; of items in contexts
-        `analysis.history` takes the average.
-
-        :param items: (n,) rows of `duels.items`, each of which stands for its item.
-        :param dates: (d,) as `Duels(times=)` has them, ascending.
-        :param active_within: years after its last duel for which an item counts as active.
-        :raises ValueError: utilities that do not move in time; items in contexts; dates that are
-            none, or of nobody.
-        """
-        self.allow(trajectories=True)
-        rows = self.duels.item_rows
-        if rows is not None and rows.columns:
-            raise ValueError(
-                "The items of the model stand in contexts, at which a trajectory is an average; "
-                "take spg.analysis.history.history(model, names)."
-            )
-        given, n = np.asarray(items), self.duels.num_items
-        for i in given[(given < 0) | (given >= n)][:1]:
-            raise ValueError(f"items has {i}, which is no row of the items; give 0 to {n - 1}.")
-        found = trajectories_of(self, self.duels.item[given], dates, active_within)
-        return found._replace(items=given)
-
-    def filter(self, duels: Duels | None = None, slices: Any = None) -> Filtering:
-        """This model and later duels, in one pass: nothing before is done again.
-
-        Each slice is predicted from those before, inference runs within it, and its sites are kept.
-        As good ahead as inference on all duels, at about a millisecond a slice; the past is not
-        redrawn and nothing is learned (docs/time.md).
-
-        :param duels: none before the last one of the model. Items are the same by their ids, or
-            without ids by features and number. None for the duels of the model themselves, from
-            the first on, at its parameters.
-        :param slices: of the later duels, as `ItemInTime` takes them; by default as before.
-        :raises ValueError: utilities that do not move in time, earlier duels, duels without dates,
-            other features, ties that tell only the margin.
-        """
-        self.allow(filter=True)
-        if slices is not None:
-            slices = check_slices(slices)
-        everything, edges, old = self.duels, slices, 0
-        told = [np.zeros(0), np.zeros(0)]
-        if duels is not None:
-            edges, old = edges_of(self, duels, slices), len(self.duels.rows_given)
-            everything = joined_duels(self.duels, duels)
-            self._inferred()
-            nu, tau = self.inference.sites()
-            told = [values[self.graph.sites_of_duels] for values in (tau, nu)]
-        made = replace(self, everything, slices=edges)
-        event, count = made.graph.event_of_duel, made.graph.count_of_duel
-        assert event is not None and count is not None
-
-        def total(values: FloatArray, some: slice) -> FloatArray:
-            each = count[some] * values
-            return np.bincount(event[some], each, made.graph.num_sites).astype(np.float64)
-
-        early, late = slice(0, old), slice(old, None)
-        problem = made._frozen_problem()
-        prior = made.approximation.prior(problem)
-        found = one_pass(
-            problem,
-            prior,
-            made.engine,
-            (total(told[0], early), total(told[1], early)),
-            total(np.ones(old), early) > 0,
-            total(np.ones(len(event) - old), late),
-        )
-        counts, place, graph = made.graph.counts, event[late], made.graph
-        # A tie has its sides in the order of the rows of the graph.
-        first = everything.item[everything.given.sides.reshape(-1, 2)[late, 0]]
-        turned = graph.rows[graph.winners[place], graph.layout.number] != first
-        mean = -(found.mean + np.asarray(prior.offset))[place]
-        result = InferenceResult(
-            False, found.slices, Status.FILTERED, found.change, 1.0, float(prior.jitter)
-        )
-        made.inference.restore(found.shift / counts, found.precision / counts, result, prior)
-        return Filtering(
-            made,
-            np.where(turned, -mean, mean),
-            found.variance[place],
-            found.log_probabilities[place],
-            found.log_predictive,
-            found.slices,
-            found.unsettled,
-        )
 
     def log_evidence(self) -> float:
         """Log evidence in nats, with the approximation's correction, over all duels.
@@ -531,15 +291,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     # Evidence and training.
 
-    def problem(self) -> DuelProblem:
-        """The model before any approximation, in tensors that follow the parameters."""
-        return self._problem_of(
-            self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
-        )
+    def problem(self, frozen: bool = False) -> DuelProblem:
+        """The model before any approximation, in tensors that follow the parameters.
 
-    def _problem_of(
-        self, kernel: Any, mean_function: Any, inducing: Any, terms: Terms, likelihood: Probit
-    ) -> DuelProblem:
+        :param frozen: of copies, so that nothing kept from it changes when a parameter is assigned.
+        """
+        tree = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
+        kernel, mean_function, inducing, terms, likelihood = copy.deepcopy(tree) if frozen else tree
         layout, by_features = self.graph.layout, None
         if terms.by_features is not None:
             by_features = ByFeatures(
@@ -554,7 +312,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             on_rows(kernel, layout, terms.kernels(Columns(layout, covariates, labels))),
             mean_on_rows(mean_function, layout),
             inducing_variable=inducing,
-            logistic=self.has_logit_factors,
+            logistic=not self.engine.link_function.has_normal_noise,
             taste=None if terms.taste is None else on_rows(terms.taste, layout),
             by_features=by_features,
             centre=self.centre,
@@ -564,7 +322,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
-        if self.scale_is_free() and not self.warned_about_scale:
+        if scale_is_free(self) and not self.warned_about_scale:
             self.warned_about_scale = True
             warnings.warn(
                 "Kernel variance and noise variance are both trainable, but duels determine only "
@@ -594,17 +352,15 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         where exact inference took jitter (`infer().jitter`) it is about the kernel with it.
         (docs/method.md, section 3)
         """
-        return self._lower_bounds(self._inferred().solution).value
+        return self.lower_bounds().value
 
     def lower_bounds(self) -> LowerBounds:
         """All rigorous lower bounds, and which is the largest.
 
         :raises ValueError: logit factors, or answers of best and worst at once.
         """
-        return self._lower_bounds(self._inferred().solution)
-
-    def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.allow(lower_bounds=True)
+        at = self._inferred().solution
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
@@ -617,7 +373,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     # Prediction.
 
     def _shared(self) -> Posterior:
-        return self.posterior_in_time() if self._dated is not None else super()._shared()
+        return self.in_time.posterior() if self.graph.layout.dated else super()._shared()
 
     @as_written  # AutoGraph knows no := and says so at every call
     def _solution(self) -> Solved:
@@ -637,6 +393,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     # Inside.
 
+    def _on(self, duels: Duels, slices: Any) -> PreferenceGP:
+        """The same model of these duels, in these slices of time, with copies of its parameters."""
+        return replace(self, duels, slices=slices)
+
     def _infer(
         self, fingerprint: Fingerprint, restart: bool, watch: Any
     ) -> Inferred[Solved, InferenceResult]:
@@ -644,7 +404,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         memory = self._sites_memory
         if restart:
             memory.clear()
-        problem = self._frozen_problem()
+        problem = self.problem(frozen=True)
         prior = self.approximation.prior(problem)
         point = self.inference.run(prior)
         memory.keep(point)
@@ -657,11 +417,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
         solved = Solved(problem, prior, self.engine, point.sites, point)
         return Inferred(fingerprint, solved, result)
-
-    def _frozen_problem(self) -> DuelProblem:
-        """On copies, so that nothing kept from it changes when a parameter is assigned."""
-        parts = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
-        return self._problem_of(*copy.deepcopy(parts))
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
@@ -707,14 +462,6 @@ def replace(
     made = PreferenceGP(model.duels if answers is None else answers, **(tree | kept | parts))
     made.centre = model.centre
     return made
-
-
-def _on_graph(old: DuelGraph, new: DuelGraph, values: FloatArray) -> FloatArray:
-    """Values of the sites of a graph as those of another one of the same duels: where it takes
-    more duels together, of the last of these."""
-    found = np.zeros(new.num_sites)
-    found[new.sites_of_duels] = values[old.sites_of_duels]
-    return found
 
 
 def _used(

@@ -16,19 +16,19 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.data.answers import Answers, Codes
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
-from sparse_prefgp.engines import Engine, InferenceResult
+from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.inputs import Inputs
     from sparse_prefgp.models.likelihood import Probit
-    from sparse_prefgp.models.people import People
     from sparse_prefgp.models.terms import Terms
     from sparse_prefgp.models.views import View
 
@@ -73,9 +73,6 @@ class KnownDuels(Protocol):
 
     @property
     def transform(self) -> FeatureTransform | None: ...
-
-    @property
-    def groups(self) -> IntArray | None: ...
 
     @property
     def group_names(self) -> tuple[Hashable, ...] | None: ...
@@ -170,14 +167,10 @@ class Predicts(Protocol):
     """Utilities, and outcomes of duels: what rankings, predictions, scores and reasons need."""
 
     kernel: gpflow.kernels.Kernel
-    mean_function: Any
     likelihood: Probit
     terms: Terms
 
     view: View
-
-    @property
-    def people(self) -> People: ...
 
     @property
     def duels(self) -> KnownDuels: ...
@@ -186,12 +179,10 @@ class Predicts(Protocol):
     def approximation(self) -> Approximation: ...
 
     @property
-    def engine(self) -> Engine: ...
-
-    @property
     def inputs(self) -> Inputs: ...
 
-    def with_dates(self, rows: FloatArray) -> FloatArray: ...
+    @property
+    def in_time(self) -> InTimeModel: ...
 
     @property
     def num_duels_used(self) -> int: ...
@@ -208,8 +199,6 @@ class Predicts(Protocol):
 
     def predict_f(self, Xnew: Any, full_cov: bool = False) -> tuple[tf.Tensor, tf.Tensor]: ...
 
-    def coefficients(self, level: float = 0.9) -> Any: ...
-
     def predict_difference(
         self,
         Xa: Any,
@@ -220,15 +209,9 @@ class Predicts(Protocol):
         at: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor]: ...
 
-    def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
-
     def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
 
     def predict(self, questions: Duels | Answers, inputs: Any = None) -> Forecast: ...
-
-    def forecast_of(self, mean: Any, variance: Any, judge: Codes | None = None) -> Forecast: ...
-
-    def as_known(self, events: Answers) -> Answers: ...
 
 
 class HoldsDuels(Predicts, Protocol):

@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelProblem
-from sparse_prefgp.approximations.people import FeaturesOfItems, over_people
+from sparse_prefgp.approximations.base import FeaturesOfItems
+from sparse_prefgp.approximations.people import over_people
 from sparse_prefgp.covariances.kernels import pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, Sums
 from sparse_prefgp.data.graph import DuelGraph

@@ -23,7 +23,7 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.approximations.people import FeaturesOfItems
+from sparse_prefgp.approximations.base import FeaturesOfItems
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import (
@@ -36,7 +36,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     LowRankIntermediates,
     terms_of,
 )
-from sparse_prefgp.covariances.low_rank_blocks import Told
+from sparse_prefgp.covariances.low_rank_buckets import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.models.posterior import CHUNK, Posterior

@@ -264,12 +264,9 @@ class Terms(tuple[Term, ...]):
     def of(cls, terms: Iterable[Term], duels: KnownDuels) -> Terms:
         """Those that were named, and coefficients where there are covariates.
 
-        :raises ValueError: what is no term, two of a kind that there is once, and what `Term.on`
-            raises.
+        :raises ValueError: two of a kind that there is once, and what `Term.on` raises.
         """
         named = list(terms)
-        for term in named:
-            check_kind("Each of terms", term, Term, "a term, such as spg.Taste(kernel)")
         if duels.covariate_names and not any(isinstance(x, Coefficients) for x in named):
             named = [Coefficients(), *named]
         for kind in (Coefficients, Taste):

@@ -12,15 +12,15 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations.base import InTime
 from sparse_prefgp.approximations.in_time import (
     DatedSites,
-    InTime,
     moves_of,
     states_of,
     variances_of,
 )
 from sparse_prefgp.covariances.base import PosteriorTerms
-from sparse_prefgp.covariances.frontier import (
+from sparse_prefgp.covariances.filter_in_time import (
     Frontier,
     Plan,
     Seen,

@@ -43,7 +43,7 @@ def trajectories_of(
     stand: Stand | None = None,
     among_active: bool = False,
 ) -> Trajectories:
-    """See `PreferenceGP.trajectories`: one sweep, which all dates are asked in.
+    """See `InTimeModel.trajectories`: one sweep, which all dates are asked in.
 
     :param numbers: (n,) of items.
     :param stand: where items stand; by default at their rows of the date.
@@ -54,11 +54,10 @@ def trajectories_of(
     days = days_of(given, given.size if given.ndim == 1 else 1)
     if not len(days) or np.any(np.diff(days) <= 0.0):
         raise ValueError(f"dates has {len(days)} entries in no ascending order; sort them.")
-    known = model._dated
-    assert known is not None
+    in_time, known = model.in_time, model.in_time.known
     asked, weights, places, counts = [], [], [], []
     for day in days:
-        active = model.active_items(day, active_within)
+        active = in_time.active(day, active_within)
         begun = known.from_when[numbers] <= day
         if among_active:
             begun &= np.isin(numbers, active)
@@ -66,12 +65,12 @@ def trajectories_of(
         features, weight = _at_their_rows(model, every, day) if stand is None else stand(every, day)
         q, p = weight.shape
         flat = np.column_stack([features.reshape(q * p, -1), np.repeat(every, p)])
-        rows = model.inputs.rows(model.dated(flat, day))
+        rows = model.inputs.rows(in_time.dated(flat, day))
         asked.append(tf.reshape(rows, [q, p, -1]))
         weights.append(weight)
         places.append(np.flatnonzero(begun))
         counts.append(len(active))
-    found = model.posterior_in_time().joint_at_each(asked, weights)
+    found = in_time.posterior().joint_at_each(asked, weights)
     mean, sd = (np.full((len(numbers), len(days)), np.nan) for _ in range(2))
     for j, ((average, covariance), at, count) in enumerate(zip(found, places, counts, strict=True)):
         step = np.zeros((len(at), len(average)))
@@ -86,5 +85,5 @@ def trajectories_of(
 def _at_their_rows(
     model: PreferenceGP, numbers: IntArray, day: float
 ) -> tuple[FloatArray, FloatArray]:
-    rows = model.rows_at(day)[numbers]
+    rows = model.in_time.rows_at(day)[numbers]
     return model.duels.items[rows][:, None], np.ones((len(numbers), 1))

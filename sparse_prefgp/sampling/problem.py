@@ -29,7 +29,7 @@ class Preferences(Protocol):
 
     def allow(self, **asked: Any) -> None: ...
 
-    def _frozen_problem(self) -> DuelProblem: ...
+    def problem(self, frozen: bool = False) -> DuelProblem: ...
 
 
 def exact_problem(model: Preferences) -> DuelProblem:
@@ -40,7 +40,7 @@ def exact_problem(model: Preferences) -> DuelProblem:
     :raises ValueError: a model whose posterior is not sampled, such as one with logit factors.
     """
     model.allow(sampling=True)
-    problem = model._frozen_problem()._replace(graph=model.all_duels, inducing_variable=None)
+    problem = model.problem(frozen=True)._replace(graph=model.all_duels, inducing_variable=None)
     return problem if problem.taste is None else by_person(problem)
 
 

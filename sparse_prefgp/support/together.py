@@ -150,7 +150,7 @@ TABLE: dict[str, dict[str, str]] = {
         "auto": f"no kernel that is compared moves; {LEAVE}",
         "export": "use save()",
         "lower_bounds": "use log_evidence()",
-        "sampling": "use posterior_in_time()",
+        "sampling": "use model.in_time.posterior()",
     },
     "tastes": {
         "duels_of_nobody": "name the person of each (people=, --person)",
@@ -297,7 +297,6 @@ TABLE: dict[str, dict[str, str]] = {
     "transform": {"standardise_on": LEAVE},
     "gap": {"no_gap": 'use FITC() or DTC(), or the criterion "residual"'},
     "in_memory": dict.fromkeys(("gradients", "subset_rows", "polish", "progress"), STREAMED),
-    "duels_without_dates": {"date": "name their dates (times=, --time)"},
     "features_of_people": {
         "no_features_of_people": "leave them out, or fit with features of all (--people)",
         "duels_of_nobody": "name the person of each (people=, --person)",

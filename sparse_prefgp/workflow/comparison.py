@@ -456,7 +456,7 @@ def fit_candidate(
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
         model, report = fit_model(Training(settings.of(candidate), train, inducing, groups=groups))
         found = model.predict(test).log_first
-    evidence = report.log_evidence / model.weight_used
+    evidence = report.log_evidence / model.graph.weight
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
     return FoldFit(found, evidence, report.inference.converged)

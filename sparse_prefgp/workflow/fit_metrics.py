@@ -111,7 +111,7 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
     duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
     # Of chunks nobody has added the weights up.
     weighed = not holdout.streamed and model.duels.weights is not None
-    weight = model.weight_used if weighed else None
+    weight = model.graph.weight if weighed else None
     return {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
@@ -167,11 +167,12 @@ def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, A
 
 def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
     from sparse_prefgp.models.checks import lost_effects
+    from sparse_prefgp.models.pair_posterior import pair_share
 
     return {
         "engine": str(holdout.settings.engine_choice),
         "item_effects_warning": lost_effects(model),
-        "pair_share": model.pair_share,
+        "pair_share": pair_share(model),
     }
 
 
@@ -201,7 +202,7 @@ def _leans(model: Any) -> list[dict[str, Any]]:
     from sparse_prefgp.models.terms import Columns
 
     names = model.duels.label_names
-    columns = Columns(model.row_layout, model.duels.covariate_names, model.terms.labels)
+    columns = Columns(model.inputs.layout, model.duels.covariate_names, model.terms.labels)
     return [
         {
             "by": lean.by,
@@ -293,15 +294,15 @@ def time_figures(model: PreferenceGP) -> dict[str, Any]:
     """What `metrics.json` says of utilities that move: how much, and who was best when."""
     from sparse_prefgp.analysis.history import seasons as seasons_of
 
-    moved, noise = model.moved_in(1.0), 2.0 * float(model.likelihood.noise.numpy())
-    slices = model.slices
+    moved, noise = model.in_time.moved_in(1.0), 2.0 * float(model.likelihood.noise.numpy())
+    slices = model.in_time.slices
     seasons = seasons_of(model)
     for season in seasons:
         for one in season["best"]:
             one["item"] = id_text(one["item"])
     return {
         "slices": slices if isinstance(slices, str) else "slice",
-        "last_date": model.last_date,
+        "last_date": model.in_time.last_date,
         "moved_in_a_year": moved / float(np.sqrt(noise)),
         "seasons": seasons,
     }

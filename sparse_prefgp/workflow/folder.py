@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import shutil
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import DESCRIPTION, foreign_files
-from sparse_prefgp.io.formats import csv_of
-from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
-from sparse_prefgp.tell.page import as_html
-from sparse_prefgp.tell.report import Picture
 from sparse_prefgp.workflow.failures import reason_of
-from sparse_prefgp.workflow.fit_telling import COEFFICIENTS, RANKING, fit_report
-from sparse_prefgp.workflow.pictures import PICTURE_NAMES, write_pictures
+from sparse_prefgp.workflow.fit_telling import COEFFICIENTS, RANKING
+from sparse_prefgp.workflow.pictures import PICTURE_NAMES
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ranking import Ranking
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.streaming import StreamedGP
-    from sparse_prefgp.workflow.workflow import FitOutput
 
 Result = TypeVar("Result")
 
@@ -139,101 +130,6 @@ def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[st
     return files[DESCRIPTION]
 
 
-def write_fit(
-    folder: Path,
-    output: FitOutput,
-    *,
-    html: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[str], dict[str, Any]]:
-    """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, if asked to, `report.html`.
-
-    Model and metrics are on the disk before ranking and drawing begin. What fails of these is left
-    out, with a warning, and named under `not_written` in the metrics. Of a model that was fitted
-    in chunks there are no pictures and no page, and no ranking without a table of items.
-
-    :param folder: made if need be; those files of an earlier fit are replaced.
-    :param output: what to write.
-    :param html: write `report.html` too.
-    :param progress: called with how far the ranking is, as by `rank`.
-    :return: The names of what was written, and what `metrics.json` holds.
-    :raises ValueError: what `write_model` raises; another program has replaced the model meanwhile.
-    """
-    from sparse_prefgp.analysis.people import people as people_of
-
-    model, figures = output.model, dict(output.figures)
-    written = write_model(folder, model, figures)
-    attempts = OptionalOutputs(folder)
-    ranking = None
-    if model.duels.has_items:
-        ranking = attempts.made(RANKING, lambda: rank_items(model, output.settings.seed, progress))
-    if ranking is not None:
-        kept = "refit_fit" if "refit_fit" in figures else "fit"
-        negative = {"negative_variances_set_to_zero": ranking.negative_variances}
-        figures |= {kept: {**figures[kept], **negative}, "ranking": ranking.figures()}
-        figures["notes"] = [*dict.fromkeys([*fit_notes(figures), *output.notes])]
-    coefficients = figures["refit_fit" if "refit_fit" in figures else "fit"].get("coefficients")
-    everything = {"program": PROGRAM, **figures, "versions": versions()}
-    people = None
-    if not output.streamed and model.terms.taste is not None:
-        people = attempts.made(PEOPLE, lambda: people_of(model))
-
-    def write(new: Path) -> None:
-        if ranking is not None:
-            (new / RANKING).write_text(csv_of(ranking.frame), encoding="utf-8")
-        if coefficients is not None:
-            table = require_pandas().DataFrame(coefficients)
-            (new / COEFFICIENTS).write_text(csv_of(table), encoding="utf-8")
-        if output.streamed:
-            return
-        if people is not None:
-            (new / PEOPLE).write_text(csv_of(people), encoding="utf-8")
-
-        def draw() -> list[Picture]:
-            return write_pictures(
-                new / PICTURES,
-                model,
-                ranking,
-                report=output.report,
-                held_out=output.held_out,
-                candidates=everything.get("automatic", {}).get("candidates", ()),
-            )
-
-        pictures = attempts.made(f"{PICTURES}/", draw)
-        if pictures is None:
-            shutil.rmtree(new / PICTURES, ignore_errors=True)
-        if html:
-
-            def render() -> str:
-                report = fit_report(
-                    everything,
-                    ranking,
-                    pictures or [],
-                    command=command_line(),
-                    notes=everything["notes"],
-                    data_rows=output.data,
-                )
-                return as_html(report)
-
-            text = attempts.made(REPORT, render)
-            if text is not None:
-                (new / REPORT).write_text(text, encoding="utf-8")
-
-    names = [RANKING] if model.duels.has_items else []
-    if coefficients is not None:
-        names.append(COEFFICIENTS)
-    if not output.streamed:
-        names += [PEOPLE] if model.terms.taste is not None else []
-        names += [f"{PICTURES}/", *([REPORT] if html else [])]
-    return _complete(folder, everything, attempts, names, written, write)
-
-
-def command_line() -> str | None:
-    """How this program was called, when it was called from a shell."""
-    called = Path(sys.argv[0]).name == PROGRAM
-    return shlex.join([PROGRAM, *sys.argv[1:]]) if called else None
-
-
 class OptionalOutputs:
     """What is made after a fit, none of which may cost the fit.
 
@@ -272,7 +168,7 @@ def rank_items(
     return rank(model, rng=seeded(seed), progress=progress)
 
 
-def _complete(
+def complete(
     folder: Path,
     everything: dict[str, Any],
     attempts: OptionalOutputs,

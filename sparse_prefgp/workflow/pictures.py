@@ -151,7 +151,7 @@ def write_pictures(
             f"{_missing([*model.duels.covariate_names, *labels])}",
         )
     if report is not None and (hasattr(report, "history") or len(report)):
-        duels, events = model.weight_used, model.duels.events
+        duels, events = model.graph.weight, model.duels.events
         add(
             "evidence",
             lambda: plotting.evidence(report, duels, unit=events.unit),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -15,11 +15,8 @@ import numpy as np
 
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin
-from sparse_prefgp.disk.folders import held
-from sparse_prefgp.learning.notes import fit_notes, learned_from, notes_of
-from sparse_prefgp.support import together
+from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.support.words import some_of
-from sparse_prefgp.tell.report import Report, Section
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
 from sparse_prefgp.workflow.fit_metrics import (
     data_figures,
@@ -28,12 +25,10 @@ from sparse_prefgp.workflow.fit_metrics import (
     time_figures,
 )
 from sparse_prefgp.workflow.fit_sources import Sources
-from sparse_prefgp.workflow.fit_telling import answer_sections, fit_report
 from sparse_prefgp.workflow.folder import (
     FIT_FILE,
     REFIT_FILE,
     check_folder,
-    write_fit,
     write_model,
 )
 from sparse_prefgp.workflow.holdout import (
@@ -47,6 +42,7 @@ from sparse_prefgp.workflow.holdout import (
     refit_model,
 )
 from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
+from sparse_prefgp.workflow.output import FitOutput, alone, check_page, write_fit
 from sparse_prefgp.workflow.reporting import (
     ALIKE,
     COMPARING,
@@ -70,7 +66,6 @@ from sparse_prefgp.workflow.settings import (
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
 
 if TYPE_CHECKING:
-    from sparse_prefgp.analysis.ranking import Ranking
     from sparse_prefgp.analysis.scoring import HeldOut
     from sparse_prefgp.learning.checkpoint import Checkpoint
     from sparse_prefgp.learning.report import OptimisationReport
@@ -106,86 +101,6 @@ class FitResult(NamedTuple):
 
     figures: Mapping[str, Any]
     report: Any
-
-
-@dataclass(frozen=True, eq=False)
-class FitOutput:
-    """A fitted model, and what there is to know about it."""
-
-    model: Any
-    """The one to keep, a `PreferenceGP`, or a `StreamedGP` from a fit in chunks."""
-    report: Any
-    """How it was optimised, as by `optimise`."""
-    settings: FitSettings
-    """With names in place of `auto`."""
-    figures: dict[str, Any]
-    """What `metrics.json` holds, but for the ranking, which is made when it is written."""
-    held_out: HeldOut | None = None
-    """What was predicted for the held-out duels, None without any."""
-    notes: tuple[str, ...] = ()
-    """What to know, one sentence each: what did not converge, what ran to a limit, and all
-    warnings.
-    """
-    data: Sequence[tuple[str, str]] = ()
-    """(label, value) rows on the duels."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(
-                f"A fit has no {name!r}; what takes a model, takes its `.model` "
-                "(spg.rank(fitted.model))."
-            )
-
-    @property
-    def streamed(self) -> bool:
-        """Whether it was fitted in chunks."""
-        return self.settings.stream
-
-    @property
-    def scores(self) -> dict[str, Any]:
-        """Of the held-out duels that one side won, for `model`, `linear_probit` and `coin`: the
-        figures of `metrics.score`; of answers about sets those of `choices` and `rankings`; empty
-        without held-out duels."""
-        return {} if self.held_out is None else self.held_out.scores()
-
-    def write(
-        self, folder: str | os.PathLike[str], *, overwrite: bool = False, html: bool = False
-    ) -> list[str]:
-        """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, with `html`,
-        `report.html`, as `sparse-prefgp fit` does.
-
-        Of a fit in chunks there are no pictures, and no ranking without a table of items.
-
-        :param folder: new, empty, or with `overwrite` that of an earlier fit.
-        :return: the names of what was written.
-        :raises ValueError: a folder that holds something else, or a finished fit, or to which
-            another fit is writing; a page of a fit in chunks.
-        """
-        place = Path(folder)
-        _check_page(html, place, self.settings)
-        with _alone(place):
-            check_folder(place, overwrite)
-            return write_fit(place, self, html=html)[0]
-
-    def close(self) -> None:
-        """Let go of what a model that was fitted in chunks holds: workers, files, sites."""
-        if self.streamed:
-            self.model.close()
-
-    def report_of(self, ranking: Ranking | None = None) -> Report:
-        """All that there is to say, as `report.html` has it, without pictures.
-
-        :param ranking: what `rank` returned.
-        """
-        return fit_report(self.figures, ranking, notes=self.notes, data_rows=self.data)
-
-    def __str__(self) -> str:
-        unit = self.figures["fit"]["unit"]
-        which = f"the fit to all {unit}s: " if "refit_fit" in self.figures else ""
-        how = [f"{which}{self.report.summary()}", *filter(None, [learned_from(self.figures)])]
-        sections = [*answer_sections(self.figures, self.notes), Section(sentences=how)]
-        return "\n\n".join(map(str, sections))
 
 
 def fit(
@@ -259,9 +174,9 @@ def run_fit(
 ) -> FitOutput:
     """What `fit` does, of values that have been checked."""
     place = None if out is None else Path(out)
-    _check_page(html, place, settings)
+    check_page(html, place, settings)
     work = _OneFit(reporter or SilentReporter(), checkpoints or _NoCheckpoints(), place)
-    with _alone(place), work.checkpoints.reporting():
+    with alone(place), work.checkpoints.reporting():
         if place is not None:  # before a large table is read in vain
             check_folder(place, overwrite or work.checkpoints.resumes)
         try:
@@ -272,11 +187,6 @@ def run_fit(
             raise KeyboardInterrupt(
                 f"Stopped before the end; model and metrics are in {str(place)!r}."
             ) from error
-
-
-def _alone(place: Path | None) -> AbstractContextManager[None]:
-    """Nobody else writes to the folder of a fit."""
-    return nullcontext() if place is None else held(place, "fit")
 
 
 def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) -> FitOutput:
@@ -479,12 +389,6 @@ def settings_of(
     if leans and not found.leans:
         found = replace(found, leans=leans)
     return replace(found, stream=True) if sources.must_stream else found
-
-
-def _check_page(html: bool, place: Path | None, settings: FitSettings) -> None:
-    if html and place is None:
-        raise ValueError("A report was asked for without a folder; give out, to write it to.")
-    together.check(chunks=settings.stream, report=html)
 
 
 @contextmanager

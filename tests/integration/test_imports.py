@@ -112,6 +112,30 @@ def test_no_import_runs_back() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Rooms whose files import each other in one order only; `models` is still to come.
+IN_ORDER = ("data", "approximations", "covariances", "engines", "factors", "workflow")
+
+
+@pytest.mark.parametrize("room", IN_ORDER)
+def test_no_circle_inside_a_room(room: str) -> None:
+    """Imports inside functions and for type checking count too."""
+    left = {}
+    for path in (PACKAGE / room).rglob("*.py"):
+        names = set()
+        for node in nodes_of(path):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names |= {f"{node.module}", *(f"{node.module}.{one.name}" for one in node.names)}
+        left[".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)] = names
+    assert left
+    while free := [name for name, names in left.items() if not names & (left.keys() - {name})]:
+        for name in free:
+            del left[name]
+    # What is left imports a circle, or is one.
+    assert not left, sorted(left)
+
+
 def _extras() -> set[str]:
     """What the packages of the extras are imported as."""
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
@@ -126,10 +150,9 @@ LATE = {
     "analysis/far.py": {"sklearn"},
     "analysis/metrics.py": {"scipy", "sklearn"},
     "data/duels.py": {"scipy"},
-    "data/features.py": {"sklearn"},
+    "data/features.py": {"data", "sklearn"},
     "data/reduction.py": {"scipy"},
     "data/texts.py": {"scipy", "sklearn"},
-    "data/vectors.py": {"data"},
     "datasets/demo.py": {"sklearn"},
     "datasets/fetching.py": {"requests"},
     "factors/orthants.py": {"scipy"},
@@ -154,6 +177,7 @@ LATE = {
     "workflow/holdout.py": {"analysis", "covariances", "engines", "gpflow", "learning", "models"},
     "workflow/kernel_names.py": {"covariances", "gpflow"},
     "workflow/model_names.py": {"approximations", "engines"},
+    "workflow/output.py": {"analysis"},
     "workflow/pictures.py": {"analysis"},
 }
 

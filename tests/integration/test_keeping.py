@@ -47,8 +47,8 @@ def metrics(out: Path) -> dict[str, Any]:
 
 
 RANK = "sparse_prefgp.analysis.ranking.rank"
-DRAW = "sparse_prefgp.workflow.folder.write_pictures"
-RENDER = "sparse_prefgp.workflow.folder.as_html"
+DRAW = "sparse_prefgp.workflow.output.write_pictures"
+RENDER = "sparse_prefgp.workflow.output.as_html"
 
 
 @pytest.mark.slow

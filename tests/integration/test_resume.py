@@ -281,7 +281,7 @@ def test_killed_fit_in_time_is_resumed(tmp_path: Path) -> None:
     allowed = told["fit"]["duels"] * SAME_OPTIMUM
     assert evidence(out) == pytest.approx(evidence(whole), abs=allowed)
     found, expected = spg.load(out), spg.load(whole)
-    assert found.slices == expected.slices == "quarter"
+    assert found.in_time.slices == expected.in_time.slices == "quarter"
     for at in ("2017-05-01", "2025-01-01"):
         (one, variance), (two, other_variance) = (
             model.predict_f(model.inputs.of_items(at=at)) for model in (found, expected)

@@ -98,10 +98,10 @@ def test_a_filtered_model_is_read_to_the_bit(folder: Path, filtered: Path, tmp_p
     model = spg.load(folder / "model")
     for table in (FIRST, SECOND):
         later = spg.read_duels(None, table, time="date")
-        model = model.filter(later, slices="day").model
+        model = model.in_time.filter(later, slices="day").model
     spg.save(model, tmp_path / "saved")
     again, written = spg.load(tmp_path / "saved"), spg.load(filtered)
-    assert again.last_date == model.last_date and not again.infer().converged
+    assert again.in_time.last_date == model.in_time.last_date and not again.infer().converged
     for at in ("2014-12-01", "2016-06-01", "2030-01-01"):
         found = (predictions(each, at) for each in (model, again, written))
         for one, two, three in zip(*found, strict=True):

@@ -166,7 +166,6 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("transform", "standardise_on"): lambda: spg.read_table(ITEMS, NEW).to_duels(
         transform=spg.read_duels(ITEMS, NEW).transform, standardise_on=[0]
     ),
-    ("duels_without_dates", "date"): lambda: _model().last_date,
     ("feature_groups", "no_columns"): lambda: spg.compare(
         ["additive-se/vfe"], DUELS, folds=2, groups=[["a"]]
     ),

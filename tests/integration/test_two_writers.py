@@ -93,7 +93,7 @@ def test_what_is_added_belongs_to_the_model_that_was_written(
         shutil.copytree(other, tmp_path / "out" / "model")
         raise ValueError("No ranking")
 
-    monkeypatch.setattr("sparse_prefgp.workflow.folder.rank_items", ranked)
+    monkeypatch.setattr("sparse_prefgp.workflow.output.rank_items", ranked)
     with (
         pytest.warns(UserWarning, match="No ranking"),
         pytest.raises(OtherModel, match="no longer the one that this fit wrote"),

@@ -220,13 +220,16 @@ def _model(
         figures["kendall_tau"] = metrics.kendall_tau(utilities[rows], here.mean)
     figures["log_evidence"] = model.log_evidence()
     figures["log_evidence_per_duel"] = figures["log_evidence"] / model.num_duels_used
-    if not model.has_logit_factors:
+    if model.engine.link_function.has_normal_noise:
         figures["lower_bound"] = model.lower_bound()
     figures |= learning.figures
     if exact is not None and not run.is_exact_ep:
         # The evidence of a subset is that of other duels.
         gap = figures["log_evidence"] - exact.log_evidence
-        if model.num_duels_used == holdout.num_train and not model.has_logit_factors:
+        if (
+            model.num_duels_used == holdout.num_train
+            and model.engine.link_function.has_normal_noise
+        ):
             figures["evidence_gap"] = gap
         figures |= _against_exact(model, holdout, here, exact, record)
     return figures
@@ -248,7 +251,7 @@ def _against_exact(
         "probability_rmse": float(np.sqrt(counts @ gap**2 / counts.sum())),
         "probability_largest": float(np.abs(gap).max()),
     }
-    if model.has_logit_factors:
+    if not model.engine.link_function.has_normal_noise:
         return figures
     noise = float(model.likelihood.noise.numpy())
     try:

@@ -20,14 +20,9 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.base import CompiledKernel, DuelPrior, DuelProblem
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, with_levels, without_levels
-from sparse_prefgp.approximations.inducing import (
-    InducingApproximation,
-    SummedApproximation,
-    factorise,
-    related_to_pairs,
-    whitened,
-)
+from sparse_prefgp.approximations.forms import SummedApproximation, over_items
 from sparse_prefgp.approximations.layout import FeatureLayout
+from sparse_prefgp.approximations.whitened import factorise, related_to_pairs, whitened
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
@@ -242,9 +237,8 @@ class Algebra:
         look = look or approximation.residual_share > 0.0
         if self.over_items:
             basis = whitened(problem, (self._factor, self._jitter))
-            summed = cast(InducingApproximation, approximation)  # blocks never go over items
             border = None if self._terms is None else self._terms.border_beside(graph)
-            prior = summed.over_items(problem, basis, self._source, look, border)
+            prior = over_items(approximation, problem, basis, self._source, look, border)
         else:
             basis = whitened(problem, (self._source, self._jitter))
             prior = approximation.over_duels(problem, basis, self.size, look)

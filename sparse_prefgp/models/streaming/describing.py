@@ -26,15 +26,15 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
 
     :raises ValueError: what `save` raises about the model.
     """
-    kept = model.kept()
+    known, seen = model._inferred(), model.duels
     # The log of the rounds is of a run, not of a model.
-    seen, whole = kept.seen, described_as_any(model, replace(kept.result, rounds=()))
+    whole = described_as_any(model, replace(known.result, rounds=()))
     names, arrays = model.hyperparameters().described()
     arrays = {
         **arrays,
         "items": seen.items,
         "comparisons": seen.comparisons,
-        "natural": kept.total.packed(),
+        "natural": known.solution.total.packed(),
         **transform_arrays(seen),
     }
     if seen.item_ids is not None:
@@ -64,6 +64,6 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             "has_sets": seen.has_sets,
             **described_columns(seen),
         },
-        "log_evidence": kept.log_evidence,
+        "log_evidence": known.solution.log_evidence,
     }
     return description, arrays

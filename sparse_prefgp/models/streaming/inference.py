@@ -103,7 +103,7 @@ class StreamInference:
         engine: PartitionedEP,
         place: PartsOptions,
     ) -> None:
-        self._stream, self._approximation, self._engine = stream, approximation, engine
+        self.stream, self._approximation, self._engine = stream, approximation, engine
         self.place = place
         self.pool: Pool | None = None
         self.rebuilt: list[str] = []
@@ -119,7 +119,7 @@ class StreamInference:
         """That of parts which learn by these parameters: the same one as long as it is possible."""
         self._follow(parameters)
         if self._coordinator is None:
-            sets = self._stream.scan.sets.any
+            sets = self.stream.scan.sets.any
             size = size_of(parameters, self._approximation, sets)
             self._coordinator = Coordinator(self.parts(parameters), size, self._engine)
         return self._coordinator
@@ -148,7 +148,7 @@ class StreamInference:
         self._copied = modules
 
     def _begun(self, parameters: Hyperparameters) -> Pool:
-        place, parts = self.place, self._stream.cut(self._engine.parts)
+        place, parts = self.place, self.stream.cut(self._engine.parts)
         if place.scheduler is not None:
             description = parameters.described()
             return Cluster(

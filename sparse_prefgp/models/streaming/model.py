@@ -16,7 +16,7 @@ from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
-from sparse_prefgp.approximations.inducing import whitened
+from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
@@ -299,16 +299,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         model._known = Inferred(Fingerprint.of(model), summed, kept.result)
         return model
 
-    def kept(self) -> LoadedPosterior:
-        """What `save` keeps, after inference."""
-        known = self._inferred()
-        return LoadedPosterior(
-            self.duels,
-            known.solution.total,
-            known.solution.log_evidence,
-            known.result,
-        )
-
     # What the model was made of.
 
     @property
@@ -347,8 +337,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         """
         raise NotInMemory
 
-    all_duels = graph
-
     def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """What the duels say of the coefficients of covariates; see `PreferenceGP.coefficients`.
 
@@ -373,7 +361,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             is not above so many times its noise.
         :raises ValueError: a loaded model.
         """
-        stream = self._stream("sample_wins")
+        stream = self._workplace("sample_wins").stream
         prior = np.diag(between_inducing(self.inducing_variable, self.kernel))
         noise, ratio = 2.0 * float(self.likelihood.noise.numpy()), self.likelihood.noise_ratio
         if 2.0 * np.max(prior) < above * noise:
@@ -482,7 +470,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
         :raises ValueError: a loaded model, or parts in other processes.
         """
-        stream, work = self._stream("in_memory"), self._workplace("in_memory")
+        work = self._workplace("in_memory")
+        stream = work.stream
         if work.place.scheduler is not None:
             raise ValueError(NOT_HERE)
         self._inferred(restart=not work.holds_sites)
@@ -502,15 +491,10 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     # Inside.
 
-    def _stream(self, what: str) -> StreamedDuels:
-        stream = self._given.stream
-        if stream is None:
-            raise together.refused(loaded=True, duels_needed=what)
-        return stream
-
     def _workplace(self, what: str) -> StreamInference:
-        self._stream(what)
-        assert self._work is not None  # there is one where there are duels
+        """Where parts of the duels are worked on; a model that was loaded has none."""
+        if self._work is None:
+            raise together.refused(loaded=True, duels_needed=what)
         return self._work
 
     def _infer(

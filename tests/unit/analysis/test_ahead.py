@@ -7,6 +7,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.models.questions import forecast_of
 from tests.cases import assert_same_scores
 from tests.tolerances import IDENTITY
 
@@ -37,7 +38,7 @@ def test_scores_are_those_of_what_was_predicted_ahead(ties: bool) -> None:
     tied = later.given.ties if ties else np.zeros(10, bool)
     assert found.num_duels == 10
     assert found.log_predictive == pass_by.log_predictive
-    forecast = model.forecast_of(pass_by.mean, pass_by.variance, later.given.judge)
+    forecast = forecast_of(model, pass_by.mean, pass_by.variance, later.given.judge)
     logs = list(forecast.results.T)
     came = np.where(tied, logs[1], logs[0])
     np.testing.assert_allclose(came, pass_by.log_probabilities, rtol=0, atol=IDENTITY)
@@ -70,7 +71,7 @@ def test_rankings_are_of_a_date() -> None:
     for at in (None, DAYS[20]):
         more = {} if at is None else {"at": at}
         found = spg.rank(model, samples=100, **more).frame.set_index("item_id")
-        active = model.active_items(at)
+        active = model.in_time.active(at)
         assert sorted(found.index) == sorted(active)
         rows = model.inputs.of_items(active, at=DAYS[-1] if at is None else at)
         mean, covariance = (np.asarray(x) for x in model.predict_f(rows, full_cov=True))
@@ -79,5 +80,5 @@ def test_rankings_are_of_a_date() -> None:
         np.testing.assert_allclose(utility, centre @ mean[:, 0], rtol=0, atol=IDENTITY)
         variance = np.diag(centre @ covariance[0] @ centre)
         np.testing.assert_allclose(sd**2, variance, rtol=0, atol=IDENTITY)
-    early = spg.rank(model.at_date(DAYS[20]), samples=100, top_k=1)
+    early = spg.rank(model.in_time.at(DAYS[20]), samples=100, top_k=1)
     assert early.averaged.startswith("Utilities are those of 19")

@@ -88,7 +88,7 @@ def test_an_update_follows_and_then_infers_on_all(model: spg.PreferenceGP) -> No
     )
     assert whole.log_evidence == pytest.approx(afresh.log_evidence(), rel=1e-7)
     again, _ = update(passed, NEW.assign(date="2014-05-05"), in_one_pass=True)
-    assert again.last_date == np.datetime64("2014-05-05").astype(int)
+    assert again.in_time.last_date == np.datetime64("2014-05-05").astype(int)
 
 
 def test_pairs_have_dates_of_their_own_or_one(model: spg.PreferenceGP) -> None:
@@ -99,7 +99,7 @@ def test_pairs_have_dates_of_their_own_or_one(model: spg.PreferenceGP) -> None:
         one = predict(model, pairs, at=f"date={date}")["sd"]
         assert each[i] == pytest.approx(one[i], rel=1e-8)
     now = predict(model, pairs)["sd"].to_numpy()
-    last = predict(model, pairs, at=model.last_date)["sd"].to_numpy()
+    last = predict(model, pairs, at=model.in_time.last_date)["sd"].to_numpy()
     np.testing.assert_allclose(now, last, rtol=1e-8)
 
 
@@ -155,10 +155,10 @@ def test_dates_of_a_model_that_stays_as_it_is() -> None:
     ],
 )
 def test_one_date_in_its_forms(model: spg.PreferenceGP, said: Any, day: str) -> None:
-    assert date_text(model.at_date(said).date) == day
+    assert date_text(model.in_time.at(said).in_time.date) == day
 
 
 @pytest.mark.parametrize("said", ["20141399", "999999999", "2014-7", None, float("nan")])
 def test_what_is_no_date(model: spg.PreferenceGP, said: Any) -> None:
     with pytest.raises(ValueError, match="is no date; give one such as 2026-06-11"):
-        model.at_date(said)
+        model.in_time.at(said)

@@ -58,7 +58,7 @@ def test_trajectories_are_above_the_average_of_those_active(model: spg.Preferenc
     frame = history(model, ["d", "a"], ["2011-01-01", "2013-01-01"], level=0.8)
     assert frame["item_id"].tolist() == ["d", "a", "a"]  # d had not begun
     rows = [list(model.duels.item_ids).index(name) for name in ("d", "a")]
-    direct = model.trajectories(rows, ["2011-01-01", "2013-01-01"])
+    direct = model.in_time.trajectories(rows, ["2011-01-01", "2013-01-01"])
     np.testing.assert_allclose(frame["utility"], direct.mean[[0, 1, 1], [1, 0, 1]])
     np.testing.assert_allclose(frame["upper"] - frame["lower"], 2 * 1.2815516 * frame["sd"])
     drawn = plotting.trajectories(model, ["a", "b"])

@@ -142,7 +142,7 @@ def test_duels_in_contexts_are_followed_by_day(model: spg.PreferenceGP) -> None:
     slices = [np.flatnonzero(dense.duels.dates == date) for date in np.unique(dense.duels.dates)]
     zeros = np.zeros(T), np.zeros(T)
     expected = slow_time.followed(dense.prior, slices, zeros, 2.0 * NOISE, limits)
-    found = model.with_slices("day").filter()
+    found = model.in_time.with_slices("day").in_time.filter()
     np.testing.assert_allclose(found.mean, -expected.mean, rtol=0, atol=IDENTITY)
     np.testing.assert_allclose(found.variance, expected.variance, rtol=0, atol=IDENTITY)
     assert found.log_predictive == pytest.approx(expected.log_predictive, rel=IDENTITY)
@@ -153,14 +153,14 @@ def test_duels_in_contexts_are_followed_by_day(model: spg.PreferenceGP) -> None:
 
     early = spg.PreferenceGP(
         some(slice(0, first)), model.kernel, engine=TIGHT, noise_variance=NOISE
-    ).with_slices("day")
+    ).in_time.with_slices("day")
     before = slow_time.dense_ep(
         dense.prior[:first, :first], 2.0 * NOISE, *(x[:first] for x in limits)
     )
     sites = tuple(np.append(x, np.zeros(T - first)) for x in before[:2])
     late = [at[at >= first] for at in slices if at[-1] >= first]
     expected = slow_time.followed(dense.prior, late, sites, 2.0 * NOISE, limits)
-    found = early.filter(some(slice(first, None)))
+    found = early.in_time.filter(some(slice(first, None)))
     np.testing.assert_allclose(found.mean, -expected.mean[first:], rtol=0, atol=IDENTITY)
     np.testing.assert_allclose(found.variance, expected.variance[first:], rtol=0, atol=IDENTITY)
     assert found.log_predictive == pytest.approx(expected.log_predictive, rel=IDENTITY)
@@ -168,7 +168,7 @@ def test_duels_in_contexts_are_followed_by_day(model: spg.PreferenceGP) -> None:
 
 def test_new_items_and_places_have_the_prior(model: spg.PreferenceGP, dense: Dense) -> None:
     """Of a new item, of one on a surface that nobody knows, and of one on two surfaces."""
-    at = model.last_date + 400.0
+    at = model.in_time.last_date + 400.0
     rows = model.inputs.of_items(at=at)
     columns = model.duels.transform.columns_made_of
     clay, grass = (i for i, name in enumerate(columns) if name == "surface")
@@ -269,7 +269,7 @@ def test_places_that_there_are_not(model: spg.PreferenceGP) -> None:
     with pytest.raises(ValueError, match="A history is of many dates"):
         history(model, ["t2"], ["2012-01-01"], at=["date=2012-01-01"])
     with pytest.raises(ValueError, match="stand in contexts, at which a trajectory is an average"):
-        model.trajectories([0], ["2012-01-01"])
+        model.in_time.trajectories([0], ["2012-01-01"])
 
 
 def test_suggestions_are_of_items_that_are_about(model: spg.PreferenceGP) -> None:

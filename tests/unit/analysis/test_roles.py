@@ -154,7 +154,7 @@ def test_what_a_view_says_is_not_missing() -> None:
     pairs = pd.DataFrame({"first": ["a"], "second": ["b"]})
     with pytest.warns(UserWarning, match="no column 'day' .*of the last date"):
         spg.predict(_model("date"), pairs)
-    views = _model("date").at_date(18_100.0), _model("person").of_person("cy")
+    views = _model("date").in_time.at(18_100.0), _model("person").of_person("cy")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for view in views:

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import layout as form_module
-from sparse_prefgp.approximations.inducing import Whitened, features_of_duels, whitened
 from sparse_prefgp.approximations.layout import choose_layout, choose_stream_layout
+from sparse_prefgp.approximations.whitened import Whitened, features_of_duels, whitened
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.support import machine
 from tests.cases import random_duels

@@ -14,7 +14,7 @@ import tensorflow as tf
 from scipy.stats import norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.covariances import low_rank_blocks as blocks_module
+from sparse_prefgp.covariances import low_rank_buckets
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.buckets import bucketed
 from sparse_prefgp.data.graph import DuelGraph
@@ -659,7 +659,7 @@ def test_a_kernel_that_takes_no_stacked_inputs_is_told() -> None:
 
 
 def test_the_sequential_engine_says_how_far_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "SEQUENTIAL_UP_TO", 10)
+    monkeypatch.setattr(low_rank_buckets, "SEQUENTIAL_UP_TO", 10)
     model = pitc_case(1, spg.SequentialEP())
     with pytest.raises(ValueError, match=r"takes at most 10; use ParallelEP\(\)"):
         model.infer()

@@ -161,7 +161,7 @@ class LaplaceCase(Case):
 
     def groups(self) -> dict[str, Variables]:
         groups = super().groups()
-        if self.model.has_logit_factors:
+        if not self.model.engine.link_function.has_normal_noise:
             del groups["noise"]
         return groups
 

@@ -60,7 +60,7 @@ def test_every_round_is_that_of_slow_dense_code(local_sweeps: int) -> None:
             engine=engine,
         )
         model.infer()
-        total = model.kept().total
+        total = model._inferred().solution.total
         covariance = np.linalg.inv(total.precision)
         np.testing.assert_allclose(covariance @ total.shift, slow.means[r], atol=IDENTITY)
         np.testing.assert_allclose(covariance, slow.covariances[r], atol=IDENTITY)

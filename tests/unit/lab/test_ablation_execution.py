@@ -173,7 +173,7 @@ def test_inference_that_breaks_down_is_the_reason(study: Study) -> None:
 
 def test_an_approximation_of_ones_own_that_fails(study: Study, monkeypatch: Any) -> None:
     class Broken(spg.InducingApproximation):
-        def correction(self, residual: Any) -> Any:
+        def correction(self, left: Any) -> Any:
             raise KeyError("boom")
 
     monkeypatch.setitem(registry._CLASSES[registry.APPROXIMATION], "Broken", Broken)

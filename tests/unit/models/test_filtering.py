@@ -102,7 +102,7 @@ def test_later_duels_by_slices_of_the_model() -> None:
     days = M["days"]
     early = np.append(dates_of(days[:EARLY], "quarter"), np.zeros(40 - EARLY))
     expected = dense_pass(dates_of(days, "quarter"), early, EARLY)
-    found = early_model().filter(some_duels(slice(EARLY, None)))
+    found = early_model().in_time.filter(some_duels(slice(EARLY, None)))
     check(found, expected, EARLY)
     assert found.slices == len(np.unique(dates_of(days, "quarter")[EARLY:]))
 
@@ -111,14 +111,14 @@ def test_later_duels_by_finer_slices() -> None:
     days = M["days"]
     early = np.append(dates_of(days[:EARLY], "quarter"), np.zeros(40 - EARLY))
     dates = np.append(early[:EARLY], days[EARLY:] / DAYS_A_YEAR)
-    found = early_model().filter(some_duels(slice(EARLY, None)), slices="day")
+    found = early_model().in_time.filter(some_duels(slice(EARLY, None)), slices="day")
     check(found, dense_pass(dates, early, EARLY), EARLY)
     assert found.slices == len(np.unique(days[EARLY:]))
 
 
 def test_from_the_first_duel_on() -> None:
     model = model_of("wiener", "day")
-    found = model.filter()
+    found = model.in_time.filter()
     dates = M["days"] / DAYS_A_YEAR
     check(found, dense_pass(dates, dates, 0), 0)
 
@@ -126,7 +126,7 @@ def test_from_the_first_duel_on() -> None:
 def test_the_model_of_a_filter_has_its_sites() -> None:
     days = M["days"]
     dates = days / DAYS_A_YEAR
-    model = early_model("day").filter(some_duels(slice(EARLY, None))).model
+    model = early_model("day").in_time.filter(some_duels(slice(EARLY, None))).model
     expected = dense_pass(dates, dates, EARLY)
     dense, items = Dense("wiener", dates=dates), np.arange(1, 5)
     for at in (dates[-1] + 0.5, dates[-5] + 0.001):
@@ -144,14 +144,14 @@ def test_the_model_of_a_filter_has_its_sites() -> None:
 
 def test_a_filter_takes_up_where_another_ended(tmp_path: Path) -> None:
     model = early_model("day")
-    whole = model.filter(some_duels(slice(EARLY, None)))
-    half = model.filter(some_duels(slice(EARLY, 31)))
+    whole = model.in_time.filter(some_duels(slice(EARLY, None)))
+    half = model.in_time.filter(some_duels(slice(EARLY, 31)))
     spg.save(half.model, tmp_path / "half")
     again = spg.load(tmp_path / "half")
     assert again.infer() == half.model.infer()
     assert again.infer().status is Status.FILTERED and not again.infer().converged
     rest = some_duels(slice(31, None))
-    found, other = half.model.filter(rest), again.filter(rest)
+    found, other = half.model.in_time.filter(rest), again.in_time.filter(rest)
     np.testing.assert_array_equal(found.log_probabilities, other.log_probabilities)
     both = half.log_predictive + found.log_predictive
     assert both == pytest.approx(whole.log_predictive, rel=IDENTITY)
@@ -188,12 +188,12 @@ def test_items_are_the_same_by_their_ids() -> None:
         times=M["days"][EARLY:],
         item_ids=[names[i] for i in turned],
     )
-    found = model.filter(later)
+    found = model.in_time.filter(later)
     assert found.model.duels.item_ids == tuple(names)
     winners = found.model.duels.given.pairs[EARLY:, 0]
     np.testing.assert_array_equal(winners, M["winners"][EARLY:])
     with pytest.raises(ValueError, match="The item 'team 5' has other features than before"):
-        model.filter(spg.Duels(ITEMS, [6], [0], times=[20000.0], item_ids=names[::-1]))
+        model.in_time.filter(spg.Duels(ITEMS, [6], [0], times=[20000.0], item_ids=names[::-1]))
 
 
 @pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC()], ids=lambda a: a.name)
@@ -212,26 +212,24 @@ def test_other_terms_by_inducing_inputs(approximation: spg.Approximation) -> Non
             likelihood=spg.Probit(NOISE, margin=MARGIN),
             **more,
         )
-        found.append(model.filter(some_duels(slice(EARLY, None))).log_probabilities)
+        found.append(model.in_time.filter(some_duels(slice(EARLY, None))).log_probabilities)
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-4)
 
 
 def test_what_no_filter_can_take_up_is_refused() -> None:
     model = early_model()
     with pytest.raises(ValueError, match=r"Duel 0 is of .*, before the last one of the model"):
-        model.filter(some_duels(slice(3, None)))
+        model.in_time.filter(some_duels(slice(3, None)))
     with pytest.raises(ValueError, match="ew duels without dates"):
-        model.filter(some_duels(slice(EARLY, None), times=None))
+        model.in_time.filter(some_duels(slice(EARLY, None), times=None))
     with pytest.raises(ValueError, match="The new duels have 1 features where the old ones have 2"):
-        model.filter(spg.Duels(ITEMS[:, :1], [0], [1], times=[20000.0]))
+        model.in_time.filter(spg.Duels(ITEMS[:, :1], [0], [1], times=[20000.0]))
     with refused("still", "filter"):
-        spg.PreferenceGP(
-            duels_of(), gpflow.kernels.Linear(), likelihood=spg.Probit(margin=MARGIN)
-        ).filter()
+        spg.PreferenceGP(duels_of(), gpflow.kernels.Linear(), margin=MARGIN).in_time.filter()
     ties = spg.PreferenceGP(
         duels_of(),
         spg.ItemInTime(spg.markov.Wiener(), "year"),
         likelihood=spg.Probit(margin=MARGIN, ties="margin-only"),
     )
     with refused("margin_only", "filter"):
-        ties.filter()
+        ties.in_time.filter()

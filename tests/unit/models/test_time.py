@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.learning.limits import limits_of
 from sparse_prefgp.models import checks
+from sparse_prefgp.models.questions import forecast_of
 from sparse_prefgp.sampling import exact_problem
 from sparse_prefgp.support import machine
 from tests.reference import slow_time
@@ -179,7 +180,7 @@ def test_posteriors_at_any_date_are_those_of_dense_matrices(name: str, when: str
         plain = model.inputs.of_items(items)
         again = model.predict_difference(plain[:2], plain[2:], at=dates[0] * DAYS_A_YEAR)
         np.testing.assert_array_equal(again, (mean, variance))
-        at = model.posterior_in_time().at(dates[0] * DAYS_A_YEAR)
+        at = model.in_time.posterior().at(dates[0] * DAYS_A_YEAR)
         mean, covariance = at.joint(model.inputs.rows(rows))
         np.testing.assert_allclose(mean, expected, rtol=0, atol=IDENTITY)
         np.testing.assert_allclose(covariance, spread, rtol=0, atol=IDENTITY)
@@ -187,7 +188,7 @@ def test_posteriors_at_any_date_are_those_of_dense_matrices(name: str, when: str
 
 def test_an_item_of_which_nothing_is_known_has_the_prior() -> None:
     model = model_of("wiener")
-    late = model.last_date + 400.0
+    late = model.in_time.last_date + 400.0
     known, new = model.inputs.of_items([2], at=late), np.array([[0.3, -0.2, -1.0, late]])
     mean, variance = model.predict_f(np.concatenate([known, new]))
     of_features = model.predict_f(np.column_stack([new[:, :2], [[2.0]], new[:, 3:]]))
@@ -199,7 +200,8 @@ def test_an_item_of_which_nothing_is_known_has_the_prior() -> None:
 
 def test_variance_grows_with_silence() -> None:
     model = model_of("wiener")
-    rows = [model.inputs.of_items([2], at=model.last_date + days) for days in (0.0, 400.0, 800.0)]
+    dates = model.in_time.last_date + np.array([0.0, 400.0, 800.0])
+    rows = [model.inputs.of_items([2], at=date) for date in dates]
     sds = [float(model.predict_f(row)[1][0, 0]) for row in rows]
     assert sds[0] < sds[1] < sds[2]
     grown = 0.3 * 400.0 / DAYS_A_YEAR
@@ -300,26 +302,26 @@ def test_slices_are_what_was_asked_for_or_found() -> None:
         times = np.unique(model.graph.rows[:, model.inputs.layout.date])
         assert len(times) == number
     kernel = spg.ItemInTime(spg.markov.Wiener(1.0, 0.02))
-    assert spg.PreferenceGP(duels_of(False), kernel).slices == "quarter"  # 20 slices or more
+    assert spg.PreferenceGP(duels_of(False), kernel).in_time.slices == "quarter"  # 20 or more
     kernel = spg.ItemInTime(spg.markov.Wiener(1.0, 1.0))
-    assert spg.PreferenceGP(duels_of(False), kernel).slices == "week"  # sd .14 of noise 1
+    assert spg.PreferenceGP(duels_of(False), kernel).in_time.slices == "week"  # sd .14 of noise 1
     kernel = spg.ItemInTime(spg.markov.Wiener(1.0, 100.0))
-    assert spg.PreferenceGP(duels_of(False), kernel).slices == "day"
+    assert spg.PreferenceGP(duels_of(False), kernel).in_time.slices == "day"
 
 
 def test_the_same_model_on_other_slices() -> None:
     coarse = model_of("wiener", "quarter")
     coarse.infer()
-    fine = coarse.with_slices("day")
+    fine = coarse.in_time.with_slices("day")
     for one, other in zip(coarse.inference.sites(), fine.inference.sites(), strict=True):
         np.testing.assert_array_equal(np.sort(one), np.sort(other))  # those of the same duels
-    assert (coarse.slices, fine.slices) == ("quarter", "day")
+    assert (coarse.in_time.slices, fine.in_time.slices) == ("quarter", "day")
     expected = Dense("wiener", dates=M["days"] / DAYS_A_YEAR).ep().log_evidence
     assert fine.log_evidence() == pytest.approx(expected, rel=IDENTITY)
     with refused("still", "slices"):
-        spg.PreferenceGP(duels_of(False), linear()).with_slices("day")
+        spg.PreferenceGP(duels_of(False), linear()).in_time.with_slices("day")
     with pytest.raises(ValueError, match="slices is 'decade'; give 'auto', 'year'"):
-        coarse.with_slices("decade")
+        coarse.in_time.with_slices("decade")
 
 
 def test_hyperparameters_are_learned() -> None:
@@ -352,8 +354,8 @@ def test_a_saved_model_answers_the_same(slices: Any, tmp_path: Path) -> None:
     spg.save(model, tmp_path / "model")
     again = spg.load(tmp_path / "model")
     assert again.infer() == model.infer()
-    np.testing.assert_array_equal(again.slices, model.slices)
-    for at in (None, model.last_date - 300.0, model.last_date + 300.0):
+    np.testing.assert_array_equal(again.in_time.slices, model.in_time.slices)
+    for at in (None, model.in_time.last_date - 300.0, model.in_time.last_date + 300.0):
         rows = model.inputs.of_items([1, 2, 3], at=at)
         for one, other in zip(*(x.predict_f(rows, True) for x in (model, again)), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -489,14 +491,14 @@ def test_numbers_that_are_hardly_days_are_said() -> None:
     with pytest.raises(
         ValueError, match="active_within is -1; give a number, at least 0, of years"
     ):
-        model_of("wiener").active_items(within=-1)
+        model_of("wiener").in_time.active(within=-1)
 
 
 def test_a_view_of_a_date() -> None:
     model = model_of("wiener")
-    day = model.last_date - 500.0
-    then = model.at_date(np.datetime64(int(day), "D"))
-    assert (then.date, model.date) == (np.floor(day), model.last_date)
+    day = model.in_time.last_date - 500.0
+    then = model.in_time.at(np.datetime64(int(day), "D"))
+    assert (then.in_time.date, model.in_time.date) == (np.floor(day), model.in_time.last_date)
     one = then.predict_f(then.inputs.of_items([1, 2]), full_cov=True)
     two = model.predict_f(model.inputs.of_items([1, 2], at=np.floor(day)), full_cov=True)
     for found, expected in zip(one, two, strict=True):
@@ -513,11 +515,11 @@ def test_a_view_of_a_date() -> None:
 
 def test_trajectories_are_relative_to_the_items_active_then() -> None:
     model, dense = model_of("constant and matern32"), Dense("constant and matern32")
-    days = np.array([model.last_date - 900.0, model.last_date - 400.0, model.last_date + 100.0])
-    found = model.trajectories([2, 6], days)
+    days = model.in_time.last_date + np.array([-900.0, -400.0, 100.0])
+    found = model.in_time.trajectories([2, 6], days)
     first = M["days"][np.flatnonzero((M["winners"] == 6) | (M["losers"] == 6))[0]]
     for j, day in enumerate(days):
-        active = model.active_items(day)
+        active = model.in_time.active(day)
         assert found.active[j] == len(active)
         items = np.append([2, 6], active)
         mean, spread = dense.at(items, np.full(len(items), day / DAYS_A_YEAR))
@@ -529,13 +531,13 @@ def test_trajectories_are_relative_to_the_items_active_then() -> None:
                 continue
             assert found.mean[i, j] == pytest.approx(float(step @ mean), abs=IDENTITY)
             assert found.sd[i, j] ** 2 == pytest.approx(float(step @ spread @ step), abs=IDENTITY)
-    assert 0 not in model.active_items() and 0 in model.active_items(within=20.0)
+    assert 0 not in model.in_time.active() and 0 in model.in_time.active(within=20.0)
     with pytest.raises(ValueError, match="No item is active on 1970-04-11,"):
-        model.trajectories([2], [100.0])
+        model.in_time.trajectories([2], [100.0])
     with pytest.raises(ValueError, match="in no ascending order"):
-        model.trajectories([2], days[::-1])
+        model.in_time.trajectories([2], days[::-1])
     with pytest.raises(ValueError, match="items has 9, which is no row"):
-        model.trajectories([9], days)
+        model.in_time.trajectories([9], days)
 
 
 @pytest.mark.slow
@@ -566,9 +568,9 @@ def test_a_lengthscale_beyond_the_duels_is_a_wiener_process() -> None:
 def test_rows_without_a_date_are_of_that_of_the_posterior() -> None:
     """As explanations and slopes take them: of one unknown item, whose own part cancels."""
     model = model_of("wiener")
-    posterior = model.at_date(model.last_date - 700.0).posterior()
+    posterior = model.in_time.at(model.in_time.last_date - 700.0).posterior()
     short = np.column_stack([ITEMS[:3], [-1.0, -1.0, -1.0]])
-    rows = [model.dated(short, model.last_date - 700.0)]
+    rows = [model.in_time.dated(short, model.in_time.last_date - 700.0)]
     both = np.stack([short[:2], short[1:]], 1)
     mean, variance = np.asarray(posterior.difference(tf.constant(both))).T
     step = short[:2, :2] - short[1:, :2]
@@ -590,6 +592,6 @@ def test_duels_are_scored_at_their_dates() -> None:
     mean, variance = model.predict_difference(
         first, second, covariates=later.covariates, at=given.time
     )
-    logs = model.forecast_of(mean, variance).log_first[~later.ties]
+    logs = forecast_of(model, mean, variance).log_first[~later.ties]
     weights = given.counts[~later.ties]
     assert found == pytest.approx(-float(weights @ logs) / weights.sum(), rel=IDENTITY)

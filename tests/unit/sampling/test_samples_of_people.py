@@ -35,7 +35,7 @@ def test_rows_that_name_the_person_have_the_evidence_of_blocks():
 def test_one_duel_is_known_exactly():
     """The posterior of a single z is matched, so that draws differ by chance alone."""
     model = model_of(spg.Duels(ITEMS, [0], [1], people=["Ann"]))
-    first, second = model.item_inputs([0, 0, 2]), model.item_inputs([1, 1, 3])
+    first, second = model.inputs.of_items([0, 0, 2]), model.inputs.of_items([1, 1, 3])
     check = spg.check_against_sampling(
         model,
         first,

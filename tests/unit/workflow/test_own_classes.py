@@ -19,6 +19,7 @@ from sparse_prefgp.support import registry
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import ApproximationChoice, Candidate
 from tests.conftest import ROOT
+from tests.together import refused
 from tests.tolerances import ROUNDING
 
 PAGE = (ROOT / "docs" / "write-your-own.md").read_text(encoding="utf-8")
@@ -106,20 +107,39 @@ def test_names_and_what_they_are(folder: Path) -> None:
         KernelChoice.parse("cauchi")
 
 
-def test_a_correction_of_duels_says_nothing_of_sets() -> None:
-    class Half(spg.InducingApproximation):
-        def correction(self, residual: Any) -> Any:
-            return -0.25 * spg.VFE().correction(residual)
+class Half(spg.InducingApproximation):
+    def correction(self, left: Any) -> Any:
+        return -0.25 * left.summed(lambda ratio: ratio)
 
+
+class HalfOfDeterminant(spg.InducingApproximation):
+    def correction(self, left: Any) -> Any:
+        return -0.25 * left.log_det()
+
+
+def test_a_correction_is_said_once_for_all_answers() -> None:
     ranked = pd.DataFrame({"rank_1": ["a", "b"], "rank_2": ["b", "c"], "rank_3": ["c", "a"]})
     items = pd.DataFrame({"item_id": ["a", "b", "c"], "x": [0.0, 1.0, 3.0]})
-    duels = spg.read_rankings(items, ranked)
-    model = spg.PreferenceGP(
-        duels, gpflow.kernels.Matern52(), approximation=Half(), inducing_variable=duels.items[:2]
-    )
+    sets = spg.read_rankings(items, ranked)
+    duels = spg.Duels(sets.items, [0, 1], [1, 2], people=["ann", "bo"])
+
+    def added(to: spg.Duels, approximation: Any, **more: Any) -> float:
+        model = spg.PreferenceGP(
+            to,
+            gpflow.kernels.Matern52(),
+            approximation=approximation,
+            inducing_variable=sets.items[:2],
+            **more,
+        )
+        return float(model.approximation.prior(model.problem()).correction)
+
     assert Half().penalises_residual
-    with pytest.raises(ValueError, match="Half does not say what it adds where answers are about"):
-        model.log_evidence()
+    for given in (sets, duels):
+        assert 2.0 * added(given, Half()) == pytest.approx(added(given, spg.VFE()), rel=ROUNDING)
+    tight = added(sets, spg.TightVFE("block"))
+    assert 2.0 * added(sets, HalfOfDeterminant()) == pytest.approx(tight, rel=ROUNDING)
+    with refused("tastes", "approximations_of_one_utility"):
+        added(duels, HalfOfDeterminant(), taste=gpflow.kernels.Matern52())
 
 
 @pytest.mark.parametrize("share", [7.0, -3.0, np.nan])

@@ -55,7 +55,7 @@ def test_both_rules_next_to_elo(tables: tuple[pd.DataFrame, pd.DataFrame]) -> No
     assert found.settings.kernel_choice.parts == ("item-in-time(wiener)",)
     assert str(found.settings.approximation_choice) == "exact"
     assert found.settings.split == "time:day"
-    assert found.model.slices in ("quarter", "month")
+    assert found.model.in_time.slices in ("quarter", "month")
     scores, outcomes = found.scores, found.figures["held_out_outcomes"]
     assert sorted(scores) == sorted(BOTH)
     assert {each["duels"] for each in scores.values()} == {scores["coin"]["duels"]}

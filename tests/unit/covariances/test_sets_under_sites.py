@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from sparse_prefgp.covariances.looks_under_sites import LooksUnderSites
-from sparse_prefgp.covariances.stars_under_sites import StarsUnderSites
+from sparse_prefgp.covariances.sets_under_sites import Form, Looks, LooksUnderSites, StarsUnderSites
 from sparse_prefgp.data.graph import ChunkLinks, Noises, PassingLaplacian
-from sparse_prefgp.data.looks import Form, Looks
 from sparse_prefgp.data.sets import (
     best_worst,
     best_worst_at_once,
