@@ -16,7 +16,7 @@ import tensorflow_probability as tfp
 from sparse_prefgp.covariances.coefficients import CovariateTerm, LeanTerm, TermOfDuels
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.protocols import KnownDuels
+from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, check_kind, check_number
 from sparse_prefgp.support.words import shortened

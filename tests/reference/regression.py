@@ -31,8 +31,8 @@ from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_e
 from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
 from sparse_prefgp.models.base import Learned
 from sparse_prefgp.models.checks import inducing_points
+from sparse_prefgp.models.known import SampledWins
 from sparse_prefgp.models.posterior import Posterior, predictions
-from sparse_prefgp.models.protocols import SampledWins
 
 
 @dataclass(frozen=True)
