@@ -173,6 +173,7 @@ LATE = {
     "workflow/comparison.py": {"analysis"},
     "workflow/failures.py": {"tensorflow"},
     "workflow/fit_metrics.py": {"analysis", "covariances", "models"},
+    "workflow/fit_sources.py": {"models"},
     "workflow/folder.py": {"analysis", "disk"},
     "workflow/holdout.py": {"analysis", "covariances", "engines", "gpflow", "learning", "models"},
     "workflow/kernel_names.py": {"covariances", "gpflow"},
