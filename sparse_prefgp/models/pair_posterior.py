@@ -44,7 +44,7 @@ class PairPosterior(NamedTuple):
         known = tf.constant(self.pairs.items @ np.array([_BASE, 1]), tf.int64)
         wanted = low * _BASE + high
         place = tf.minimum(tf.searchsorted(known, wanted), len(self.pairs.items) - 1)
-        met = (low >= 0) & (tf.gather(known, place) == wanted)
+        met = (low >= 0) & (low < high) & (tf.gather(known, place) == wanted)
         sign = tf.where(ends[:, 0] == low, tf.ones_like(step[:, 0]), -tf.ones_like(step[:, 0]))
         mean = sign * tf.gather(self.mean, place)
         crossed = tf.reduce_sum(step * tf.gather(self.crossed, place), -1)
