@@ -319,7 +319,7 @@ class Terms(tuple[Term, ...]):
         """Those of levels, of leans and of one's own."""
         layout, effects = columns.layout, []
         for kernel in self.kernels(columns) if layout.levels else ():
-            if isinstance(kernel, LeanTerm):
+            if kernel.level is not None:
                 covariate, level = kernel.columns
                 name = columns.covariates[covariate - layout.first_covariate]
                 label = columns.labels[level - layout.first_level]
