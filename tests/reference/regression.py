@@ -147,6 +147,7 @@ class RegressionGP(Learned):
 
     engine: GaussianSites
     inference = NoSites()
+    likelihood = None
     unit = "observation"
     """What one of the data is called in messages."""
 
@@ -273,10 +274,6 @@ class RegressionGP(Learned):
         del size, rng, above
         none = self.graph.rows[:0]
         return SampledWins(none, none, np.zeros(0))
-
-    def scale_is_free(self) -> bool:
-        """No: what was observed has a scale."""
-        return False
 
 
 def observations(inputs: np.ndarray, targets: np.ndarray) -> DuelGraph:
