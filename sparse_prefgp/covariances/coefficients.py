@@ -29,6 +29,7 @@ class TermOfDuels(FiniteKernel):
     """
 
     columns: list[int]
+    variance: gpflow.Parameter
     level: int | None = None
     """The column that holds the level of a row, of a term with effects of levels."""
 

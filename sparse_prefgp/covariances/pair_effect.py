@@ -65,7 +65,7 @@ class Pairs(NamedTuple):
     """(t,) 0, 1, … without a gap."""
     sign: FloatArray
     """(t,) 1 where z has the effect g of its pair, the lead of the item with the lower number, and
-    -1 where it has -g."""
+    -1 where it has -g, 0 of an item in two contexts, which has none with itself."""
     items: IntArray
     """(P, 2) the lower and the higher number of the items of each pair, ascending."""
 
@@ -80,7 +80,7 @@ class Pairs(NamedTuple):
         numbers = graph.rows[:, graph.layout.number].astype(np.int64)
         ends = np.stack([numbers[graph.losers], numbers[graph.winners]], 1)
         items, number = np.unique(np.sort(ends, 1), axis=0, return_inverse=True)
-        return cls(number.reshape(-1), np.where(ends[:, 0] < ends[:, 1], 1.0, -1.0), items)
+        return cls(number.reshape(-1), np.sign(ends[:, 1] - ends[:, 0]).astype(np.float64), items)
 
     def find(self, first: IntArray, second: IntArray) -> IntArray:
         """The pair of items by their numbers, (N,), -1 for one that never met."""

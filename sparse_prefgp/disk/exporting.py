@@ -153,7 +153,7 @@ def _constant(model: PreferenceGP) -> PreferenceGP:
     A variable would have to be kept by whoever loads a function that reads it.
     """
     constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
-    constant.take(constant.problem(), model)
+    constant.inference.restore(*model.inference.sites(), model.infer())
     # Of groups that nobody knows yet there is the prior, which no tensor has.
     constant.likelihood.noise_ratio = model.likelihood.noise_ratio
     constant.likelihood.cut_scale = model.likelihood.cut_scale

@@ -21,8 +21,9 @@ from sparse_prefgp.disk.folders import check_replaceable, contents
 from sparse_prefgp.support.numpy_files import read_archive
 
 FORMAT = "sparse_prefgp model"
-# 2: duels may have ties, weights and groups. 3: duels are a table of events.
-FORMAT_VERSION = 3
+# 2: duels may have ties, weights and groups. 3: duels are a table of events. 4: there are terms
+# and a likelihood.
+FORMAT_VERSION = 4
 DESCRIPTION = "model.json"
 SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
 _ARRAYS = "arrays-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -43,9 +43,6 @@ from sparse_prefgp.support.checks import (
 )
 from sparse_prefgp.support.machine import ASKED_ABOVE, ask
 from sparse_prefgp.support.words import shortened
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
 
 
 def check_parts(
@@ -275,7 +272,7 @@ def warn_of_cancelling(kernel: gpflow.kernels.Kernel) -> None:
         )
 
 
-def lost_effects(model: PreferenceGP) -> str | None:
+def lost_effects(model: Any) -> str | None:
     """What to know where item effects are learned by an approximation that punishes most of them.
 
     Effects that are not inducing variables are residual variance of every duel of their items.

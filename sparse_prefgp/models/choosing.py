@@ -93,6 +93,8 @@ def set_posterior(model: Any, inputs: FloatArray, events: Answers) -> SetPosteri
     places = events.sides[at]
     if events.covariates is not None:  # a row for each side
         numbers = model.inputs.levels_of(events.labels, len(events))
+        # An unknown label is one for all alternatives of its set.
+        numbers = np.where(numbers < 0.0, -2.0 - np.arange(len(events))[:, None], numbers)
         numbers = np.repeat(numbers, events.sizes, axis=0)
         inputs = model.inputs.before_covariates(inputs[events.sides])
         inputs, places = np.column_stack([inputs, events.covariates, numbers]), at

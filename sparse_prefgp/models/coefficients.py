@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -15,10 +15,6 @@ from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
-    from sparse_prefgp.models.streaming.model import StreamedGP
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +57,7 @@ class KnownCoefficients(Result):
         return Table("coefficients", "", columns, rows[:most])
 
     @classmethod
-    def of(cls, model: PreferenceGP | StreamedGP, level: float) -> KnownCoefficients:
+    def of(cls, model: Any, level: float) -> KnownCoefficients:
         """:raises ValueError: see `PreferenceGP.coefficients`."""
         level = level_of_interval(level)
         names = model.duels.covariate_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -27,19 +27,16 @@ from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder, encoded
-from sparse_prefgp.models.protocols import KnownDuels
+from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.models.registry import class_of, named
 from sparse_prefgp.support.versions import versions
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
 
 _ROWS_COMPARED = 50
 # The kind of a saved `StreamedGP`; that of a `PreferenceGP` has no name.
 STREAMED = "streamed"
 
 
-def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and the arrays.
 
     :raises ValueError: what `save` raises about the model.
@@ -119,9 +116,7 @@ def transform_arrays(duels: KnownDuels) -> dict[str, np.ndarray]:
     return {} if duels.transform is None else duels.transform.arrays()
 
 
-def _check_rebuilds(
-    model: PreferenceGP, description: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> None:
+def _check_rebuilds(model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """A class may compute with more than its constructor's arguments; found before it is lost."""
     decoder = Decoder(description["parameters"], arrays)
     rows, columns = model.graph.rows[:_ROWS_COMPARED], model.duels.num_features
@@ -177,7 +172,7 @@ def named_value(value: Any, role: str) -> dict[str, Any]:
     return {**named(value, role), "fields": fields}
 
 
-def _described_duels(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _described_duels(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Who beat whom, how often and by whose judgement.
 
     As it was given where each duel has its block or a weight, else with equal duels merged.
@@ -291,7 +286,7 @@ def _names_before(data: dict[str, Any]) -> dict[str, Any]:
     return {"labels": labels} | {k: x for k, x in names.items() if x["names"] is not None}
 
 
-def given_blocks(model: PreferenceGP) -> np.ndarray:
+def given_blocks(model: Any) -> np.ndarray:
     """The number of the block of each duel as given."""
     graph = model.graph
     assert graph.blocks is not None

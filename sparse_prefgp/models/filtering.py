@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,15 +23,12 @@ from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
-
 
 @dataclass(frozen=True, eq=False)
 class Filtering:
     """What a pass over t later duels found, in the order in which they were given."""
 
-    model: PreferenceGP
+    model: Any
     """Of all duels, old and new, whose sites are those of the pass."""
     mean: FloatArray
     """(t,) of the winner's utility less the loser's, before the slice of each duel; of a tie in the
@@ -74,7 +71,7 @@ def refuse_earlier(
         )
 
 
-def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
+def edges_of(model: Any, duels: Duels, slices: Any) -> Any:
     """The slices of the duels of a model and of later ones together.
 
     :param slices: of the later ones; None for those of the model.
@@ -98,7 +95,7 @@ def edges_of(model: PreferenceGP, duels: Duels, slices: Any) -> Any:
     return np.unique(np.concatenate(starts))[1:]
 
 
-def filtered_by(model: PreferenceGP, duels: Duels | None, slices: Any) -> Filtering:
+def filtered_by(model: Any, duels: Duels | None, slices: Any) -> Filtering:
     """See `InTimeModel.filter`."""
     everything, edges, old = model.duels, slices, 0
     told = [np.zeros(0), np.zeros(0)]

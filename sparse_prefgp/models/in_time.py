@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -30,12 +30,11 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_number
 from sparse_prefgp.support.words import shortened
 
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, eq=False)
-class InTimeModel:
+class InTimeModel(Generic[M]):
     """A model whose utilities move in time (`ItemInTime`), asked about dates: `model.in_time`.
 
     Dates are given as `Duels(times=)` has them, and come back as days since 1970. All of it is a
@@ -176,7 +175,7 @@ class InTimeModel:
 
     # Utilities.
 
-    def at(self, date: Any) -> PreferenceGP:
+    def at(self, date: Any) -> M:
         """This model, its utilities being those of a date.
 
         A view: parameters and what inference found are those of this model, and all that asks for a
@@ -185,7 +184,7 @@ class InTimeModel:
         :raises ValueError: a date that is none.
         """
         self.model.allow(date=True)
-        found: PreferenceGP = copy.copy(self.model)
+        found: Any = copy.copy(self.model)
         found._date = day_of(date)
         return found
 
@@ -228,7 +227,7 @@ class InTimeModel:
 
     # Other slices, and later duels.
 
-    def with_slices(self, slices: Any) -> PreferenceGP:
+    def with_slices(self, slices: Any) -> M:
         """The same model, its duels taken together in other slices of time.
 
         What was learned on coarse slices holds on finer ones, which follow the latest duels
@@ -238,7 +237,7 @@ class InTimeModel:
         :raises ValueError: what `PreferenceGP` raises.
         """
         self.model.allow(slices=True)
-        made: PreferenceGP = self.model._on(self.model.duels, check_slices(slices))
+        made: Any = self.model._on(self.model.duels, check_slices(slices))
         old, new = self.model.graph, made.graph
         if old.event_of_duel is not None and new.event_of_duel is not None:
             # Where new sites take more duels together, that of the last of these.

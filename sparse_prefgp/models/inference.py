@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -20,9 +20,6 @@ from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.support.checks import check_finite, check_shape
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +119,7 @@ class SitesMemory:
 class Inference:
     """The sites of a model, `model.inference`: the next inference begins from them."""
 
-    model: PreferenceGP
+    model: Any
     memory: SitesMemory
 
     def run(self, prior: DuelPrior) -> FixedPoint:

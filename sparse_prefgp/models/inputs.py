@@ -86,7 +86,10 @@ class Inputs:
             if found < layout.width:  # nothing is said of the duel
                 given = tf.zeros([tf.shape(inputs)[0], layout.covariates], inputs.dtype)
             columns.append(given)
-        columns += [known(layout.first_level + place) for place in range(layout.levels)]
+        for column in range(layout.first_level, layout.width):
+            # Below -1 are unknown labels that rows share.
+            number = inputs[:, column : column + 1] if found > column else unknown
+            columns.append(tf.where(number == -1.0, unknown, number))
         return tf.concat(columns, 1)
 
     def pairs(self, first: Any, second: Any) -> tf.Tensor:

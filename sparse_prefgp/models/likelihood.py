@@ -15,8 +15,8 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, ratios_of_unknown
+from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.models.parameters import LogParameter
-from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_choice, check_number
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import one_each
@@ -58,7 +57,7 @@ def known_codes(
     return Codes(found, names, codes.column)
 
 
-def warn_without_blocks(model: Predicts, in_chunks: bool = False) -> None:
+def warn_without_blocks(model: Any, in_chunks: bool = False) -> None:
     """Say that a model with blocks predicts new duels from the inducing values alone, and why."""
     role = model.duels.roles["block"]
     why = f"there is no column {role!r} of their blocks; name it (columns=, --columns block=…)"
@@ -95,9 +94,9 @@ def group_numbers(model: Any, groups: Any, pairs: int | None) -> IntArray | None
     """
     if groups is None:
         return None
-    one_noise = model.likelihood.noise_ratio is None
-    together.check(compiled=pairs is None, groups=True, one_noise=one_noise)
+    together.check(compiled=pairs is None, groups=True)
     assert pairs is not None
+    together.check(groups=True, one_noise=model.likelihood.noise_ratio is None)
     return numbers_of(groups, pairs, model.duels.group_names or (), "groups", "group", NOISE)
 
 

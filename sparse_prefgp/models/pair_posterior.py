@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
@@ -11,9 +11,6 @@ from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.base import prior_variance
 from sparse_prefgp.covariances import LowRankOverSets, LowRankWithPairs
 from sparse_prefgp.covariances.pair_effect import Pairs, pair_effect
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
 
 # Numbers of items are below it.
 _BASE = 1 << 31
@@ -47,7 +44,7 @@ class PairPosterior(NamedTuple):
         known = tf.constant(self.pairs.items @ np.array([_BASE, 1]), tf.int64)
         wanted = low * _BASE + high
         place = tf.minimum(tf.searchsorted(known, wanted), len(self.pairs.items) - 1)
-        met = (low >= 0) & (tf.gather(known, place) == wanted)
+        met = (low >= 0) & (low < high) & (tf.gather(known, place) == wanted)
         sign = tf.where(ends[:, 0] == low, tf.ones_like(step[:, 0]), -tf.ones_like(step[:, 0]))
         mean = sign * tf.gather(self.mean, place)
         crossed = tf.reduce_sum(step * tf.gather(self.crossed, place), -1)
@@ -77,7 +74,7 @@ def pair_posterior(
     return PairPosterior(pairs, graph.layout.number, variance, mean, variance - explained, crossed)
 
 
-def pair_share(model: PreferenceGP) -> float | None:
+def pair_share(model: Any) -> float | None:
     """What share of the prior variance of a duel, noise apart, is of its pair (`PairEffect`): the
     average over the duels; None without."""
     effect = pair_effect(model.kernel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import gpflow
 import numpy as np
@@ -52,7 +52,7 @@ class DuelPredictions:
     view: View = EVERYBODY
 
     @property
-    def in_time(self) -> InTimeModel:
+    def in_time(self) -> InTimeModel[Self]:
         """What is asked about dates, where utilities move in time (`ItemInTime`)."""
         return InTimeModel(self)
 

@@ -65,12 +65,12 @@ from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
+from sparse_prefgp.models.known import SampledWins
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.posterior import (
     Posterior,
     in_chunks,
 )
-from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.terms import Columns, Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray

@@ -8,8 +8,7 @@ say (`model.duels.held`), and what a model cannot do it refuses in a sentence of
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import gpflow
 import numpy as np
@@ -17,113 +16,17 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.models.in_time import InTimeModel
+from sparse_prefgp.models.inputs import Inputs
+from sparse_prefgp.models.known import KnownDuels, NotInMemory, SampledWins
+from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.posterior import Posterior
-from sparse_prefgp.support.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.inputs import Inputs
-    from sparse_prefgp.models.likelihood import Probit
-    from sparse_prefgp.models.terms import Terms
-    from sparse_prefgp.models.views import View
-
-NOT_IN_MEMORY = (
-    "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
-    "a machine where they fit, and use the model it gives."
-)
-
-
-class NotInMemory(ValueError, AttributeError):
-    """What a stream does not keep was asked for; to `hasattr` it is not there."""
-
-    def __init__(self, message: str = NOT_IN_MEMORY) -> None:
-        super().__init__(message)
-
-
-class SampledWins(NamedTuple):
-    """Some of the duels that one side won, of those that a model learns from."""
-
-    ahead: FloatArray
-    """(k, D) rows of winner and loser as `row_kernel` takes them."""
-    behind: FloatArray
-    """(k, D) rows of winner and loser as `row_kernel` takes them."""
-    noise: FloatArray
-    """(k,) variance of the noise of each difference."""
-
-
-class KnownDuels(Protocol):
-    """What is known of duels wherever they are: `Duels`, and `SeenDuels` of a stream."""
-
-    @property
-    def held(self) -> bool: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def item_ids(self) -> tuple[Hashable, ...] | None: ...
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def transform(self) -> FeatureTransform | None: ...
-
-    @property
-    def group_names(self) -> tuple[Hashable, ...] | None: ...
-
-    @property
-    def roles(self) -> Mapping[str, str]: ...
-
-    @property
-    def label_names(self) -> Mapping[str, tuple[Hashable, ...]]: ...
-
-    @property
-    def group_levels(self) -> IntArray | None: ...
-
-    @property
-    def items(self) -> FloatArray: ...
-
-    @property
-    def item(self) -> IntArray: ...
-
-    @property
-    def item_rows(self) -> ItemRows | None: ...
-
-    @property
-    def comparisons(self) -> IntArray: ...
-
-    @property
-    def num_duels(self) -> int: ...
-
-    @property
-    def num_ties(self) -> int: ...
-
-    @property
-    def levels(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def grade_counts(self) -> IntArray | None: ...
-
-    @property
-    def covariate_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def covariate_squares(self) -> FloatArray | None: ...
-
-    @property
-    def num_items(self) -> int: ...
-
-    @property
-    def num_features(self) -> int: ...
-
-    @property
-    def has_items(self) -> bool: ...
+from sparse_prefgp.models.terms import Terms
+from sparse_prefgp.models.views import View
+from sparse_prefgp.support.arrays import FloatArray
 
 
 class Learns(Protocol):
@@ -182,7 +85,7 @@ class Predicts(Protocol):
     def inputs(self) -> Inputs: ...
 
     @property
-    def in_time(self) -> InTimeModel: ...
+    def in_time(self) -> InTimeModel[Any]: ...
 
     @property
     def num_duels_used(self) -> int: ...

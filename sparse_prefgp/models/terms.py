@@ -16,7 +16,7 @@ import tensorflow_probability as tfp
 from sparse_prefgp.covariances.coefficients import CovariateTerm, LeanTerm, TermOfDuels
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.protocols import KnownDuels
+from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, check_kind, check_number
 from sparse_prefgp.support.words import shortened
@@ -319,7 +319,7 @@ class Terms(tuple[Term, ...]):
         """Those of levels, of leans and of one's own."""
         layout, effects = columns.layout, []
         for kernel in self.kernels(columns) if layout.levels else ():
-            if isinstance(kernel, LeanTerm):
+            if kernel.level is not None:
                 covariate, level = kernel.columns
                 name = columns.covariates[covariate - layout.first_covariate]
                 label = columns.labels[level - layout.first_level]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.data.slices import days_of
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.preference_gp import PreferenceGP
 
 
 class Trajectories(NamedTuple):
@@ -36,7 +33,7 @@ Stand = Callable[[IntArray, float], tuple[FloatArray, FloatArray]]
 
 
 def trajectories_of(
-    model: PreferenceGP,
+    model: Any,
     numbers: IntArray,
     dates: Any,
     active_within: float = 2.0,
@@ -82,8 +79,6 @@ def trajectories_of(
     return Trajectories(numbers, days, mean, sd, np.array(counts))
 
 
-def _at_their_rows(
-    model: PreferenceGP, numbers: IntArray, day: float
-) -> tuple[FloatArray, FloatArray]:
+def _at_their_rows(model: Any, numbers: IntArray, day: float) -> tuple[FloatArray, FloatArray]:
     rows = model.in_time.rows_at(day)[numbers]
     return model.duels.items[rows][:, None], np.ones((len(numbers), 1))

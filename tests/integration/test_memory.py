@@ -108,13 +108,13 @@ TWICE = np.tile(np.arange(9), 2)
 MODELS: dict[str, tuple[dict[str, Any], dict[str, Any], int, str]] = {
     "exact tastes": (
         {"people": np.arange(8)},
-        {"approximation": spg.Exact(), "taste": gpflow.kernels.SquaredExponential()},
+        {"approximation": spg.Exact(), "terms": [spg.Taste(gpflow.kernels.Matern52())]},
         3_000,
         "Exact covariances of 9 items",
     ),
     "tastes": (
         {"people": np.arange(8)},
-        {"approximation": spg.VFE(), "m": 3, "taste": gpflow.kernels.SquaredExponential()},
+        {"approximation": spg.VFE(), "m": 3, "terms": [spg.Taste(gpflow.kernels.Matern52())]},
         1_500,
         "Tastes of 8 people",
     ),

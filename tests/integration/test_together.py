@@ -124,6 +124,7 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("chunks", "tie_model"): lambda: spg.FitSettings(stream=True, tie_model="margin-only"),
     ("chunks", "person"): lambda: spg.FitSettings(stream=True, tastes=True),
     ("chunks", "taste"): lambda: spg.FitSettings(stream=True, taste="se"),
+    ("own_terms", "auto"): lambda: spg.FitSettings(terms=("weekday",), kernel="auto"),
     ("chunks", "auto"): lambda: spg.FitSettings(stream=True, kernel="auto"),
     ("chunks", "auto_inducing"): lambda: spg.FitSettings(stream=True, inducing="auto"),
     ("chunks", "max_train"): lambda: StreamHoldout.of(
@@ -142,7 +143,10 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ),
     ("pair_effects", "export"): lambda: spg.export_saved_model(_pairs_apart(), "nowhere"),
     ("margin_only", "sampling"): lambda: exact_problem(
-        _model(spg.Duels(X, *PAIR, ties=[True, False, False]), margin=0.3, tie_model="margin-only")
+        _model(
+            spg.Duels(X, *PAIR, ties=[True, False, False]),
+            likelihood=spg.Probit(margin=0.3, ties="margin-only"),
+        )
     ),
     ("set_size", "context"): lambda: _asked(_model(), set_size=3, at="surface=clay"),
     ("set_size", "contexts"): lambda: _asked(in_contexts(), set_size=3),

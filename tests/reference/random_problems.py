@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from itertools import combinations, product
+from typing import Any
 
 import gpflow
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 import sparse_prefgp as spg
@@ -37,6 +39,7 @@ from tests.reference.slow_problem import (
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Terms = tuple[tuple[str, float, Array], ...]
 Rng = np.random.Generator
 
 SETS = ("choices", "rankings", "tops", "best_worst", "best_worst_at_once")
@@ -51,6 +54,7 @@ FEATURES = (
     "counts",
     "weights",
     "ties",
+    "margin_only",
     "grades",
     *SETS,
     "contexts",
@@ -62,6 +66,7 @@ FEATURES = (
     "covariates",
     "leans",
     "item_effect",
+    "item_times",
     "pair_effect",
     "in_time",
     "mean",
@@ -72,6 +77,7 @@ NEEDS = {
     "cuts_by_judge": [("noise_by_judge",), ("ties", "grades")],
     "people_features": [("tastes",)],
     "leans": [("covariates",)],
+    "margin_only": [("ties",)],
     "no_features": [("item_effect", "pair_effect", "in_time")],
 }
 # What does not go together, as `support/together.py` says it, by its names of both.
@@ -80,13 +86,20 @@ APART = {
     **{(one, "weights"): ("sets", "shares_of_answers") for one in SETS},
     **{(one, "pair_effect"): ("sets", "pair_effects") for one in SETS},
     **{(one, "in_time"): ("in_time", "sets") for one in SETS},
+    ("margin_only", "grades"): ("margin_only", "grades"),
+    ("margin_only", "cuts_by_judge"): ("margin_only", "own_cuts"),
     ("tastes", "pair_effect"): ("tastes", "pair_effects"),
     ("tastes", "in_time"): ("in_time", "tastes"),
     ("pair_effect", "in_time"): ("in_time", "pair_effects"),
     ("item_effect", "in_time"): ("in_time", "levels_of_items"),
 }
 # What is the same thing twice, or has no meaning.
-_SENSELESS = {("ties", "grades"), ("no_features", "people_features"), ("no_features", "mean")}
+_SENSELESS = {
+    ("ties", "grades"),
+    *(("no_features", other) for other in ("people_features", "mean", "item_times")),
+}
+# How many items there are that a model does not know.
+NEW = 2
 APPROXIMATIONS = {"exact": spg.Exact, "vfe": spg.VFE, "fitc": spg.FITC}
 
 
@@ -97,9 +110,15 @@ def together(some: set[str]) -> bool:
     return not any(pair in apart or pair[::-1] in apart for pair in pairs)
 
 
+def can_be(some: Iterable[str]) -> bool:
+    """Whether a problem can have all of these and what they need."""
+    groups = [group for name in some for group in NEEDS.get(name, [])]
+    return any(together({*some, *more}) for more in product(*groups))
+
+
 def features(seed: int) -> frozenset[str]:
     """Of every fourth seed one feature with what it needs, else some that go together."""
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, 20])  # whose first 200 have every pair
     if seed % 4 == 3:
         wanted = [FEATURES[seed // 4 % len(FEATURES)]]
     else:
@@ -140,6 +159,7 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
         steps[0] = 0.0
     cuts = tuple(np.cumsum(steps).tolist())
     said = tuple(_said(rng, has, item, c, cuts, (judges, labels, people)))
+    asked = tuple(_asked(rng, has, item, c, cuts, said))
     linear = "in_time" in has and rng.random() < 0.6
     kernel = _kernel(rng, d, only_linear=linear)
     return Problem(
@@ -164,7 +184,41 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
         taste_effect=float(rng.uniform(0.2, 1.0)) if not d or rng.random() < 0.5 else 0.0,
         people=rng.normal(size=(people + 1, int(rng.integers(1, 3)))),
         people_variance=float(rng.uniform(0.1, 0.8)),
+        item_times=_item_times(rng, d),
+        new=rng.normal(size=(NEW, d)),
+        asked=asked,
     )
+
+
+def _asked(
+    rng: Rng,
+    has: frozenset[str],
+    item: Ints,
+    covariates: int,
+    cuts: tuple[float, ...],
+    said: tuple[Said, ...],
+) -> Iterator[Said]:
+    """Questions, of new items too, and of judges, people and labels that nobody knows."""
+    last = max(each.day for each in said)
+    every = np.concatenate([item, 10_000 + np.arange(NEW)])
+    for i, each in enumerate(_said(rng, has, every, covariates, cuts, (3, 3, 3))):
+        unknown = rng.random(3) < 0.3
+        like = said[int(rng.integers(len(said)))]  # judges and labels that are known
+        each = each._replace(judge=like.judge, label=like.label)
+        if each.kind not in PAIRS:  # one is slow enough, at twenty noises
+            unknown[0] = i == 0
+        if "noise_by_judge" in has and "cuts_by_judge" not in has and unknown[0]:
+            each = each._replace(judge=-1)
+        if "leans" in has and unknown[1] and not {*SETS} & has:
+            each = each._replace(label=-1)
+        if "tastes" in has and unknown[2]:
+            each = each._replace(person=int(rng.choice([NOBODY, 3])))
+        yield each._replace(day=last + float(rng.integers(0, 400)) * ("in_time" in has))
+
+
+def _item_times(rng: Rng, d: int) -> Terms:
+    name = str(rng.choice(["linear", "level"]))
+    return ((name, float(rng.uniform(0.3, 1.2)), rng.uniform(0.6, 1.8, d)),)
 
 
 def _said(
@@ -216,7 +270,7 @@ def _said(
         )
 
 
-def _kernel(rng: Rng, d: int, only_linear: bool = False) -> tuple[tuple[str, float, Array], ...]:
+def _kernel(rng: Rng, d: int, only_linear: bool = False) -> Terms:
     if not d:
         return ()
     kinds = [["se"], ["se"], ["linear"], ["se", "linear"]][int(rng.integers(4))]
@@ -226,9 +280,7 @@ def _kernel(rng: Rng, d: int, only_linear: bool = False) -> tuple[tuple[str, flo
     )
 
 
-def _inducing(
-    rng: Rng, d: int, kernel: tuple[tuple[str, float, Array], ...], distinct: int
-) -> Array:
+def _inducing(rng: Rng, d: int, kernel: Terms, distinct: int) -> Array:
     most = max(1, d - 1) if [name for name, *_ in kernel] == ["linear"] else 4
     m = int(rng.integers(1, min(most, distinct) + 1))
     while True:  # until no jitter is needed
@@ -256,9 +308,9 @@ def possible(problem: Problem) -> list[str]:
     return names
 
 
-def answers_of(problem: Problem) -> Answers:
-    """What was said, as the package has it."""
-    said, has, number = problem.said, problem.has, {kind.name: i for i, kind in enumerate(KINDS)}
+def answers_of(problem: Problem, said: tuple[Said, ...]) -> Answers:
+    """Answers or questions, as the package has them."""
+    has, number = problem.has, {kind.name: i for i, kind in enumerate(KINDS)}
 
     def codes(name: str, numbers: list[int]) -> Codes:
         return Codes.of([f"{name}{i}" for i in numbers])
@@ -291,10 +343,12 @@ def answers_of(problem: Problem) -> Answers:
     return Answers(sides, offsets, **columns)
 
 
-def _gpflow(terms: tuple[tuple[str, float, Array], ...]) -> list[gpflow.kernels.Kernel]:
+def _gpflow(terms: Terms) -> list[gpflow.kernels.Kernel]:
     return [
         gpflow.kernels.Linear(variance * scales)
         if name == "linear"
+        else spg.SameLevel(variance, active_dims=[len(scales) - 1])
+        if name == "level"
         else gpflow.kernels.SquaredExponential(variance, scales)
         for name, variance, scales in terms
     ]
@@ -309,11 +363,13 @@ def made(problem: Problem, approximation: str) -> spg.PreferenceGP:
     has, people = problem.has, None
     if "people_features" in has:
         people = {f"person{i}": row for i, row in enumerate(problem.people)}
-    answers = answers_of(problem)
+    answers = answers_of(problem, problem.said)
     duels = spg.Duels.from_events(problem.items, answers, people_features=people, item=problem.item)
     kernels = _gpflow(problem.kernel)
     if "item_effect" in has:
         kernels.append(spg.ItemEffect(problem.item_variance))
+    if "item_times" in has:
+        kernels += [spg.ItemTimes(kernel) for kernel in _gpflow(problem.item_times)]
     if "pair_effect" in has:
         kernels.append(spg.PairEffect(problem.pair_variance))
     if "in_time" in has:
@@ -353,6 +409,7 @@ def made(problem: Problem, approximation: str) -> spg.PreferenceGP:
                 margin=problem.cuts[0] if problem.margin else None,
                 cuts=np.diff(problem.cuts) if graded else None,
                 cuts_by="judge" if "cuts_by_judge" in has else None,
+                ties="margin-only" if "margin_only" in has else "box",
             ),
         )
     judges = [int(str(name)[len("judge") :]) for name in duels.group_names or ()]
@@ -373,25 +430,26 @@ def _off(found: object, wanted: object) -> float:
     return float(np.max(np.abs(one - other) / np.maximum(1.0, np.abs(other)), initial=0.0))
 
 
-def deviations(seed: int, approximation: str) -> Deviations:
-    """How far the model of a seed is from the reference, by what is asked of it."""
-    problem = drawn(seed)
+def deviations(problem: Problem, approximation: str) -> Deviations:
+    """How far the model of a problem is from the reference, by what is asked of it."""
     at, model = solved(problem, approximation), made(problem, approximation)
     found: Deviations = {"evidence": _off(model.log_evidence(), at.log_evidence)}
-    rng = np.random.default_rng([seed, 3])
-    everything = np.arange(len(problem.items))
+    rows = np.arange(len(problem.items) + NEW)
     last = max(each.day for each in problem.said) / YEAR
-    inputs = model.inputs.of_items()
+    known = model.inputs.of_items()
+    new = np.full((NEW, known.shape[1]), -1.0)
+    new[:, : problem.new.shape[1]] = problem.new
+    inputs = np.concatenate([known, new])
 
     def compared(name: str, other: spg.PreferenceGP, person: int, date: float) -> None:
         dated = date * YEAR if "in_time" in problem.has else None
         mean, covariance = other.predict_f(inputs, full_cov=True, at=dated)
-        wanted = at.moments(utilities(problem, everything, date, person))
+        wanted = at.moments(utilities(problem, rows, date, person))
         found[name] = max(_off(mean[:, 0], wanted[0]), _off(covariance[0], wanted[1]))
 
     compared("posterior", model, CONSENSUS, last)
     if "in_time" in problem.has:
-        compared("posterior", model, CONSENSUS, float(last + rng.uniform(0.0, 3.0)))
+        compared("posterior", model, CONSENSUS, last + 1.3)
     if "tastes" in problem.has:
         person = problem.said[0].person
         compared("of a person", model.of_person(f"person{person}"), person, last)
@@ -408,48 +466,100 @@ def deviations(seed: int, approximation: str) -> Deviations:
             order = [*range(c), *(c + np.unique(names).searchsorted(names))]
             mean, covariance = mean[order], covariance[np.ix_(order, order)]
         found["coefficients"] = max(_off(said.mean, mean), _off(said.covariance, covariance))
-    found.update(_predicted(problem, at, model))
+    found.update(_predicted(problem, at, model, inputs))
     return found
 
 
-def _predicted(problem: Problem, at: Solved, model: spg.PreferenceGP) -> Deviations:
-    """Of predictions of the answers that were given, by whom and when they were."""
-    sets = any(each.kind not in PAIRS for each in problem.said)
-    if sets and "pair_effect" in problem.has:
-        return {}
-    asked = model.predict(answers_of(problem))
-    rows = sides_of(problem)
-    starts = np.cumsum([0, *(len(each.sides) for each in problem.said)])
-    if sets:
+def _predicted(problem: Problem, at: Solved, model: spg.PreferenceGP, inputs: Array) -> Deviations:
+    """Of predictions of questions."""
+    with warnings.catch_warnings():  # of what is not known
+        warnings.simplefilter("ignore")
+        forecast = model.predict(answers_of(problem, problem.asked), inputs)
+    rows = sides_of(problem, problem.asked)
+    starts = np.cumsum([0, *(len(each.sides) for each in problem.asked)])
+    if any(each.kind not in PAIRS for each in problem.asked):
         mean, covariance = at.moments(rows)
-        choices = all(each.kind in ("win", "choice") for each in problem.said)
-        wanted = [
-            answer_probabilities(
-                problem,
-                each,
-                mean[start:stop],
-                covariance[start:stop, start:stop],
-                choices,
-            )
-            for each, start, stop in zip(problem.said, starts, starts[1:], strict=False)
-        ]
-        width = asked.p.shape[1]
-        padded = np.array([[*row, *[0.0] * (width - len(row))] for row in wanted])
-        return {"answers": _off(asked.p, padded)}
-    leads = np.zeros((len(problem.said), len(rows.x)))
+        choices = all(each.kind in ("win", "choice") for each in problem.asked)
+        wanted = np.zeros_like(forecast.p)
+        for i, each in enumerate(problem.asked):
+            own = slice(starts[i], starts[i + 1])
+            p = answer_probabilities(problem, each, mean[own], covariance[own, own], choices)
+            wanted[i, : len(p)] = p
+        return {"answers": _off(forecast.p, wanted)}
+    leads = np.zeros((len(problem.asked), len(rows.x)))
     for i, start in enumerate(starts[:-1]):
         leads[i, start], leads[i, start + 1] = 1.0, -1.0
     mean, covariance = at.moments(rows, leads)
     variance = np.diag(covariance)
     p = [
         outcomes(problem, each.judge, m, v)
-        for each, m, v in zip(problem.said, mean, variance, strict=True)
+        for each, m, v in zip(problem.asked, mean, variance, strict=True)
     ]
     order = slice(None) if "grades" in problem.has else slice(None, None, -1)
     return {
-        "differences": max(_off(asked.mean, mean), _off(asked.variance, variance)),
-        "outcomes": _off(asked.p[:, order], p),
+        "differences": max(_off(forecast.mean, mean), _off(forecast.variance, variance)),
+        "outcomes": _off(forecast.p[:, order], p),
     }
+
+
+# What `moved` moves besides terms of kernels and cuts.
+_NUMBERS = (
+    "noise",
+    "ratios",
+    "scales",
+    "covariate_variances",
+    "lean_variance",
+    "item_variance",
+    "pair_variance",
+    "taste_effect",
+    "people_variance",
+    "mean",
+    "inducing",
+)
+
+
+def moved(problem: Problem, step: float) -> Problem:
+    """All numbers that a model learns, moved in one random direction."""
+    rng = np.random.default_rng(len(problem.said))
+
+    def by(values: Any) -> Any:
+        found = np.asarray(values) * np.exp(step * rng.normal(size=np.shape(values)))
+        return float(found) if isinstance(values, float) else found
+
+    def of(terms: Terms) -> Terms:
+        return tuple((name, by(variance), by(scales)) for name, variance, scales in terms)
+
+    return problem._replace(
+        **{name: by(getattr(problem, name)) for name in _NUMBERS},
+        cuts=tuple(np.cumsum(by(np.diff([0.0, *problem.cuts]))).tolist()),
+        kernel=of(problem.kernel),
+        taste=of(problem.taste),
+        item_times=of(problem.item_times),
+        in_time=tuple((name, by(one), by(other)) for name, one, other in problem.in_time),
+    )
+
+
+def slopes(problem: Problem, approximation: str) -> tuple[float, float]:
+    """Of the evidence in that direction, by the gradient of the model and by differences of the
+    reference."""
+    models = [made(moved(problem, step), approximation) for step in (-1e-5, 0.0, 1e-5)]
+    for model in models:
+        gpflow.set_trainable(model, True)
+        model.warned_about_scale = True
+    low, _, high = ([x.numpy() for x in model.trainable_variables] for model in models)
+    with tf.GradientTape() as tape:
+        evidence = models[1].maximum_log_likelihood_objective()
+    gradient = tape.gradient(evidence, models[1].trainable_variables)
+    by_model = sum(
+        float(np.sum(slope.numpy() * (b - a))) / 2e-5
+        for slope, a, b in zip(gradient, low, high, strict=True)
+        if slope is not None
+    )
+    h = 1e-3
+    low2, low1, high1, high2 = (
+        solved(moved(problem, k * h), approximation).log_evidence for k in (-2.0, -1.0, 1.0, 2.0)
+    )
+    return by_model, (8.0 * (high1 - low1) - (high2 - low2)) / (12.0 * h)
 
 
 def main() -> None:
@@ -469,7 +579,7 @@ def main() -> None:
             alone[FEATURES[seed // 4 % len(FEATURES)]] += 1
         for approximation in possible(problem):
             try:
-                found = deviations(seed, approximation)
+                found = deviations(problem, approximation)
             except Exception as error:
                 print(f"{seed} {approximation} {sorted(has)}: {error!r}"[:400], flush=True)
                 continue
@@ -483,7 +593,7 @@ def main() -> None:
     for name in FEATURES:
         value, where = worst.get(name, (0.0, "nothing"))
         print(f"{name:20s} {counts[name]:4d} {alone[name]:4d} alone  {value:.1e}  {where}")
-    possible_pairs = [pair for pair in combinations(sorted(FEATURES), 2) if together(set(pair))]
+    possible_pairs = [pair for pair in combinations(sorted(FEATURES), 2) if can_be(pair)]
     missing = [pair for pair in possible_pairs if not pairs[pair]]
     print(f"{len(possible_pairs)} pairs can be, {len(missing)} were not: {missing}")
 

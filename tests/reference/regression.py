@@ -31,8 +31,8 @@ from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_e
 from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
 from sparse_prefgp.models.base import Learned
 from sparse_prefgp.models.checks import inducing_points
+from sparse_prefgp.models.known import SampledWins
 from sparse_prefgp.models.posterior import Posterior, predictions
-from sparse_prefgp.models.protocols import SampledWins
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ class RegressionGP(Learned):
 
     engine: GaussianSites
     inference = NoSites()
+    likelihood = None
     unit = "observation"
     """What one of the data is called in messages."""
 
@@ -273,10 +274,6 @@ class RegressionGP(Learned):
         del size, rng, above
         none = self.graph.rows[:0]
         return SampledWins(none, none, np.zeros(0))
-
-    def scale_is_free(self) -> bool:
-        """No: what was observed has a scale."""
-        return False
 
 
 def observations(inputs: np.ndarray, targets: np.ndarray) -> DuelGraph:

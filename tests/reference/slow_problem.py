@@ -87,6 +87,12 @@ class Problem(NamedTuple):
     people: Array
     """(P, S) features of people, of whom the last has no answers."""
     people_variance: float
+    item_times: tuple[tuple[str, float, Array], ...]
+    """Terms of effects of items in contexts."""
+    new: Array
+    """(q, D) items of which nothing is known, with numbers from n on where they are asked for."""
+    asked: tuple[Said, ...]
+    """Questions, of which judge, person or label may be unknown (-1)."""
 
     @property
     def margin(self) -> bool:
@@ -132,6 +138,8 @@ def kernel_matrix(terms: tuple[tuple[str, float, Array], ...], x: Array, y: Arra
     for name, variance, scales in terms:
         if name == "linear":
             found += variance * (x * scales) @ y.T
+        elif name == "level":  # of the last feature
+            found += variance * (x[:, None, -1] == y[:, -1])
         else:
             found += squared_exponential(x, y, variance, scales)
     return found
@@ -155,33 +163,29 @@ def dates_of(problem: Problem) -> tuple[Array, dict[int, float]]:
 
 
 def utilities(problem: Problem, rows: Ints, date: float, person: int = CONSENSUS) -> Rows:
-    """Utilities of rows of the items, of whose answers nothing is said.
+    """Utilities of rows of the items, or of new ones, of whose answers nothing is said.
 
     :param date: in years; a Wiener process before it began is what it was at its beginning.
     """
     first = dates_of(problem)[1]
-    n = len(rows)
-    item = problem.item[rows]
+    n, new = len(rows), len(problem.new)
+    item = np.concatenate([problem.item, 10_000 + np.arange(new)])[rows]
     begin = np.array([first.get(int(i), date) for i in item])
     asked = np.full(n, date)
     if any(name == "wiener" for name, *_ in problem.in_time):
         asked = np.maximum(asked, begin)
     nothing = np.zeros((n, len(problem.covariate_variances)))
-    return Rows(
-        problem.items[rows], item, asked, begin, nothing, np.full(n, -1), np.full(n, person)
-    )
+    x = np.concatenate([problem.items, problem.new])[rows]
+    return Rows(x, item, asked, begin, nothing, np.full(n, -1), np.full(n, person))
 
 
-def sides_of(problem: Problem, dates: Array | None = None) -> Rows:
-    """Both sides of all answers, one answer after the other.
-
-    :param dates: (e,) in years; by default as they are.
-    """
+def sides_of(problem: Problem, said: tuple[Said, ...]) -> Rows:
+    """All sides of some answers or questions, one after the other."""
     parts = []
-    for i, each in enumerate(problem.said):
-        date = each.day / YEAR if dates is None else dates[i]
-        own = utilities(problem, np.array(each.sides), date, each.person)
-        label = np.full(len(each.sides), each.label)
+    for i, each in enumerate(said):
+        own = utilities(problem, np.array(each.sides), each.day / YEAR, each.person)
+        label = each.label if each.label >= 0 else -1 - i  # another one each time
+        label = np.full(len(each.sides), label)
         parts.append(own._replace(covariates=np.array(each.covariates), label=label))
     return Rows(*(np.concatenate(every) for every in zip(*parts, strict=True)))
 
@@ -215,6 +219,8 @@ def covariances(problem: Problem, rows: Rows, inducing: bool) -> Covariances:
     exact = np.zeros_like(full)
     if "item_effect" in has:
         exact += problem.item_variance * same_item
+    if "item_times" in has:
+        exact += kernel_matrix(problem.item_times, x, x) * same_item
     if "covariates" in has:
         exact += (rows.covariates * problem.covariate_variances) @ rows.covariates.T
     if "leans" in has:
@@ -293,13 +299,14 @@ def sites_of(problem: Problem) -> tuple[Sites, Rows]:
         said=tuple(
             each._replace(day=float(date * YEAR))
             for each, date in zip(problem.said, dates, strict=True)
+            if not ("margin_only" in problem.has and each.kind == "tie")
         )
     )
     if "weights" in problem.has:
         each_once = merged(given).said
     else:
         each_once = tuple(each._replace(count=1) for each in given.said for _ in range(each.count))
-    rows = sides_of(problem._replace(said=each_once))
+    rows = sides_of(problem, each_once)
     asked = [
         ("choice" if each.kind in PAIRS else each.kind, list(each.sides), each.ordered)
         for each in each_once
@@ -311,7 +318,8 @@ def sites_of(problem: Problem) -> tuple[Sites, Rows]:
     for site in event:
         each = each_once[site]
         scale = problem.scales[each.judge] if "cuts_by_judge" in problem.has else 1.0
-        low, high = limits(each, problem.cuts)
+        cuts = (0.0,) if "margin_only" in problem.has else problem.cuts
+        low, high = limits(each, cuts)
         lower.append(scale * low)
         upper.append(scale * high)
     if "noise_by_judge" in problem.has:
@@ -379,7 +387,7 @@ def parallel_ep(
         log_mass, g, h = tilted(m_c, v_c, noise, lower, upper, power)
         new_tau, new_nu = -h / (1.0 + v_c * h), (g - m_c * h) / (1.0 + v_c * h)
         change = max(np.max(np.abs(new_tau - tau) * v), np.max(np.abs(new_nu - nu) * np.sqrt(v)))
-        if change < 1e-13 or (best < 1e-11 and sweep > 500):
+        if change < 1e-13 or (best < 1e-11 and sweep > 200):
             break
         if sweep % 20 == 19:
             damping = damping if change < 0.5 * best else max(0.5 * damping, 0.1)
@@ -499,39 +507,60 @@ def solved(problem: Problem, approximation: str) -> Solved:
     return Solved(problem, inducing, rows, sites, found, found.log_evidence + correction)
 
 
-def outcomes(problem: Problem, judge: int, mean: float, variance: float) -> list[float]:
+def noises(problem: Problem, judge: int) -> tuple[Array, Array]:
+    """sigma² of a judge, and 1; or nodes of it for an unknown one, and their weights."""
+    if "noise_by_judge" not in problem.has or judge >= 0:
+        ratio = problem.ratios[judge] if "noise_by_judge" in problem.has else 1.0
+        return np.array([problem.noise * ratio]), np.ones(1)
+    x, weights = np.polynomial.hermite.hermgauss(20)  # log r ~ N(0, 1)
+    return problem.noise * np.exp(np.sqrt(2.0) * x), weights / np.sqrt(np.pi)
+
+
+def outcomes(problem: Problem, judge: int, mean: float, variance: float) -> Array:
     """Of a duel whose first leads by N(mean, variance): of each grade, worst first.
 
     Without grades of a loss, a tie if there can be any, and a win.
     """
-    ratio = problem.ratios[judge] if "noise_by_judge" in problem.has else 1.0
     scale = problem.scales[judge] if "cuts_by_judge" in problem.has else 1.0
     top = len(problem.cuts)
     levels = [level for level in range(-top, top + 1) if level or problem.margin]
-    noise = 2.0 * problem.noise * ratio
-    return [
-        probability(level, mean, variance, noise, list(problem.cuts), scale) for level in levels
-    ]
+
+    def averaged(level: int, cuts: tuple[float, ...]) -> float:
+        each = [
+            weight * probability(level, mean, variance, 2.0 * noise, list(cuts), scale)
+            for noise, weight in zip(*noises(problem, judge), strict=True)
+        ]
+        return float(sum(each))
+
+    if "margin_only" in problem.has:
+        tie = averaged(0, problem.cuts)
+        lost, won = ((1.0 - tie) * averaged(level, (0.0,)) for level in (-1, 1))
+        return np.array([lost, tie, won])
+    return np.array([averaged(level, problem.cuts) for level in levels])
 
 
 def answer_probabilities(
     problem: Problem, each: Said, mean: Array, covariance: Array, of_choice: bool
-) -> list[float]:
+) -> Array:
     """By EP: of each alternative of a set, or of what was said.
 
     :param mean: (k,) of the utilities of the sides, best first.
     :param of_choice: whether of each alternative.
     """
-    ratio = problem.ratios[each.judge] if "noise_by_judge" in problem.has else 1.0
     k = len(each.sides)
 
-    def orthant(kind: str, order: list[int]) -> float:
+    def orthant(kind: str, order: list[int], noise: float) -> float:
         rows = rows_of(k, [(kind, order, each.ordered)])
-        spread = rows.items @ covariance @ rows.items.T + problem.noise * ratio * rows.noise
+        spread = rows.items @ covariance @ rows.items.T + noise * rows.noise
         return float(np.exp(slow_sets(spread, -rows.items @ mean).log_evidence))
 
-    if each.kind not in ("win", "choice"):
-        return [orthant(each.kind, list(range(k)))]
-    every = np.array([orthant("choice", [j, *(i for i in range(k) if i != j)]) for j in range(k)])
-    every /= every.sum()
-    return every.tolist() if of_choice else [float(every[0])]
+    def at(noise: float) -> Array:
+        if each.kind not in ("win", "choice"):
+            return np.array([orthant(each.kind, list(range(k)), noise)])
+        orders = [[j, *(i for i in range(k) if i != j)] for j in range(k)]
+        every = np.array([orthant("choice", order, noise) for order in orders])
+        return every / every.sum() if of_choice else every[:1] / every.sum()
+
+    return np.asarray(
+        sum(w * at(noise) for noise, w in zip(*noises(problem, each.judge), strict=True))
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,8 @@ from sparse_prefgp.models.describing import (
     transform_arrays,
 )
 
-if TYPE_CHECKING:
-    from sparse_prefgp.models.streaming.model import StreamedGP
 
-
-def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and the arrays.
 
     :raises ValueError: what `save` raises about the model.

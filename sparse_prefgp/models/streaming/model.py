@@ -36,12 +36,12 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.inputs import Inputs
+from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
-from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural

@@ -11,7 +11,7 @@ import numpy as np
 from sparse_prefgp.data.items import Items, OfItems
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.models.protocols import NotInMemory
+from sparse_prefgp.models.known import NotInMemory
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 _NOT_KEPT = (

@@ -398,8 +398,8 @@ def test_truncated_or_edited_files(saved: Path) -> None:
 
 
 def test_other_formats(saved: Path) -> None:
-    edit(saved, sign=False, format_version=4)
-    with pytest.raises(ValueError, match=r"has format 4, written by .* upgrade"):
+    edit(saved, sign=False, format_version=5)
+    with pytest.raises(ValueError, match=r"has format 5, written by .* upgrade"):
         spg.load(saved)
     edit(saved, format_version="new")
     with pytest.raises(ValueError, match="its format version is 'new'"):

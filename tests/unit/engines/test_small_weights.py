@@ -431,8 +431,7 @@ def test_streams_have_the_same_evidence_and_gradient(approximation: Approximatio
     settings: dict[str, Any] = {
         "approximation": approximation,
         "inducing_variable": Z,
-        "noise_variance": 0.2,
-        "margin": 0.3,
+        "likelihood": spg.Probit(0.2, margin=0.3),
     }
     streamed = spg.StreamedGP(
         spg.stream_duels(duels),

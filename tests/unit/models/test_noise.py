@@ -24,7 +24,7 @@ from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.learning.checkpoint import identify
-from sparse_prefgp.models.outcomes import GroupRatios
+from sparse_prefgp.models.likelihood import GroupRatios
 from tests.reference import slow_noise as slow
 from tests.reference.slow_suggestion import variance_once_answered
 from tests.tolerances import (

@@ -164,15 +164,16 @@ def se(variance, lengthscale=1.0):
     return gpflow.kernels.SquaredExponential(variance, lengthscale)
 
 
-def margin_of(duels):
-    return 0.3 if duels.num_ties else None
+def settings(duels):
+    likelihood = spg.Probit(margin=0.3 if duels.num_ties else None)
+    return {"likelihood": likelihood, "engine": spg.ParallelEP(tolerance=SOLVER)}
 
 
 @pytest.mark.parametrize("kind", ["duels", "rankings"])
 @pytest.mark.covering(every=2)
 def test_one_person_is_a_sum_of_kernels(kind):
     duels = duels_of(kind, 1)
-    more = {"margin": margin_of(duels), "engine": spg.ParallelEP(tolerance=SOLVER)}
+    more = settings(duels)
     tasted = spg.PreferenceGP(duels, se(0.7), terms=[spg.Taste(se(0.4, 2.0))], **more)
     summed = spg.PreferenceGP(duels, se(0.7) + se(0.4, 2.0), **more)
     assert abs(tasted.log_evidence() - summed.log_evidence()) < IDENTITY
@@ -190,7 +191,7 @@ def test_one_person_is_a_sum_of_kernels(kind):
 @pytest.mark.parametrize("kind", ["duels", "rankings"])
 def test_no_tastes_is_one_utility(kind):
     duels = duels_of(kind, 3)
-    more = {"margin": margin_of(duels), "engine": spg.ParallelEP(tolerance=SOLVER)}
+    more = settings(duels)
     tasted = spg.PreferenceGP(duels, se(0.7), terms=[spg.Taste(se(1e-300))], **more)
     plain = spg.PreferenceGP(duels, se(0.7), **more)
     assert abs(tasted.log_evidence() / plain.log_evidence() - 1.0) < ROUNDING * 100
@@ -201,7 +202,7 @@ def test_no_tastes_is_one_utility(kind):
 
 def test_sequential_engine_and_one_block_agree():
     duels = duels_of("duels", 3)
-    more = {"margin": 0.3}
+    more = {"likelihood": spg.Probit(margin=0.3)}
     parallel = spg.PreferenceGP(
         duels, se(0.7), terms=[spg.Taste(se(0.9))], engine=spg.ParallelEP(tolerance=SOLVER), **more
     )

@@ -410,12 +410,12 @@ def test_what_sets_cannot_go_with() -> None:
     weights = np.full(7, 0.5)
     for match, more in (
         (apart("sets", "shares_of_answers"), {"events": MIXED.saying(weights=weights)}),
-        (apart("sets", "margins_or_ties"), {"margin": 0.2}),
+        (apart("sets", "margins_or_ties"), {"likelihood": spg.Probit(margin=0.2)}),
         (
             apart("sets", "margins_or_ties"),
             {
                 "events": MIXED.saying(kind=_as(MIXED.kind, 5, TIE)),
-                "margin": 0.2,
+                "likelihood": spg.Probit(margin=0.2),
             },
         ),
         (apart("sets", "logistic"), {"engine": spg.Laplace(link="logit")}),

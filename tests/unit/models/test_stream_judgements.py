@@ -71,9 +71,8 @@ class Judged:
             "kernel": gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.5]),
             "approximation": APPROXIMATIONS[approximation](),
             "inducing_variable": self.z,
-            "noise_variance": 0.3,
+            "likelihood": spg.Probit(0.3, margin=0.4),
             "mean_function": gpflow.functions.Linear(A=[[0.4], [-0.3]]),
-            "margin": 0.4,
         }
 
     def whole(self, approximation: str) -> spg.PreferenceGP:
@@ -193,7 +192,7 @@ def test_bad_columns_are_named(judged: Judged, tmp_path: Path, change, more, wor
 def test_ties_that_no_margin_was_learned_for_are_told(judged: Judged, tmp_path: Path) -> None:
     won = judged.frame[judged.frame.tie == 0].drop(columns=["tie", "trust"])
     won.to_parquet(tmp_path / "won.parquet", index=False)
-    settings = judged.settings("VFE") | {"margin": None}
+    settings = judged.settings("VFE") | {"likelihood": spg.Probit(0.3)}
     model = spg.StreamedGP(spg.stream_duels(tmp_path / "won.parquet", judged.items), **settings)
     (tmp_path / "new").mkdir()
     renamed = judged.frame.rename(columns={"trust": "weight"})
@@ -207,11 +206,11 @@ def test_ties_that_no_margin_was_learned_for_are_told(judged: Judged, tmp_path: 
 
 
 def test_ties_need_a_margin(judged: Judged) -> None:
-    settings = judged.settings("VFE") | {"margin": None}
+    settings = judged.settings("VFE") | {"likelihood": spg.Probit(0.3)}
     with refused("ties", "no_margin"):
         spg.StreamedGP(judged.stream("ids"), **settings)
     with pytest.raises(ValueError, match=r"margin is -1\.0; give a number, above 0"):
-        spg.StreamedGP(judged.stream("ids"), **(settings | {"margin": -1.0}))
+        spg.Probit(margin=-1.0)
     dataset = tf.data.Dataset.from_tensor_slices({"winner": [0, 1], "loser": [1, 2]})
     with pytest.raises(ValueError, match="is 'trust'; choose from"):
         spg.stream_duels(dataset, judged.items, weights="trust")

@@ -22,7 +22,7 @@ NEW = RNG.normal(size=(4, 2))
 def settings(approximation):
     return {
         "kernel": gpflow.kernels.SquaredExponential(1.2, 1.0),
-        "taste": gpflow.kernels.SquaredExponential(2.0, 1.5),
+        "terms": [spg.Taste(gpflow.kernels.SquaredExponential(2.0, 1.5))],
         "approximation": approximation,
         "inducing_variable": Z,
     }
@@ -96,9 +96,9 @@ def test_what_streams_of_people_refuse(tmp_path):
     duels = spg.stream_duels(tmp_path / "mixed.parquet", ITEMS, person="who")
     with pytest.raises(ValueError, match=r"person 'a' begins again at row 2.*sort the rows by"):
         spg.StreamedGP(duels, **settings(spg.VFE()))
-    more = settings(spg.VFE()) | {"taste": gpflow.kernels.Matern52() + spg.ItemEffect()}
     with refused("streamed", "item_effects"):
-        spg.StreamedGP(duels, **more)
+        terms = [spg.Taste(gpflow.kernels.Matern52() + spg.ItemEffect())]
+        spg.StreamedGP(duels, **settings(spg.VFE()) | {"terms": terms})
     nobodys = spg.stream_duels(tmp_path / "mixed.parquet", ITEMS)
     with refused("tastes", "duels_of_nobody"):
         spg.StreamedGP(nobodys, **settings(spg.VFE()))

@@ -152,11 +152,11 @@ def test_what_sets_in_streams_cannot_go_with() -> None:
             spg.VFE(),
             {"events": MIXED.saying(weights=np.full(7, 0.5))},
         ),
-        (apart("sets", "margins_or_ties"), spg.VFE(), {"margin": 0.2}),
+        (apart("sets", "margins_or_ties"), spg.VFE(), {"likelihood": spg.Probit(margin=0.2)}),
         (
             apart("sets", "margins_or_ties"),
             spg.VFE(),
-            {"margin": 0.2, "events": MIXED.saying(kind=kind)},
+            {"likelihood": spg.Probit(margin=0.2), "events": MIXED.saying(kind=kind)},
         ),
         (apart("streamed", "whole"), spg.TightVFE("logdet"), {}),
     ):

@@ -1,9 +1,10 @@
-"""Kernels and approximations of one's own, by name: those of docs/write-your-own.md."""
+"""Kernels, approximations and terms of one's own, by name: those of docs/write-your-own.md."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ PAGE = (ROOT / "docs" / "write-your-own.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where one is, with the module of the page, which nobody has imported."""
     found = re.search(r"my_module.py <<'END'\n(.*?)END\n", PAGE, re.DOTALL)
     assert found is not None
-    assert len(found[1].split("\n\n")) == 3 and len(re.findall(r"^.+$", found[1], re.M)) == 9
+    assert found[1].count("@spg.register") == 3 and len(re.findall(r"^.+$", found[1], re.M)) == 17
     (tmp_path / "my_module.py").write_text(found[1])
     assert spg.register  # ours are known from here on
     every = {kind: {**classes} for kind, classes in registry._CLASSES.items()}
@@ -41,13 +42,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rng = np.random.default_rng(0)
     pd.DataFrame({"item_id": range(12), "price": rng.normal(size=12)}).to_csv("items.csv")
     pairs = np.sort(np.stack([rng.permutation(12)[:2] for _ in range(60)]), 1)
-    pd.DataFrame(pairs, columns=["winner", "loser"]).to_csv("duels.csv", index=False)
-    return tmp_path
+    duels = pd.DataFrame(pairs, columns=["winner", "loser"])
+    duels = duels.assign(first=rng.choice([-1, 1], 60), weekday=["Mon", "Wed", "Sun"] * 20)
+    duels.to_csv("duels.csv", index=False)
+    yield tmp_path
+    sys.modules.pop("my_module", None)
 
 
 def forget() -> None:
     """What a new process would know."""
-    for kind in (registry.KERNEL, registry.APPROXIMATION):
+    for kind in (registry.KERNEL, registry.APPROXIMATION, registry.TERM):
         for one in registry.own(kind).values():
             del registry._CLASSES[kind][one.__name__]
     del sys.modules["my_module"]
@@ -66,6 +70,7 @@ def test_fitted_saved_and_loaded_by_name(folder: Path) -> None:
     assert unknown.exit_code == 2 and "Cauchy" in unknown.stderr
     assert not Path("fitted").exists()
     more = ("--inducing", 4, "--max-iterations", 2, "--quiet", "--out", "fitted")
+    more += ("--covariate", "first", "--term", "weekday")
     done = call(*words, *more, "--import", "my_module")
     assert done.exit_code == 0, done.stderr
     model = spg.load("fitted")
@@ -78,12 +83,14 @@ def test_fitted_saved_and_loaded_by_name(folder: Path) -> None:
     assert done.exit_code == 0, done.stderr
     again = spg.load("fitted")
     assert type(again.approximation).__name__ == "HalfFITC"
+    assert again.terms.labels == ("weekday",) and len(again.coefficients().names) == 4
     assert float(again.log_evidence()) == pytest.approx(float(before), rel=ROUNDING)
     halves = spg.PreferenceGP(
         again.duels,
         again.kernel,
         approximation=spg.PriorPower(0.5),
         inducing_variable=again.inducing_variable,
+        terms=again.terms,
         noise_variance=float(again.likelihood.noise.numpy()),
     )
     means = [each.predict_f(again.duels.items)[0] for each in (again, halves)]
