@@ -12,17 +12,18 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.learning.objective import InMemory
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.inference import SitesMemory
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -108,7 +109,7 @@ class Hyperparameters:
         named = {
             id(x): (path, x)
             for path, x in paths.items()
-            if x.trainable and x.transform is not None and id(x) not in fixed
+            if x.trainable and id(x) not in fixed and not _is_free(x.transform)
         }
         self.named: list[tuple[str, gpflow.Parameter]] = list(named.values())
         sizes = [int(np.prod(x.shape)) for _, x in self.named]
@@ -151,6 +152,10 @@ class Hyperparameters:
             each = gradient[id(free)].reshape(-1) * x.numpy().reshape(-1) / np.exp(forward)
             slopes.append(each[where].sum() / _power(x))
         return np.array(slopes)
+
+
+def _is_free(transform: Any) -> bool:
+    return transform is None or isinstance(transform, tfp.bijectors.Identity)
 
 
 def _power(parameter: gpflow.Parameter) -> float:
@@ -237,7 +242,7 @@ class _Run:
         good = weights > 0.0
         points = [point for point, there in zip(points, good, strict=True) if there]
         weights = weights[good] / weights[good].sum()
-        mixture = IntegratedGP.of(self._model, points, weights)
+        mixture = IntegratedGP.of(copied(self._model), points, weights)
         return self._told(
             mixture,
             True,
@@ -281,9 +286,9 @@ class _Run:
 def copied(model: PreferenceGP) -> PreferenceGP:
     """The model with parameters and sites of its own, of the same duels."""
     made = copy.copy(model)
-    parts = {k: v for k, v in vars(model).items() if isinstance(v, tf.Module | tuple)}
+    parts = {name: x for name, x in vars(model).items() if isinstance(x, tf.Module | tuple)}
     made.__dict__.update(copy.deepcopy(parts))
-    made.begin_anew()
+    made._sites_memory, made._known = SitesMemory(model.graph.num_sites), None
     made.inference.start_from(*model.inference.sites())
     return made
 
@@ -343,8 +348,3 @@ def normalised(logs: FloatArray, design: FloatArray, capped: bool) -> FloatArray
             return weights
         weights = np.where(over, most, weights * (1.0 - most * over.sum()) / rest)
     return weights
-
-
-def effective_number(weights: Sequence[float]) -> float:
-    """Of the points of a mixture."""
-    return float(1.0 / np.sum(np.square(weights)))

@@ -107,4 +107,3 @@ def half_t(scale: FloatArray) -> tfp.distributions.Distribution:
 def _about(parameter: gpflow.Parameter, centre: float) -> LogParameter:
     prior = tfp.distributions.LogNormal(np.log(np.float64(centre)), np.float64(LOG_SD))
     return LogParameter.of(parameter, prior)
-

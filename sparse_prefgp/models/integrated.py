@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,22 +13,7 @@ from scipy.special import logsumexp
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.preference_gp import PreferenceGP
-from sparse_prefgp.models.views import View
 from sparse_prefgp.support.arrays import FloatArray
-
-
-class Mixture(NamedTuple):
-    """Points of the hyperparameters, each a model of its own with its posterior."""
-
-    points: tuple[PreferenceGP, ...]
-    weights: FloatArray
-    """(S,), which add up to 1."""
-
-    def average(self, of: Callable[[PreferenceGP], Any]) -> tf.Tensor:
-        """Of what is asked of each point."""
-        return tf.add_n(
-            [weight * of(point) for point, weight in zip(self.points, self.weights, strict=True)]
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +24,19 @@ class MixedPosterior:
     """A `Posterior` of each point."""
     weights: FloatArray
 
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(
+            f"The {name} of a posterior is asked of one set of hyperparameters, and these are "
+            "integrated out; ask the model at the mode (model.at_mode)."
+        )
+
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for inputs (N, D)."""
-        return self._moments([part.marginal(inputs) for part in self.parts])
+        return mixed_moments([part.marginal(inputs) for part in self.parts], self.weights)
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D)."""
-        return self._moments([part.difference(inputs) for part in self.parts])
+        return mixed_moments([part.difference(inputs) for part in self.parts], self.weights)
 
     def mean(self, inputs: tf.Tensor) -> tf.Tensor:
         """E f, (N,), for inputs (N, D)."""
@@ -56,24 +46,27 @@ class MixedPosterior:
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N,) and covariance (N, N) for inputs (N, D)."""
         means, covariances = zip(*(part.joint(inputs) for part in self.parts), strict=True)
-        each = tf.stack(means, 1)
-        mean = tf.linalg.matvec(each, self.weights)
-        apart = (each - mean[:, None]) * np.sqrt(self.weights)
-        within = tf.add_n([w * c for w, c in zip(self.weights, covariances, strict=True)])
-        return mean, within + tf.matmul(apart, apart, transpose_b=True)
+        return mixed_joint(tf.stack(means, 1), covariances, self.weights)
 
-    def _moments(self, each: list[tf.Tensor]) -> tf.Tensor:
-        both = tf.stack(each, 2)
-        mean, within = tf.unstack(tf.linalg.matvec(both, self.weights), axis=1)
-        between = tf.linalg.matvec((both[:, 0] - mean[:, None]) ** 2, self.weights)
-        return tf.stack([mean, within + between], 1)
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Points of the hyperparameters, each a model with its own posterior.
+
+    A plain object, so that their parameters are none of the model's.
+    """
+
+    at_mode: PreferenceGP
+    points: tuple[PreferenceGP, ...]
+    weights: FloatArray
+    """(S,), which add up to 1."""
 
 
 class IntegratedGP(PreferenceGP):
-    """A model of duels whose predictions average over its hyperparameters.
+    """A model of duels whose predictions average over its hyperparameters, made by `spg.integrate`.
 
-    Parameters, evidence, sites and bounds are those of the mode, `at_mode`; utilities, differences
-    and outcomes are those of a mixture. Made by `spg.integrate`.
+    Parameters, evidence, sites and bounds are those of the mode; utilities, differences, outcomes
+    and coefficients are those of the mixture, outcomes as averages of the points' probabilities.
     """
 
     mixture: Mixture
@@ -82,9 +75,95 @@ class IntegratedGP(PreferenceGP):
     def of(
         cls, at_mode: PreferenceGP, points: Sequence[PreferenceGP], weights: FloatArray
     ) -> IntegratedGP:
-        """The mixture about a model, whose parameters it shares."""
-        made: IntegratedGP = copy.copy(at_mode)  # type: ignore[assignment]
-        made.__class__ = cls
-        # A plain object, so that the parameters of the points are none of the model's.
-        object.__setattr__(made, "_mixture", _Held(Mixture(tuple(points), weights)))
+        """The mixture of some models of the same duels about one at the mode.
+
+        :param weights: (S,), which add up to 1.
+        """
+        made: IntegratedGP = cls.__new__(cls)
+        made.__dict__.update(vars(at_mode))
+        made.mixture = Mixture(at_mode, tuple(points), weights)
         return made
+
+    @property
+    def at_mode(self) -> PreferenceGP:
+        """The model with the most likely hyperparameters alone."""
+        return self.mixture.at_mode
+
+    @property
+    def points(self) -> list[PreferenceGP]:
+        """The models of the mixture, of whom and at which date this one is."""
+        seen = []
+        for point in self.mixture.points:
+            one = self.view.on(point)
+            one._date = self._date
+            seen.append(one)
+        return seen
+
+    def posterior(self) -> Any:
+        """q(f) of utilities, by the moments of the mixture."""
+        return MixedPosterior([one.posterior() for one in self.points], self.mixture.weights)
+
+    def posterior_of_outcomes(self) -> Any:
+        """q(f) of whom outcomes are predicted for, by the moments of the mixture."""
+        parts = [one.posterior_of_outcomes() for one in self.points]
+        return MixedPosterior(parts, self.mixture.weights)
+
+    def predict_difference(self, *args: Any, **more: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """As `PreferenceGP.predict_difference`."""
+        each = [tf.stack(one.predict_difference(*args, **more), 1) for one in self.points]
+        mean, variance = tf.unstack(mixed_moments(each, self.mixture.weights), axis=1)
+        return mean, variance
+
+    def predict_duel(self, *args: Any, **more: Any) -> tf.Tensor:
+        """As `PreferenceGP.predict_duel`."""
+        return self._averaged([one.predict_duel(*args, **more) for one in self.points])
+
+    def predict_outcome(self, *args: Any, **more: Any) -> tf.Tensor:
+        """As `PreferenceGP.predict_outcome`."""
+        return self._averaged([one.predict_outcome(*args, **more) for one in self.points])
+
+    def predict_choice(self, *args: Any, **more: Any) -> tf.Tensor:
+        """As `PreferenceGP.predict_choice`."""
+        return self._averaged([one.predict_choice(*args, **more) for one in self.points])
+
+    def predict(self, questions: Any, inputs: Any = None) -> Forecast:
+        """As `PreferenceGP.predict`."""
+        each = [one.predict(questions, inputs) for one in self.points]
+        weights = self.mixture.weights
+        logs = logsumexp([one.log_p for one in each], axis=0, b=weights[:, None, None])
+        mean = variance = None
+        if each[0].mean is not None:
+            moments = [tf.stack([one.mean, one.variance], 1) for one in each]
+            mean, variance = mixed_moments(moments, weights).numpy().T
+        return replace(each[0], log_p=logs, mean=mean, variance=variance)
+
+    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
+        """As `PreferenceGP.coefficients`, by the moments of the mixture."""
+        each = [one.coefficients(level) for one in self.points]
+        means = np.stack([one.mean for one in each], 1)
+        covariances = [one.covariance for one in each]
+        mean, covariance = mixed_joint(means, covariances, self.mixture.weights)
+        return replace(each[0], mean=np.asarray(mean), covariance=np.asarray(covariance))
+
+    def _averaged(self, each: list[tf.Tensor]) -> tf.Tensor:
+        return tf.tensordot(tf.stack(each, -1), tf.constant(self.mixture.weights), 1)
+
+
+def mixed_moments(each: Sequence[tf.Tensor], weights: FloatArray) -> tf.Tensor:
+    """Mean and variance (N, 2) of a mixture of those of its parts, (N, 2) each."""
+    both = tf.stack(list(each), 2)
+    mean, within = tf.unstack(tf.linalg.matvec(both, weights), axis=1)
+    between = tf.linalg.matvec((both[:, 0] - mean[:, None]) ** 2, weights)
+    return tf.stack([mean, within + between], 1)
+
+
+def mixed_joint(
+    means: Any, covariances: Sequence[Any], weights: FloatArray
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mean (N,) and covariance (N, N) of a mixture, of means (N, S) and covariances (N, N)."""
+    mean = tf.linalg.matvec(means, weights)
+    apart = (means - mean[:, None]) * np.sqrt(weights)
+    within = tf.add_n(
+        [w * tf.convert_to_tensor(c) for w, c in zip(weights, covariances, strict=True)]
+    )
+    return mean, within + tf.matmul(apart, apart, transpose_b=True)
