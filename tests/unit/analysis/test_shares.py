@@ -127,7 +127,7 @@ def test_how_sure_the_mean_share_is_and_how_people_differ(
     rng = np.random.default_rng(2)
     mean, shared = (x.numpy() for x in tastes.consensus().predict_f(items[:3], full_cov=True))
     g = rng.multivariate_normal(mean[:, 0], shared[0], 3000)
-    h = rng.multivariate_normal(np.zeros(3), tastes.taste(items[:3]).numpy(), 3000)
+    h = rng.multivariate_normal(np.zeros(3), tastes.terms.taste(items[:3]).numpy(), 3000)
 
     def chances(f: np.ndarray) -> np.ndarray:
         flat, half = f.reshape(-1, 3), np.full(f.size // 3, 0.5)

@@ -251,7 +251,7 @@ def test_worth_for_one_person() -> None:
     assert found["p1"].frame["worth"][0] > found["p2"].frame["worth"][0]
     both = spg.worth(model, person=["p1", "p2"])
     assert both.linear
-    model.terms.taste = kinds.SquaredExponential()
+    model.terms.of_people.kernel = kinds.SquaredExponential()
     assert spg.worth(model).linear and not spg.worth(model, person="p1").linear
     with pytest.raises(ValueError, match="'p9' is unknown to the model"):
         spg.worth(model, person="p9")

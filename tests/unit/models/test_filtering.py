@@ -225,7 +225,9 @@ def test_what_no_filter_can_take_up_is_refused() -> None:
     with pytest.raises(ValueError, match="The new duels have 1 features where the old ones have 2"):
         model.in_time.filter(spg.Duels(ITEMS[:, :1], [0], [1], times=[20000.0]))
     with refused("still", "filter"):
-        spg.PreferenceGP(duels_of(), gpflow.kernels.Linear(), margin=MARGIN).in_time.filter()
+        spg.PreferenceGP(
+            duels_of(), gpflow.kernels.Linear(), likelihood=spg.Probit(margin=MARGIN)
+        ).in_time.filter()
     ties = spg.PreferenceGP(
         duels_of(),
         spg.ItemInTime(spg.markov.Wiener(), "year"),
