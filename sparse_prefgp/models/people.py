@@ -70,7 +70,7 @@ class People:
             f"Tastes of {len(self.names):,} people for {len(rows):,} items",
             "give fewer items",
         )
-        return known.tastes(rows)
+        return known.tastes(rows, len(self.names))
 
     def number_of(self, person: Hashable) -> int:
         """The place of a person among `names`.
@@ -123,9 +123,14 @@ class People:
         found = np.empty((len(numbers), 2))
         known = (numbers >= 0) & (numbers < len(self.names))
         if known.any():
+            people = self.known()
+            known[known] = people.have_duels(numbers[known])
             some = tf.boolean_mask(pairs, known)
-            found[known] = self.known().differences(some, numbers[known])
-        described = numbers >= len(self.names)
+            found[known] = people.differences(some, numbers[known])
+        described = ~known & (numbers >= 0)
+        if model.terms.by_features is None:
+            numbers = np.where(described, -1, numbers)
+            described[:] = False
         if described.any():
             strangers = model._solution().strangers
             some = tf.boolean_mask(pairs, described)

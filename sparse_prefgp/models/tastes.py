@@ -40,7 +40,7 @@ from sparse_prefgp.covariances.low_rank_buckets import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.models.posterior import CHUNK, Posterior
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Numbers in one temporary array: about 16 MB.
 _AT_ONCE = 2_000_000
@@ -92,7 +92,8 @@ class KnownPeople:
         sites say of these rows adds up over people.
         """
         found = [self._of_rows(i, numbers[here]) for i, here in self._by_bucket(numbers)]
-        rows = np.unique(np.concatenate([one.rows.reshape(-1) for one in found]))
+        none = np.zeros(0, np.int64)
+        rows = np.unique(np.concatenate([none, *(one.rows.reshape(-1) for one in found)]))
         size, width, count = len(rows), self.kept.u.mean.shape[0], len(numbers)
         weights, told = np.zeros(size), np.zeros((size, size))
         scaled = np.zeros((size, width))
@@ -147,11 +148,19 @@ class KnownPeople:
             bucket[number[there]], slot[number[there]] = i, place[there]
         return bucket, slot
 
+    def have_duels(self, numbers: IntArray) -> BoolArray:
+        """Whose duels inference works on, (N,): not of who only tied, where ties tell the margin
+        alone."""
+        bucket = self._block_of[0]
+        within = np.minimum(numbers, len(bucket) - 1)
+        return (numbers == within) & (bucket[within] >= 0)
+
     def _by_bucket(self, numbers: IntArray) -> Iterator[tuple[int, IntArray]]:
         """Each bucket with blocks of these people, and the places of these among them."""
-        bucket = self._block_of[0][numbers]
+        there = np.flatnonzero(self.have_duels(numbers))
+        bucket = self._block_of[0][numbers[there]]
         for i in np.unique(bucket):
-            yield int(i), np.flatnonzero(bucket == i)
+            yield int(i), there[bucket == i]
 
     def _of_rows(self, i: int, numbers: IntArray) -> _OfRows:
         """What the sites of k people with blocks in one bucket say of the rows of each."""
@@ -266,13 +275,12 @@ class KnownPeople:
         same = tf.reduce_all(pairs.ends[:, 0] == pairs.ends[:, 1], -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
-    def tastes(self, inputs: tf.Tensor) -> FloatArray:
-        """Expected h_u of each person at inputs (N, D), and what features of people say, (P, N)."""
-        graph = self.problem.graph
-        assert graph.people is not None
-        numbers = np.arange(int(graph.people.max()) + 1)
+    def tastes(self, inputs: tf.Tensor, people: int) -> FloatArray:
+        """Expected h_u of so many people at inputs (N, D), and what features of people say,
+        (people, N)."""
+        graph, numbers = self.problem.graph, np.arange(people)
         related = with_rows(self.problem.taste_of_rows, inputs, as_float(graph.rows)).numpy()
-        found = np.empty((len(numbers), len(inputs)))
+        found = np.zeros((len(numbers), len(inputs)))
         for i, here in self._by_bucket(numbers):
             slot = self._block_of[1][numbers[here]]
             rows = self.covariance.buckets[i].rows[slot]

@@ -42,8 +42,8 @@ Ints = NDArray[np.int64]
 Terms = tuple[tuple[str, float, Array], ...]
 Rng = np.random.Generator
 
-SETS = ("choices", "rankings", "tops", "best_worst", "best_worst_at_once")
-EVENTS = {
+# Features that are answers about sets, and the kind of these.
+SETS = {
     "choices": "choice",
     "rankings": "ranking",
     "tops": "top",
@@ -98,8 +98,8 @@ _SENSELESS = {
     ("ties", "grades"),
     *(("no_features", other) for other in ("people_features", "mean", "item_times")),
 }
-# How many items there are that a model does not know.
-NEW = 2
+# How many judges, labels and people with answers there are, and items that a model does not know.
+OTHERS, NEW = 3, 2
 APPROXIMATIONS = {"exact": spg.Exact, "vfe": spg.VFE, "fitc": spg.FITC}
 
 
@@ -148,7 +148,6 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
     if "twins" in has:
         one, other = rng.choice(len(items), 2, replace=False)
         items[one] = items[other]
-    judges, labels, people = 3, 3, 3
     c = int(rng.integers(1, 3)) if "covariates" in has else 0
     top = int(rng.integers(1, 4)) if "grades" in has else 1
     has_ties = "ties" in has or ("grades" in has and bool(rng.random() < 0.7))
@@ -158,7 +157,7 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
     if not has_ties:
         steps[0] = 0.0
     cuts = tuple(np.cumsum(steps).tolist())
-    said = tuple(_said(rng, has, item, c, cuts, (judges, labels, people)))
+    said = tuple(_said(rng, has, item, c, cuts))
     asked = tuple(_asked(rng, has, item, c, cuts, said))
     linear = "in_time" in has and rng.random() < 0.6
     kernel = _kernel(rng, d, only_linear=linear)
@@ -172,8 +171,8 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
         noise=float(rng.uniform(0.2, 0.8)),
         mean=rng.normal(size=d) if "mean" in has else np.zeros(d),
         cuts=cuts,
-        ratios=rng.uniform(0.4, 2.5, judges),
-        scales=rng.uniform(0.6, 1.6, judges),
+        ratios=rng.uniform(0.4, 2.5, OTHERS),
+        scales=rng.uniform(0.6, 1.6, OTHERS),
         covariate_variances=rng.uniform(0.2, 1.5, c),
         lean_variance=float(rng.uniform(0.2, 1.5)),
         item_variance=float(rng.uniform(0.2, 1.5)),
@@ -182,7 +181,7 @@ def drawn(seed: int, has: frozenset[str] | None = None) -> Problem:
         slice_days=float(rng.choice([1.0, 30.0, 200.0])),
         taste=_kernel(rng, d),
         taste_effect=float(rng.uniform(0.2, 1.0)) if not d or rng.random() < 0.5 else 0.0,
-        people=rng.normal(size=(people + 1, int(rng.integers(1, 3)))),
+        people=rng.normal(size=(OTHERS + 1, int(rng.integers(1, 3)))),
         people_variance=float(rng.uniform(0.1, 0.8)),
         item_times=_item_times(rng, d),
         new=rng.normal(size=(NEW, d)),
@@ -201,7 +200,7 @@ def _asked(
     """Questions, of new items too, and of judges, people and labels that nobody knows."""
     last = max(each.day for each in said)
     every = np.concatenate([item, 10_000 + np.arange(NEW)])
-    for i, each in enumerate(_said(rng, has, every, covariates, cuts, (3, 3, 3))):
+    for i, each in enumerate(_said(rng, has, every, covariates, cuts)):
         unknown = rng.random(3) < 0.3
         like = said[int(rng.integers(len(said)))]  # judges and labels that are known
         each = each._replace(judge=like.judge, label=like.label)
@@ -209,10 +208,10 @@ def _asked(
             unknown[0] = i == 0
         if "noise_by_judge" in has and "cuts_by_judge" not in has and unknown[0]:
             each = each._replace(judge=-1)
-        if "leans" in has and unknown[1] and not {*SETS} & has:
+        if "leans" in has and unknown[1] and not SETS.keys() & has:
             each = each._replace(label=-1)
         if "tastes" in has and unknown[2]:
-            each = each._replace(person=int(rng.choice([NOBODY, 3])))
+            each = each._replace(person=int(rng.choice([NOBODY, OTHERS])))
         yield each._replace(day=last + float(rng.integers(0, 400)) * ("in_time" in has))
 
 
@@ -227,15 +226,14 @@ def _said(
     item: Ints,
     covariates: int,
     cuts: tuple[float, ...],
-    labels: tuple[int, int, int],
 ) -> Iterator[Said]:
-    kinds = [name for name in EVENTS if name in has]
+    kinds = [name for name in SETS if name in has]
     number = int(rng.integers(5, 12) if kinds else rng.integers(6, 26))
     share = 0.0 if {"ties", "grades"} & has else float(rng.choice([0.7, 1.0]))
     for i in range(number):
         kind, size, grade, ordered = "win", 2, 0, 0
         if i < len(kinds) or (kinds and rng.random() < share):
-            kind = EVENTS[kinds[i % len(kinds)]]
+            kind = SETS[kinds[i % len(kinds)]]
             least = 2 if kind in ("choice", "ranking") else 3
             size = int(rng.integers(least, 5))
         elif "grades" in has:
@@ -262,9 +260,9 @@ def _said(
             ordered=ordered,
             count=int(rng.integers(1, 4)) if "counts" in has else 1,
             weight=float(rng.choice([0.3, 0.8, 1.0, 1.7])) if "weights" in has else 1.0,
-            judge=int(rng.integers(labels[0])) if "noise_by_judge" in has else 0,
-            label=int(rng.integers(labels[1])) if "leans" in has else 0,
-            person=int(rng.integers(labels[2])) if "tastes" in has else CONSENSUS,
+            judge=int(rng.integers(OTHERS)) if "noise_by_judge" in has else 0,
+            label=int(rng.integers(OTHERS)) if "leans" in has else 0,
+            person=int(rng.integers(OTHERS)) if "tastes" in has else CONSENSUS,
             day=15000.0 + float(rng.integers(0, 1200)) if "in_time" in has else 15000.0,
             covariates=tuple(map(tuple, values.tolist())),
         )

@@ -228,8 +228,11 @@ def covariances(problem: Problem, rows: Rows, inducing: bool) -> Covariances:
         exact += lean * (rows.label[:, None] == rows.label)
     if "in_time" in has:
         kernel = slow_time.added(*(time_kernel(*term) for term in problem.in_time))
-        first = dict(zip(rows.item.tolist(), rows.begin, strict=True))
-        exact += slow_time.utilities(kernel, rows.item, rows.date, first)
+        # A new item begins anew in every question.
+        pairs = np.stack([rows.item, rows.begin])
+        item = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+        first = dict(zip(item.tolist(), rows.begin, strict=True))
+        exact += slow_time.utilities(kernel, item, rows.date, first)
     own = np.zeros_like(full)
     if "tastes" in has:
         theirs = kernel_matrix(problem.taste, x, x) + problem.taste_effect * same_item

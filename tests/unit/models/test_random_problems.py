@@ -30,7 +30,7 @@ def check(problem, approximation):
     assert not off, f"{approximation}, {sorted(problem.has)}: {off}"
 
 
-@pytest.mark.parametrize("seed", SEEDS[:24])
+@pytest.mark.parametrize("seed", SEEDS[:20])
 def test_agrees_with_dense_matrices(seed):
     problem = drawn(seed)
     names = possible(problem)
