@@ -11,6 +11,7 @@ whose inputs are numbers of items.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -99,7 +100,10 @@ class AveragedKernel(gpflow.kernels.Kernel):
 
 def averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
     """The posterior of averages over rows, whose inputs are numbers of items (N, 1)."""
+    return posterior.mapped(partial(_averaged, rows=rows))
 
+
+def _averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
     def features(items: tf.Tensor) -> tf.Tensor:
         x, w = rows.rows_of(items)
         return rows.averaged(posterior.features(tf.reshape(x, [-1, x.shape[-1]])), w)

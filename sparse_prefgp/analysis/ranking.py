@@ -355,7 +355,7 @@ def rank(
 
     group_of_row = np.zeros(number, dtype=np.int64)
     group_of_row[row_of_item] = group
-    centred = Centred.on(board.posterior, rows, row_of_item[chosen], group_of_row)
+    centred = CentredMixture.on(board.posterior, rows, row_of_item[chosen], group_of_row)
     mean, variance = centred.marginals(rows, done)
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
@@ -629,6 +629,40 @@ class Centred:
                 between = kernel_matrix(part, x, as_float(self.reference))
                 total += tf.matmul(between, as_float(self.weights))
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class CentredMixture:
+    """The same under each part of a posterior, and of all by the moments of their mixture."""
+
+    parts: tuple[Centred, ...]
+    weights: FloatArray
+
+    @classmethod
+    def on(
+        cls, posterior: Any, rows: FloatArray, chosen: IntArray, group: IntArray | None = None
+    ) -> CentredMixture:
+        """See `Centred.on`."""
+        parts = (Centred.on(part, rows, chosen, group) for part in posterior.parts)
+        return cls(tuple(parts), posterior.weights)
+
+    def marginals(
+        self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
+    ) -> tuple[FloatArray, FloatArray]:
+        """See `Centred.marginals`."""
+        each = np.array([part.marginals(rows, done) for part in self.parts])
+        mean = self.weights @ each[:, 0]
+        return mean, self.weights @ (each[:, 1] + (each[:, 0] - mean) ** 2)
+
+    def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
+        """See `Centred.covariance`."""
+        if len(self.parts) == 1:
+            return self.parts[0].covariance(rows, chosen)
+        each = [part.covariance(rows, chosen) for part in self.parts]
+        means = np.array([part.marginals(rows)[0][chosen] for part in self.parts])
+        apart = np.sqrt(self.weights)[:, None] * (means - self.weights @ means)
+        within = np.tensordot(self.weights, np.array([joint for joint, _ in each]), 1)
+        return within + apart.T @ apart, max(scale for _, scale in each)
 
 
 def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:

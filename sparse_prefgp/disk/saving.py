@@ -40,6 +40,7 @@ from sparse_prefgp.models.describing import (
     roles_of,
     value_of,
 )
+from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.registry import UnknownClass
@@ -107,6 +108,9 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     try:
         streamed = description.get("kind") == STREAMED
         model = (rebuilt if streamed else _rebuilt)(description, arrays)
+        if description.get("integrated"):
+            assert isinstance(model, PreferenceGP)
+            model = IntegratedGP.rebuilt(model, arrays)
         _check_whole(model, arrays)
     except (UnknownClass, NotEnoughMemory):  # no damage
         raise

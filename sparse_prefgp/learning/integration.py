@@ -9,7 +9,6 @@ that move them most, each with its own posterior, weighted by evidence times pri
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -17,13 +16,11 @@ from typing import Any
 
 import gpflow
 import numpy as np
-import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.learning.objective import InMemory
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.inference import SitesMemory
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -179,7 +176,7 @@ class _Run:
     def __init__(self, model: PreferenceGP, rng: np.random.Generator) -> None:
         self._started = time.perf_counter()
         self._model = model
-        self._at = copied(model)
+        self._at = model.copied()
         self._theta = Hyperparameters(self._at)
         if not len(self._theta):
             raise ValueError(
@@ -233,16 +230,15 @@ class _Run:
         for at in z:
             self._at.inference.start_from(*sites)
             value, _ = self._evaluated(centre + at @ along)
-            point = copied(self._at)
+            point = self._at.copied()
             point.engine = self._model.engine
-            point.inference.start_from(*self._at.inference.sites())
             points.append(point)
             logs.append(-value)
         weights = normalised(np.array(logs), design, capped=r >= 3)
         good = weights > 0.0
         points = [point for point, there in zip(points, good, strict=True) if there]
         weights = weights[good] / weights[good].sum()
-        mixture = IntegratedGP.of(copied(self._model), points, weights)
+        mixture = IntegratedGP.of(self._model.copied(), points, weights)
         return self._told(
             mixture,
             True,
@@ -281,16 +277,6 @@ class _Run:
         )
         result: PreferenceGP = model
         return result
-
-
-def copied(model: PreferenceGP) -> PreferenceGP:
-    """The model with parameters and sites of its own, of the same duels."""
-    made = copy.copy(model)
-    parts = {name: x for name, x in vars(model).items() if isinstance(x, tf.Module | tuple)}
-    made.__dict__.update(copy.deepcopy(parts))
-    made._sites_memory, made._known = SitesMemory(model.graph.num_sites), None
-    made.inference.start_from(*model.inference.sites())
-    return made
 
 
 def _directions(

@@ -54,14 +54,18 @@ def default_priors(model: Any) -> tuple[str, ...]:
                     new[id(parameter)] = LogParameter.of(parameter, prior, power)
                 if id(parameter) in new:
                     setattr(owner, name, new[id(parameter)])
-    likelihood, made = model.likelihood, new
+    for term in model.terms:
+        for name, parameter in list(vars(term).items()):
+            if _is_as_made(parameter):
+                new[id(parameter)] = as_half_t(parameter)
+                setattr(term, name, new[id(parameter)])
+    likelihood = model.likelihood
     if _is_free(likelihood.margin):
-        likelihood.margin = made[-1] = _about(likelihood.margin, MARGIN * unit)
-    steps = [_about(x, STEP * unit) if _is_free(x) else x for x in likelihood.steps]
-    if any(isinstance(x, LogParameter) for x in steps):
-        likelihood.steps = tuple(steps)
+        likelihood.margin = _about(likelihood.margin, MARGIN * unit)
+    likelihood.steps = tuple(_about(x, STEP * unit) if _is_free(x) else x for x in likelihood.steps)
+    cuts = [x for x in (likelihood.margin, *likelihood.steps) if isinstance(x, LogParameter)]
     named = {id(x): path for path, x in gpflow.utilities.parameter_dict(model).items()}
-    return tuple(named[id(x)] for x in (*new.values(), *steps) if id(x) in named)
+    return tuple(named[id(x)] for x in (*new.values(), *cuts))
 
 
 def _learned(term: gpflow.kernels.Kernel) -> Iterator[tuple[Any, str, gpflow.Parameter]]:
@@ -71,6 +75,22 @@ def _learned(term: gpflow.kernels.Kernel) -> Iterator[tuple[Any, str, gpflow.Par
             for name, parameter in list(vars(owner).items()):
                 if _is_free(parameter):
                     yield owner, name, parameter
+
+
+def _is_as_made(parameter: Any) -> bool:
+    """Whether it is the variance of a term with the prior that it was made with."""
+    return (
+        isinstance(parameter, gpflow.Parameter)
+        and not isinstance(parameter, LogParameter)
+        and bool(parameter.trainable)
+        and isinstance(parameter.prior, tfp.distributions.LogNormal)
+    )
+
+
+def as_half_t(parameter: gpflow.Parameter) -> LogParameter:
+    """The variance of coefficients with a half-t prior of the standard deviation, whose mode is
+    where the log-normal prior of the variance that it has is centred."""
+    return LogParameter.of(parameter, half_t(np.exp(0.5 * np.asarray(parameter.prior.loc))), 0.5)
 
 
 def _is_free(parameter: Any) -> bool:

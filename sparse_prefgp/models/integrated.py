@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,20 @@ class MixedPosterior:
             f"The {name} of a posterior is asked of one set of hyperparameters, and these are "
             "integrated out; ask the model at the mode (model.at_mode)."
         )
+
+    @property
+    def in_one(self) -> bool:
+        """As of `Posterior`."""
+        return bool(self.parts[0].in_one)
+
+    @property
+    def at_its_date(self) -> MixedPosterior:
+        """Of each part."""
+        return self.mapped(lambda part: part.at_its_date)
+
+    def mapped(self, made: Callable[[Any], Any]) -> MixedPosterior:
+        """The mixture of what is made of each part."""
+        return MixedPosterior([made(part) for part in self.parts], self.weights)
 
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for inputs (N, D)."""
@@ -145,8 +159,41 @@ class IntegratedGP(PreferenceGP):
         mean, covariance = mixed_joint(means, covariances, self.mixture.weights)
         return replace(each[0], mean=np.asarray(mean), covariance=np.asarray(covariance))
 
+    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What `save` writes: that of the mode, and of each point the values of all variables, the
+        sites and the weight."""
+        description, arrays = self.at_mode.described()
+        points = self.mixture.points
+        for point in points:
+            point.infer()
+        sites = np.array([point.inference.sites() for point in points])
+        integral = {
+            "integral_values": np.array([_values(point) for point in points]),
+            "integral_nu": sites[:, 0],
+            "integral_tau": sites[:, 1],
+            "integral_weights": self.mixture.weights,
+        }
+        return {**description, "integrated": True}, {**arrays, **integral}
+
+    @classmethod
+    def rebuilt(cls, at_mode: PreferenceGP, arrays: Mapping[str, np.ndarray]) -> IntegratedGP:
+        """That which `described` has described, of which the mode is there."""
+        values, nu, tau = (arrays[f"integral_{name}"] for name in ("values", "nu", "tau"))
+        points = [at_mode.copied() for _ in values]
+        for i, (point, numbers) in enumerate(zip(points, values, strict=True)):
+            ends = np.cumsum([int(np.prod(v.shape)) for v in point.variables])[:-1]
+            for variable, piece in zip(point.variables, np.split(numbers, ends), strict=True):
+                variable.assign(piece.reshape(variable.shape))
+            point.inference.restore(nu[i], tau[i], at_mode.infer())
+        return cls.of(at_mode, points, arrays["integral_weights"])
+
     def _averaged(self, each: list[tf.Tensor]) -> tf.Tensor:
         return tf.tensordot(tf.stack(each, -1), tf.constant(self.mixture.weights), 1)
+
+
+def _values(model: PreferenceGP) -> FloatArray:
+    """Of all variables, one after the other."""
+    return np.concatenate([v.numpy().reshape(-1) for v in model.variables])
 
 
 def mixed_moments(each: Sequence[tf.Tensor], weights: FloatArray) -> tf.Tensor:

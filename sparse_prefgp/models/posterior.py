@@ -45,8 +45,19 @@ class Posterior:
     blocks: Blocks | None = None
     """What blocks of duels say besides, with `PITC`."""
 
+    weights: ClassVar[FloatArray] = np.ones(1)
+    """Of the parts of a mixture."""
     in_one: ClassVar[bool] = False
     """Whether many inputs at once cost hardly more than few."""
+
+    @property
+    def parts(self) -> tuple[Posterior, ...]:
+        """Of a mixture: itself."""
+        return (self,)
+
+    def mapped(self, made: Callable[[Posterior], Posterior]) -> Posterior:
+        """Another posterior that is made of this one, of each part of a mixture."""
+        return made(self)
 
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for inputs (N, D)."""

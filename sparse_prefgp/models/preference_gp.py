@@ -391,6 +391,15 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         return KnownCoefficients.of(self, level)
 
+    def copied(self) -> PreferenceGP:
+        """This model with parameters and sites of its own, of the same duels."""
+        made = copy.copy(self)
+        parts = {name: x for name, x in vars(self).items() if isinstance(x, tf.Module | tuple)}
+        made.__dict__.update(copy.deepcopy(parts))
+        made._sites_memory, made._known = SitesMemory(self.graph.num_sites), None
+        made.inference.start_from(*self.inference.sites())
+        return made
+
     # Inside.
 
     def _on(self, duels: Duels, slices: Any) -> PreferenceGP:
