@@ -518,7 +518,7 @@ def fit_model(
     rng = np.random.default_rng(settings.seed) if rng is None else rng
     if model is None:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
-        if getattr(model, "taste", None) is not None:
+        if model.terms.taste is not None:
             begin_tastes(model)
     report = optimise(
         model,
