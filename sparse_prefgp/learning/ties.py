@@ -48,7 +48,7 @@ def fit_tie_margin(model: PreferenceGP) -> TieFit:
     if model.likelihood.ties != MARGIN_ONLY or model.likelihood.margin is None:
         raise ValueError(
             "The ties of this model tell of its utilities too; make it with "
-            'tie_model="margin-only".'
+            'Probit(ties="margin-only").'
         )
     seen = _Seen.of(model)
     least, most = 1e-6 * seen.sd.min(), np.max(np.abs(seen.mean) + _REACH * seen.sd)
