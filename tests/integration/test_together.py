@@ -123,6 +123,7 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("chunks", "tie_model"): lambda: spg.FitSettings(stream=True, tie_model="margin-only"),
     ("chunks", "person"): lambda: spg.FitSettings(stream=True, tastes=True),
     ("chunks", "taste"): lambda: spg.FitSettings(stream=True, taste="se"),
+    ("own_terms", "auto"): lambda: spg.FitSettings(kernel="auto", terms=["weekday"]),
     ("chunks", "auto"): lambda: spg.FitSettings(stream=True, kernel="auto"),
     ("chunks", "auto_inducing"): lambda: spg.FitSettings(stream=True, inducing="auto"),
     ("chunks", "max_train"): lambda: StreamHoldout.of(
