@@ -37,7 +37,7 @@ class TieFit(NamedTuple):
 
 
 def fit_tie_margin(model: PreferenceGP) -> TieFit:
-    """Set the margin of a model with `tie_model="margin-only"`, or its share of ties.
+    """Set the margin of a model with `Probit(ties="margin-only")`, or its share of ties.
 
     Maximises `sum_ties log P(|v| < d) + sum_decided log(1 - P)` over d at the posterior as it is;
     where one share of ties for all duels is more likely, predictions take that. `optimise` does so
