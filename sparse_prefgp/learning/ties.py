@@ -37,7 +37,7 @@ class TieFit(NamedTuple):
 
 
 def fit_tie_margin(model: PreferenceGP) -> TieFit:
-    """Set the margin of a model with `tie_model="margin-only"`, or its share of ties.
+    """Set the margin of a model with `Probit(ties="margin-only")`, or its share of ties.
 
     Maximises `sum_ties log P(|v| < d) + sum_decided log(1 - P)` over d at the posterior as it is;
     where one share of ties for all duels is more likely, predictions take that. `optimise` does so
@@ -48,7 +48,7 @@ def fit_tie_margin(model: PreferenceGP) -> TieFit:
     if model.likelihood.ties != MARGIN_ONLY or model.likelihood.margin is None:
         raise ValueError(
             "The ties of this model tell of its utilities too; make it with "
-            'tie_model="margin-only".'
+            'Probit(ties="margin-only").'
         )
     seen = _Seen.of(model)
     least, most = 1e-6 * seen.sd.min(), np.max(np.abs(seen.mean) + _REACH * seen.sd)

@@ -40,6 +40,7 @@ def test_known_and_new_people_with_and_without_tastes(
 ) -> None:
     found = spg.fit(*tables, out=tmp_path / "fit", **SMALL)
     assert found.model.terms.taste is not None
+    assert found.model.terms.taste.kernels[0].variance.prior is not None  # `begin_tastes`
     names = ["model", "one_utility", "linear_probit", "coin"]
     parts = found.figures["held_out_people"]
     assert list(parts) == ["known_people", "new_people"]
