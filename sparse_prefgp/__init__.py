@@ -83,7 +83,9 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.greedy import greedy_em as greedy_em
     from sparse_prefgp.learning.initial import auto_inputs as auto_inputs
     from sparse_prefgp.learning.initial import initial_inputs as initial_inputs
+    from sparse_prefgp.learning.integration import integrate as integrate
     from sparse_prefgp.learning.optimise import optimise as optimise
+    from sparse_prefgp.learning.priors import default_priors as default_priors
     from sparse_prefgp.learning.tastes import begin_tastes as begin_tastes
     from sparse_prefgp.learning.tensorboard import to_tensorboard as to_tensorboard
     from sparse_prefgp.models import Coefficients as Coefficients
@@ -171,6 +173,8 @@ _HOMES = {
     "initial_inputs": "learning.initial",
     "optimise": "learning.optimise",
     "begin_tastes": "learning.tastes",
+    "default_priors": "learning.priors",
+    "integrate": "learning.integration",
     "to_tensorboard": "learning.tensorboard",
     "Coefficients": "models",
     "Lean": "models",

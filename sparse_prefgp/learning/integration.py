@@ -262,8 +262,11 @@ class _Run:
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mean, variance = self._at.predict_difference(*self._pairs)
-        return mean.numpy(), np.maximum(variance.numpy(), 1e-300)
+            mean, variance = (x.numpy() for x in self._at.predict_difference(*self._pairs))
+        if self._at.duels.covariate_names:  # which move predictions too
+            said = self._at.coefficients()
+            mean, variance = np.append(mean, said.mean), np.append(variance, said.sd**2)
+        return mean, np.maximum(variance, 1e-300)
 
     def _told(self, model: Any, used: bool, reason: str, **said: Any) -> PreferenceGP:
         counts = self._objective.counts

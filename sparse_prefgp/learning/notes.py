@@ -52,9 +52,14 @@ def learned_from(figures: Mapping[str, Any]) -> str:
     return f"Learned from {some:,} of {whole:,} {nouns}; fit --refit (refit=True) learns from all."
 
 
+INTEGRATED = "Intervals include what is not known of the hyperparameters"
+NOT_INTEGRATED = "Hyperparameters are not integrated out"
+
+
 def is_warning(note: str) -> bool:
     """Whether it is to be known before anybody relies on the fit; others say what was found."""
-    return NO_LINE not in note and _HARMLESS_JITTER not in note
+    found = NO_LINE, _HARMLESS_JITTER, INTEGRATED, NOT_INTEGRATED
+    return not any(words in note for words in found)
 
 
 def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
@@ -67,7 +72,18 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
         *_about_chunks(fit),
         *_about_weights(fit),
         *_about_the_kernel(fit),
+        *_about_integration(fit),
     ]
+
+
+def _about_integration(fit: Mapping[str, Any]) -> list[str]:
+    integration = fit.get("integration")
+    if integration is None:
+        return []
+    if not integration["used"]:
+        return [f"{NOT_INTEGRATED}: {integration['reason']}."]
+    shorter = 1.0 - (1.0 + integration["gain"]) ** -0.5
+    return [f"{INTEGRATED}: without, intervals would be {shorter:.0%} shorter."]
 
 
 def _about_weights(fit: Mapping[str, Any]) -> list[str]:

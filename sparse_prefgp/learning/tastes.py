@@ -20,6 +20,7 @@ import tensorflow_probability as tfp
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.parameters import LogParameter
 
 # Medians of the log-normal priors of variances, of what is shared and of one's own, at a noise of
 # variance 1 of each difference, and the standard deviation of their logs.
@@ -35,9 +36,9 @@ def begin_tastes(model: PreferenceGP) -> str:
     """Give variances of kernel and taste wide priors, and let them start where more is explained.
 
     Variances are learned by their logs, with the priors N(log ½, 2²) for what is shared and N(log
-    0.2, 2²) for one's own, in units of the noise `2 sigma²`; those that have a prior, or are not
-    learned, stay as they are. Two starts, of weak and of strong tastes, are compared after two
-    sweeps each.
+    0.2, 2²) for one's own, in units of the noise `2 sigma²`; those that have a prior of one's
+    own, or are not learned, stay as they are; those of `default_priors` keep it. Two starts, of
+    weak and of strong tastes, are compared after two sweeps each.
 
     :param model: with tastes; its variances change.
     :return: the start that is kept, `weak` or `strong`.
@@ -52,7 +53,8 @@ def begin_tastes(model: PreferenceGP) -> str:
         for term in _terms(name, kernel, model.duels.num_features)
     ]
     for term in terms:
-        term.with_prior(unit)
+        if term.kernel.variance.prior is None:
+            term.with_prior(unit)
     found = {}
     engine = model.engine
     try:
@@ -111,7 +113,9 @@ def _terms(name: str, kernel: gpflow.kernels.Kernel, features: int) -> list[_Ter
 
 def _is_learned(part: Any) -> bool:
     variance = getattr(part, "variance", None)
-    return variance is not None and bool(variance.trainable) and variance.prior is None
+    if variance is None or not variance.trainable:
+        return False
+    return variance.prior is None or isinstance(variance, LogParameter)
 
 
 def _assign(terms: list[_Term], start: Mapping[str, tuple[float, float]], unit: float) -> None:

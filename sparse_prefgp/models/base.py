@@ -127,6 +127,8 @@ class DuelGP(
     """
 
     mean_function: Any
+    integration: Any = None
+    """What `spg.integrate` did, and why; None where it was not asked for."""
     centre: FloatArray | None
     """(D,) the mean of the items of the first duels, about which linear terms of the kernels are
     computed; None in models saved before, which have them about the origin."""

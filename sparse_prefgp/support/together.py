@@ -45,6 +45,7 @@ CALLED = {
     "one_noise": "one noise for all",
     "one_utility": "one utility for all",
     "own_terms": "terms of your own (--term)",
+    "integrate": "hyperparameters integrated out (--integrate)",
     "in_time": "utilities that move in time (ItemInTime, --time)",
     "item_effects": "effects of items (ItemEffect, ItemTimes)",
     "pair_effects": "effects of pairs (PairEffect)",
@@ -219,6 +220,10 @@ TABLE: dict[str, dict[str, str]] = {
     "own_cuts": dict.fromkeys(("one_noise", "duels_without_ties"), LEAVE),
     "covariate_variance": {"duels_without_covariates": LEAVE},
     "people_variance": {"no_tastes_by_features": LEAVE},
+    "integrate": {
+        "dated_fit": f"that was not tried; {LEAVE}",
+        "chunks": TAKE_OUT,
+    },
     "own_terms": {"auto": f"none is compared; {LEAVE}"},
     "effects_of_items_alone": {"inducing": NOTHING, "inducing_variable": NOTHING},
     "effects_by_kernel": {"inducing": f"use Exact() (--approximation exact), or {FINITE}"},

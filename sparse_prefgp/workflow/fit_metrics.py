@@ -146,6 +146,7 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "noise_ratios": _of_groups(model, model.likelihood.noise_ratio, "ratio"),
         "cut_scales": _of_groups(model, model.likelihood.cut_scale, "scale"),
         **report.figures(),
+        **({} if model.integration is None else {"integration": asdict(model.integration)}),
         **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
     }
 

@@ -511,15 +511,21 @@ def fit_model(
     :param model: in place of that of the settings.
     :return: The model and what the optimiser says of it.
     """
+    from sparse_prefgp.learning.integration import SKIP_BELOW, integrate
     from sparse_prefgp.learning.optimise import optimise
+    from sparse_prefgp.learning.priors import WEAK, default_priors
     from sparse_prefgp.learning.tastes import begin_tastes
 
     settings = training.settings
     rng = np.random.default_rng(settings.seed) if rng is None else rng
     if model is None:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
+        if settings.priors == WEAK:
+            default_priors(model)
         if not training.streamed and model.terms.taste is not None:
             begin_tastes(model)
+    elif settings.priors == WEAK:
+        default_priors(model)
     report = optimise(
         model,
         settings.max_iterations,
@@ -528,6 +534,8 @@ def fit_model(
         least_gain=settings.least_gain,
         **training.learning(watch, rng),
     )
+    if settings.integrate != "no":
+        model = integrate(model, skip_below=0.0 if settings.integrate == "yes" else SKIP_BELOW)
     return model, report
 
 

@@ -139,6 +139,12 @@ class FitSettings:
     tie_model: str = option(default="box", panel=Panel.MODEL)
     """box (a tie says that two items are close) or margin-only (ties tell only how often duels are
     tied, and nothing of who is better)."""
+    priors: str = option(default="none", panel=Panel.FITTING)
+    """none (the evidence alone decides) or weak (weak priors of all that is learned, so that few
+    duels do not make anything certain)."""
+    integrate: str = option(default="no", panel=Panel.FITTING)
+    """no, yes or auto: predictions average over what is not known of the hyperparameters; auto does
+    so where intervals would be longer by 1 % or more."""
     noise_by_group: bool = option(default=False, flag="noise-by", of_command=False)
     """Learn the noise of each group."""
     leans: str | Sequence[Any] = option(default=(), flag="lean-by", of_command=False)
@@ -209,6 +215,8 @@ class FitSettings:
         engine = EngineChoice.parse(self.engine)
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
         check_choice("tie_model", self.tie_model, ("box", "margin-only"))
+        check_choice("priors", self.priors, ("none", "weak"))
+        check_choice("integrate", self.integrate, ("no", "yes", "auto"))
         usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
         kernel = KernelChoice.parse(_named(self.kernel) or usual)
         alone = kernel.only_items
@@ -224,6 +232,7 @@ class FitSettings:
             noise_variance=self.noise_variance != 0.5,
             noise_by_group=self.noise_by_group,
             own_terms=bool(self.terms),
+            integrate=self.integrate != "no",
             margin_only=self.tie_model != "box",
             fixed_margin=self.fixed_margin,
             in_time=self.dated and self.is_automatic,

@@ -1,0 +1,279 @@
+"""Weak priors and hyperparameters integrated out: nine small problems solved by other code."""
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow_probability as tfp
+from scipy.special import ndtr
+
+import sparse_prefgp as spg
+from sparse_prefgp.approximations import whitened
+from sparse_prefgp.data.answers import CHOICE, Answers
+from sparse_prefgp.learning.integration import Hyperparameters, design_points, normalised
+from sparse_prefgp.learning.priors import half_t
+from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.parameters import LogParameter
+
+DATA = Path(__file__).parents[2] / "data" / "uncertainty_cases.json"
+CASES = {case["name"]: case for case in json.loads(DATA.read_text())["cases"]}
+TIGHT = spg.ParallelEP(tolerance=1e-12, max_sweeps=3000)
+# Of the reference, whose digits are as many.
+SAME = 1e-6
+
+
+def duels_of(name: str) -> spg.Duels:
+    data = CASES[name]["data"]
+    if name == "choices":
+        sets = np.array(data["sets"])
+        kind = np.full(len(sets), CHOICE, np.int8)
+        events = Answers(sets.reshape(-1), np.arange(0, sets.size + 1, 4), kind=kind)
+        return spg.Duels.from_events(np.zeros((7, 0)), events)
+    if name == "grades":
+        ends = data["better"], data["worse"]
+        levels = ["much worse", "worse", "tie", "better", "much better"]
+        return spg.Duels(np.zeros((6, 0)), *ends, grades=data["level"], levels=levels)
+    items, more = data.get("items", 6), {}
+    items = np.array(items) if isinstance(items, list) else np.zeros((items, 0))
+    if name == "judges":
+        more = {"groups": data["judge"], "covariates": np.array(data["covariate"])[:, None]}
+    if name == "tastes":
+        more = {"people": data["person"]}
+    return spg.Duels(items, data["winners"], data["losers"], **more)
+
+
+def model_of(name: str) -> spg.PreferenceGP:
+    """With the priors of the case, at its mode."""
+    duels, more = duels_of(name), {}
+    kernel: gpflow.kernels.Kernel = spg.ItemEffect()
+    if duels.num_features:
+        width = np.sqrt(duels.num_features)
+        kernel = gpflow.kernels.SquaredExponential(lengthscales=[width] * duels.num_features)
+    if name == "vfe_plane":
+        more = {"approximation": spg.VFE(), "inducing_variable": duels.items[:6]}
+    if name == "judges":
+        more = {"terms": [spg.Coefficients(0.25)], "likelihood": spg.Probit(by="judge")}
+    if name == "grades":
+        more = {"likelihood": spg.Probit(margin=0.5, cuts=[0.7])}
+    if name == "tastes":
+        more = {"terms": [spg.Taste(spg.ItemEffect())]}
+    model = spg.PreferenceGP(duels, kernel, engine=TIGHT, **more)
+    if model.inducing_variable is not None:
+        gpflow.set_trainable(model.inducing_variable, False)
+    spg.default_priors(model)
+    if name == "tastes":  # whose case has another scale
+        taste = model.terms.taste
+        taste.variance = LogParameter.of(taste.variance, half_t(np.array(0.5)), 0.5)
+    to(model, name, CASES[name]["mode"])
+    return model
+
+
+def place(model: spg.PreferenceGP, said: str) -> str:
+    """The path of a hyperparameter by what the case calls it."""
+    last = said[-1]
+    if "lengthscale" in said:
+        many = model.kernel.lengthscales.shape[0] > 1
+        return f".kernel.lengthscales[{last}]" if many else ".kernel.lengthscales"
+    if "judge" in said:
+        return f".likelihood.noise_ratio[{model.duels.group_names.index(int(last))}]"
+    if "own" in said:
+        return ".terms[0].kernel.variance"
+    known = {"coefficient": ".terms[0].variance", "margin": ".likelihood.margin"}
+    known |= {"step": ".likelihood.steps[0]"}
+    return next((path for word, path in known.items() if word in said), ".kernel.variance")
+
+
+def order_of(model: spg.PreferenceGP, name: str) -> list[int]:
+    names = Hyperparameters(model).names
+    return [names.index(place(model, said)) for said in CASES[name]["parameters"]]
+
+
+def theta_of(model: spg.PreferenceGP) -> np.ndarray:
+    logs = [
+        np.log(x.numpy().reshape(-1)) * (x.power if isinstance(x, LogParameter) else 1.0)
+        for _, x in Hyperparameters(model).named
+    ]
+    return np.concatenate(logs)
+
+
+def to(model: spg.PreferenceGP, name: str, theta: Any) -> None:
+    wanted = np.empty(len(theta))
+    wanted[order_of(model, name)] = theta
+    Hyperparameters(model).moved(wanted - theta_of(model))
+
+
+def asked(model: spg.PreferenceGP, called: str) -> tuple[float, float]:
+    """Mean and standard deviation of a difference, or of the coefficient."""
+    if called == "coefficient":
+        said = model.coefficients()
+        return float(said.mean[0]), float(said.sd[0])
+    whose, _, ends = called.rpartition(": ")
+    first, second = (model.inputs.of_items([int(end)]) for end in ends.split("-"))
+    people = [int(whose.split()[1])] if whose else None
+    mean, variance = model.predict_difference(first, second, people=people)
+    return float(mean[0]), float(np.sqrt(variance[0]))
+
+
+@pytest.fixture
+def as_in_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference adds so much to the diagonal between inducing inputs."""
+    between = whitened.between_inducing
+
+    def with_more(points: Any, kernel: Any) -> Any:
+        matrix = between(points, kernel)
+        return matrix + 1e-6 * kernel.variance * np.eye(matrix.shape[0])
+
+    monkeypatch.setattr(whitened, "between_inducing", with_more)
+
+
+def slopes(model: spg.PreferenceGP) -> np.ndarray:
+    import tensorflow as tf
+
+    variables = model.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = model.training_loss()
+    found = tape.gradient(loss, variables)
+    by_id = {id(v): g.numpy() for v, g in zip(variables, found, strict=True)}
+    return Hyperparameters(model).slopes(by_id)
+
+
+@pytest.mark.usefixtures("as_in_the_case")
+@pytest.mark.parametrize("name", CASES)
+def test_evidence_prior_mode_and_curvature(name: str) -> None:
+    case, model = CASES[name], model_of(name)
+    assert model.log_evidence() == pytest.approx(case["log_evidence"], abs=SAME)
+    assert float(model.log_prior_density()) == pytest.approx(case["log_prior"], abs=SAME)
+    # The reference adds 1e-8 sd² to the variance of each item too, which counts against the bound.
+    more = 2e-8 * len(case["data"]["winners"]) * model.kernel.variance.numpy()
+    off = slopes(model) - np.array([-more, 0.0, 0.0]) if name == "vfe_plane" else slopes(model)
+    assert np.abs(off).max() < SAME
+    order, count, h = order_of(model, name), len(case["mode"]), 1e-4
+    hessian = np.empty((count, count))
+    for k in range(count):
+        ends = []
+        for sign in (1.0, -1.0):
+            to(model, name, case["mode"] + sign * h * np.eye(count)[k])
+            ends.append(slopes(model)[order])
+        hessian[k] = (ends[0] - ends[1]) / (2.0 * h)
+    if name == "vfe_plane":
+        hessian[0, 0] += 2.0 * more
+    np.testing.assert_allclose(hessian, case["hessian"], atol=SAME)
+
+
+@pytest.mark.usefixtures("as_in_the_case")
+@pytest.mark.parametrize("name", CASES)
+def test_the_mixture_at_given_points(name: str) -> None:
+    case, model = CASES[name], model_of(name)
+    points = []
+    for one in case["points"]:
+        point = model.copied()
+        to(point, name, one["theta"])
+        points.append(point)
+    mixture = IntegratedGP.of(model, points, np.array([one["weight"] for one in case["points"]]))
+    for called, wanted in case["mixture"].items():
+        mean, sd = asked(mixture, called)
+        assert (mean, sd) == pytest.approx((wanted["mean"], wanted["sd"]), abs=SAME)
+
+
+@lru_cache
+def integrated(name: str) -> spg.PreferenceGP:
+    return spg.integrate(model_of(name))
+
+
+@pytest.mark.usefixtures("as_in_the_case")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.covering("four_items", "judges", "grades", "tastes")
+def test_a_run_of_its_own(name: str) -> None:
+    case, model = CASES[name], integrated(name)
+    said = model.integration
+    assert said.used and said.parameters == len(case["mode"])
+    assert said.evaluations <= said.parameters + 1 + 16
+    for called, wanted in case["mixture"].items():
+        assert asked(model, called)[1] == pytest.approx(wanted["sd"], rel=0.01)
+        each = [asked(point, called) for point in model.points]
+        chances = [ndtr(mean / np.sqrt(sd**2 + 1.0)) for mean, sd in each]
+        average = float(model.mixture.weights @ chances)
+        assert average == pytest.approx(wanted["probability"], abs=0.003)
+
+
+def test_what_a_mixture_says_is_the_average_of_its_points(tmp_path: Path) -> None:
+    model = integrated("se_plane")
+    first, second = model.inputs.of_items([0, 2]), model.inputs.of_items([5, 7])
+    weights = model.mixture.weights
+    each = [point.predict_duel(first, second).numpy() for point in model.points]
+    np.testing.assert_allclose(model.predict_duel(first, second), weights @ each, rtol=1e-12)
+    assert model.predict(model.duels.given).log_p.shape == (40, 2)
+    moments = np.array([point.predict_f(first) for point in model.points])[..., 0]
+    mean = weights @ moments[:, 0]
+    variance = weights @ (moments[:, 1] + (moments[:, 0] - mean) ** 2)
+    np.testing.assert_allclose(np.squeeze(model.predict_f(first)), [mean, variance], rtol=1e-12)
+    _, joint = model.predict_f(first, full_cov=True)
+    np.testing.assert_allclose(np.diag(joint[0]), variance, rtol=1e-9)
+    # A ranking has the moments of utilities less their average.
+    table = spg.rank(model).to_frame()
+    assert np.all(table["sd"] > 0.0)
+    step = np.eye(12) - 1.0 / 12.0
+    mean, joint = model.predict_f(model.duels.items, full_cov=True)
+    sd = np.sqrt(np.diag(step @ joint[0].numpy() @ step))
+    by_item = table.set_index("item_id")["sd"].reindex(range(12))
+    np.testing.assert_allclose(by_item, sd, rtol=1e-6)
+    spg.save(model, tmp_path / "model")
+    again = spg.load(tmp_path / "model")
+    assert isinstance(again, IntegratedGP)
+    for ask in (lambda m: m.predict_duel(first, second), lambda m: m.predict_f(second)[1]):
+        np.testing.assert_array_equal(ask(again), ask(model))
+    with pytest.raises(ValueError, match=r"hyperparameters.*model\.at_mode"):
+        spg.suggest(model)
+    assert len(spg.suggest(model.at_mode).to_frame())
+
+
+def test_where_it_would_change_nothing_the_model_itself_is_kept() -> None:
+    model = model_of("four_items")
+    found = spg.integrate(model, skip_below=10.0)
+    assert found is model and not found.integration.used
+    assert "hardly be longer" in found.integration.reason
+    gpflow.set_trainable(model.kernel, False)
+    with pytest.raises(ValueError, match="learns no hyperparameter"):
+        spg.integrate(model)
+    for wrong in ({"max_directions": 9}, {"skip_below": -1.0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            spg.integrate(model_of("four_items"), **wrong)
+
+
+def test_default_priors_leave_what_has_one_or_is_not_learned() -> None:
+    rng = np.random.default_rng(0)
+    ends = rng.permuted(np.tile(np.arange(6), (20, 1)), axis=1)[:, :2].T
+    kernel = gpflow.kernels.Linear() + gpflow.kernels.Matern52(lengthscales=[1.0, 2.0])
+    own = tfp.distributions.Gamma(np.float64(2.0), np.float64(1.0))
+    kernel.kernels[0].variance.prior = own
+    gpflow.set_trainable(kernel.kernels[1].variance, False)
+    duels = spg.Duels(rng.normal(size=(6, 2)), *ends)
+    model = spg.PreferenceGP(duels, kernel, noise_variance=2.0)
+    evidence = model.log_evidence()
+    assert spg.default_priors(model) == (".kernel.kernels[1].lengthscales",)
+    assert kernel.kernels[0].variance.prior is own and kernel.kernels[1].variance.prior is None
+    assert model.log_evidence() == evidence
+    assert spg.default_priors(model) == ()  # once is enough
+    # In units of the noise, over the root of the number of terms.
+    again = spg.PreferenceGP(
+        duels, gpflow.kernels.Linear() + gpflow.kernels.Matern52(), noise_variance=2.0
+    )
+    spg.default_priors(again)
+    scales = [float(np.max(part.variance.prior.scale)) for part in again.kernel.kernels]
+    np.testing.assert_allclose(scales, [np.sqrt(2.0) / np.sqrt(2.0), np.sqrt(2.0)])
+
+
+def test_designs_have_the_moments_of_a_normal() -> None:
+    for r in range(1, 9):
+        z, _ = design_points(r)
+        assert len(z) == (7, 9, 8, 8, 16, 16, 16, 16)[r - 1]
+        if r > 2:
+            np.testing.assert_allclose(z.T @ z / len(z), np.eye(r), atol=1e-12)
+        np.testing.assert_allclose(z.sum(0), 0.0, atol=1e-12)
+    weights = normalised(np.array([0.0, 5.0, -np.inf, 0.0]), np.zeros(4), capped=True)
+    assert weights[2] == 0.0 and weights.max() == pytest.approx(0.5)
+    assert weights.sum() == pytest.approx(1.0)
