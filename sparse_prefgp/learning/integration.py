@@ -4,7 +4,7 @@ predictions.
 About the mode of log evidence plus log prior, forward differences of the gradient give its
 curvature, and of the means how far predictions move; points of a design lie along the directions
 that move them most, each with its own posterior, weighted by evidence times prior.
-(docs/method.md, section 24)
+(docs/method.md, section 16)
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Standard deviations have half-Student-t priors with four degrees of freedom, whose density of log s
 has its mode at the scale and falls as s below and as s^-4 above: neither 0 nor infinity is ever
-most likely, however few the duels. (docs/method.md, section 24)
+most likely, however few the duels. (docs/method.md, section 16)
 """
 
 from __future__ import annotations
