@@ -646,6 +646,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         in_time=settings.kernel_choice.in_time and f"the kernel {settings.kernel_choice}",
         duels_without_dates=events.time is None,
         dated_fit=settings.kernel_choice.in_time,
+        integrate=settings.integrate != "no",
         margin_only=settings.tie_model != "box",
     )
     _warn_of_idle_context(table, settings)

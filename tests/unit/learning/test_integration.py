@@ -7,6 +7,7 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow_probability as tfp
 from scipy.special import ndtr
@@ -265,6 +266,23 @@ def test_default_priors_leave_what_has_one_or_is_not_learned() -> None:
     spg.default_priors(again)
     scales = [float(np.max(part.variance.prior.scale)) for part in again.kernel.kernels]
     np.testing.assert_allclose(scales, [np.sqrt(2.0) / np.sqrt(2.0), np.sqrt(2.0)])
+
+
+def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
+    table = pd.DataFrame({"winner": ["A", "A", "A", "B"], "loser": ["B", "B", "B", "A"]})
+    fitted = spg.fit(
+        duels=table, priors="weak", integrate="yes", test_fraction=0.0, out=tmp_path / "fitted"
+    )
+    asked = spg.predict(fitted.model, pd.DataFrame({"first": ["A"], "second": ["B"]}))
+    assert 0.62 < asked["probability"][0] < 0.70
+    assert asked["upper"][0] - asked["lower"][0] > 2.0
+    integration = fitted.figures["fit"]["integration"]
+    assert integration["used"] and integration["points"] == 7
+    (note,) = fitted.figures["notes"]
+    assert note.startswith("Intervals include what is not known") and note.endswith("shorter.")
+    assert isinstance(spg.load(tmp_path / "fitted"), IntegratedGP)
+    plain = spg.fit(duels=table, priors="weak", integrate="auto", test_fraction=0.0, kernel="item")
+    assert plain.figures["fit"]["integration"]["gain"] == integration["gain"]
 
 
 def test_designs_have_the_moments_of_a_normal() -> None:

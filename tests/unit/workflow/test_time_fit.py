@@ -105,6 +105,7 @@ def test_defaults_with_dates() -> None:
         ({"split": "group:day"}, "holds out .* duels before the last training one"),
         ({"split": "duels"}, "'duels' holds out .* later results would tell; hold out the last"),
         ({"tie_model": "margin-only"}, apart("dated_fit", "margin_only")),
+        ({"integrate": "yes"}, apart("integrate", "dated_fit")),
         ({"kernel": "auto"}, apart("in_time", "auto")),
         ({"tastes": True}, apart("in_time", "tastes")),
     ],
