@@ -21,7 +21,6 @@ from scipy import optimize
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import CHOICE, Answers
-from sparse_prefgp.models.choosing import padded
 from sparse_prefgp.support.plain import as_json_text
 
 UNITS = {"electricity": "pf", "mode_canada": "cost"}
@@ -67,7 +66,8 @@ def fitted(survey: Survey) -> tuple[spg.PreferenceGP, spg.Duels, np.ndarray]:
 
 def held_out(model: spg.PreferenceGP, test: spg.Duels) -> tuple[float, float]:
     """Nats for each choice, by expectation propagation and by 4,096 points."""
-    counts, (places, there) = test.events.counts, padded(test.events)
+    counts, (at, there) = test.events.counts, test.events.padded()
+    places = test.events.sides[at]
     by_ep = model.predict(test.events, test.items).log_first
     by_points = np.concatenate(
         [

@@ -198,7 +198,7 @@ def _over_columns(problem: DuelProblem) -> DuelPrior | None:
     """Over items and coefficients, leans or pairs apart; None where rows or duels are fewer."""
     graph, pairs = problem.graph, pair_effect(problem.kernel)
     terms = TermsOfDuels.of(problem.kernel, graph)
-    if not graph.layout.covariates or terms.others is None:
+    if not (terms.border or terms.leans) or terms.others is None:
         return None
     if pairs is not None:  # leans and pairs meet: one of them is eliminated
         terms = terms._replace(border=terms.border + terms.leans, leans=())

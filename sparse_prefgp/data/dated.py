@@ -8,7 +8,7 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import sliced
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 
 class Dated(NamedTuple):
@@ -17,7 +17,8 @@ class Dated(NamedTuple):
     dates: FloatArray
     """(e,) of each event: the mean day of its slice."""
     begin: FloatArray
-    """Of each item by its number: that of its first slice; NaN where it takes part in none."""
+    """Of each item by its number: that of the first slice in which something is learned of it; NaN
+    where nothing is."""
     first: FloatArray
     """Of each item by its number: the day of its first duel; NaN where it takes part in none."""
     last: FloatArray
@@ -32,10 +33,11 @@ class Dated(NamedTuple):
         return np.maximum(self.begin, self.first)
 
     @classmethod
-    def of(cls, duels: Duels, slices: Any) -> Dated:
+    def of(cls, duels: Duels, slices: Any, learned: BoolArray | None = None) -> Dated:
         """Those of duels with dates.
 
         :param slices: as `slice_numbers` takes them.
+        :param learned: (e,) which events tell something of utilities; None where all do.
         """
         events = duels.events
         assert events.time is not None
@@ -45,9 +47,10 @@ class Dated(NamedTuple):
         np.minimum.at(first, number, np.repeat(events.time, sizes))
         np.maximum.at(last, number, np.repeat(events.time, sizes))
         begin = np.full(len(first), np.inf)
-        np.minimum.at(begin, number, np.repeat(times[place], sizes))
+        tells = np.repeat(np.ones(len(place), bool) if learned is None else learned, sizes)
+        np.minimum.at(begin, number[tells], np.repeat(times[place], sizes)[tells])
         none = np.isinf(first)
-        first[none] = last[none] = begin[none] = np.nan
+        first[none] = last[none] = begin[np.isinf(begin)] = np.nan
         starts = np.full(duels.num_items, np.inf)
         np.minimum.at(starts, events.sides, np.repeat(events.time, sizes))
         starts[np.isinf(starts)] = np.nan

@@ -472,7 +472,8 @@ def _with_sides(
     columns = [said.sides.astype(float)]
     if dated is not None:
         number = rows[said.sides, layout.number].astype(np.int64)
-        columns += [np.repeat(dated.dates, said.sizes), dated.begin[number]]
+        dates, begin = np.repeat(dated.dates, said.sizes), dated.begin[number]
+        columns += [dates, np.where(np.isnan(begin), dates, begin)]
     if said.covariates is not None:
         columns += list(said.side_columns().T)
     # Adding zero makes -0.0 and 0.0 the same row.

@@ -9,6 +9,8 @@ from typing import Any
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import shortened
 
+OF_LABELS = " (labels= of duels; groups= says whose noise and cuts they are)"
+
 
 @dataclass(frozen=True)
 class Leaning:
@@ -46,7 +48,8 @@ class Leaning:
                     "covariates=)."
                 )
             if columns is not None:
-                check_choice("The column of labels (--lean-by, lean_by=)", column, columns)
+                label = "The column of labels (--lean-by, lean_by=)"
+                check_choice(label, column, columns, OF_LABELS)
             if (column, covariate) in pairs:
                 raise ValueError(
                     f"{what} asked for twice; leave one of them out (--lean-by, lean_by=)."

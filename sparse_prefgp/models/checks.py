@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import gpflow
@@ -31,13 +31,14 @@ from sparse_prefgp.data.answers import AboutSets
 from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import SLICES
-from sparse_prefgp.models.likelihood import Probit
+from sparse_prefgp.models.likelihood import USUAL_NOISE, Probit
 from sparse_prefgp.models.terms import Taste, Term
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import (
     check_finite,
     check_inducing_count,
     check_kind,
+    check_number,
     check_shape,
     numbers,
 )
@@ -114,8 +115,6 @@ def check_together(
     :param more: things by their names in `together.TABLE`.
     :raises ValueError: see `together.TABLE`; a taste that shares parameters with the kernel.
     """
-    for term in terms:
-        check_kind("Each of terms", term, Term, "a term, such as spg.Taste(kernel)")
     taste = next((term.kernel for term in terms if isinstance(term, Taste)), None)
     margin = likelihood.margin is not None
     if taste is not None and set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
@@ -355,13 +354,28 @@ def inducing_points(
     return found
 
 
+def checked_terms(terms: Any) -> tuple[Term, ...]:
+    """The terms of a model as it is given them.
+
+    :raises ValueError: one alone, or what is no term.
+    """
+    check_kind("terms", terms, Iterable, "a list of terms, such as [spg.Taste(kernel)]")
+    terms = tuple(terms)
+    for term in terms:
+        check_kind("Each of terms", term, Term, "a term, such as spg.Taste(kernel)")
+    return terms
+
+
 def likelihood_of(likelihood: Probit | None, noise_variance: float | None) -> Probit:
     """The likelihood of a model, for which the variance of its noise is short.
 
     :raises ValueError: both, or what is no likelihood.
     """
+    if likelihood is None and noise_variance is None:
+        return Probit()
     if likelihood is None:
-        return Probit() if noise_variance is None else Probit(noise_variance)
+        check_number("noise_variance", noise_variance, above=0.0, hint=USUAL_NOISE)
+        return Probit(noise_variance)
     check_kind("likelihood", likelihood, Probit, "spg.Probit(noise, by=…, margin=…)")
     if noise_variance is not None:
         raise ValueError(

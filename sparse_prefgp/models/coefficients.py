@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import ndtri
 
-from sparse_prefgp.models.terms import Columns
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.tell.result import Result
@@ -66,7 +65,7 @@ class KnownCoefficients(Result):
                 "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
             )
         layout, levels, labels = model.inputs.layout, model.duels.label_names, model.terms.labels
-        effects = model.terms.effects(Columns(layout, names, labels))
+        effects = model.terms.effects(model.inputs.columns)
         called, of_row, of_level = list(names), [*range(len(names))], [(-1, -1)] * len(names)
         for one in effects:
             count, said = len(levels[one.by]), f"{one.by} " if len(labels) > 1 else ""

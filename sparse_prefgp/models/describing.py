@@ -134,6 +134,13 @@ def _check_rebuilds(model: Any, description: dict[str, Any], arrays: dict[str, n
         entry = description["mean_function"]
         again = decoder.module(entry)
         same = np.array_equal(model.mean_function(features), again(features))
+    columns_of_rows = model.inputs.columns
+    for term, other in zip(model.terms, description["terms"], strict=True):
+        if not same:
+            break
+        entry, again = other, decoder.module(other)
+        pairs = zip(term.kernels(columns_of_rows), again.kernels(columns_of_rows), strict=True)
+        same = all(np.array_equal(one(numbered), two(numbered)) for one, two in pairs)
     if not same:
         raise ValueError(
             f"The class {entry['type']} does not compute the same again from its constructor's "

@@ -26,7 +26,7 @@ from sparse_prefgp.models.filtering import Filtering, filtered_by
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.models.trajectories import Trajectories, trajectories_of
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_number
 from sparse_prefgp.support.words import shortened
 
@@ -139,6 +139,15 @@ class InTimeModel(Generic[M]):
         days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
         return np.column_stack([rows[:, : layout.date], days])
 
+    def begun(self, numbers: FloatArray) -> BoolArray:
+        """Which items, by their numbers in any shape, are not new: an item of whose duels none has
+        told anything has a Wiener process that begins in every question, as that of a new one."""
+        together.check(compiled=not tf.executing_eagerly(), in_time=True)
+        if self.term.kernel.is_stationary:
+            return np.full(numbers.shape, True)
+        begin = np.append(self.known.begin, np.nan)
+        return ~np.isnan(begin[np.where(numbers < 0, -1, numbers).astype(np.int64)])
+
     def columns_of(self, inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
         """The date of each row and that of its item's first slice, (N, 2): by default `date`, and
         of a new item its own.
@@ -146,7 +155,6 @@ class InTimeModel(Generic[M]):
         :param numbers: (N, 1) of the items.
         :raises ValueError: a date before the first duel of an item whose utility begins there.
         """
-        together.check(compiled=not tf.executing_eagerly(), in_time=True)
         known, column = self.known, self.model.inputs.layout.date
         if inputs.shape[-1] > column:
             date = inputs[:, column].numpy()

@@ -13,6 +13,7 @@ import tensorflow as tf
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.models.outcomes import LEANS, known_codes
+from sparse_prefgp.models.terms import Columns
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import as_numbers, check_choice, one_each
@@ -27,6 +28,12 @@ class Inputs:
     """`PreferenceGP` or `StreamedGP`."""
     layout: RowLayout
     """What the columns of a row are."""
+
+    @property
+    def columns(self) -> Columns:
+        """Whose columns of a row those after the items are."""
+        duels, terms = self.model.duels, self.model.terms
+        return Columns(self.layout, duels.covariate_names, terms.labels)
 
     def of_items(self, rows: Any = slice(None), at: Any = None) -> FloatArray:
         """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
@@ -79,7 +86,9 @@ class Inputs:
             if found > layout.number and tf.executing_eagerly():
                 self._check_numbers(inputs[:, layout.number].numpy())
         if layout.dated:
-            columns.append(self.model.in_time.columns_of(inputs, columns[-1]))
+            in_time = self.model.in_time
+            columns[-1] = tf.where(in_time.begun(columns[-1].numpy()), columns[-1], unknown)
+            columns.append(in_time.columns_of(inputs, columns[-1]))
         if layout.covariates:
             first = layout.first_covariate
             given = inputs[:, first : layout.first_level]

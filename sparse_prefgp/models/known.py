@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple, Protocol
+from inspect import signature
+from typing import Any, NamedTuple, Protocol
+
+import gpflow
 
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
@@ -101,3 +104,16 @@ class KnownDuels(Protocol):
 
     @property
     def has_items(self) -> bool: ...
+
+
+def described_by(value: Any) -> str:
+    """A term or a likelihood with what its constructor was given, but for parameters."""
+    said = {
+        name: getattr(value, name, None)
+        for name in signature(type(value)).parameters
+        if name != "name"
+    }
+    plain = {k: v for k, v in said.items() if isinstance(v, str | int | float) and v is not False}
+    kernels = [type(v).__name__ for v in said.values() if isinstance(v, gpflow.kernels.Kernel)]
+    parts = [*kernels, *(f"{name}={part!r}" for name, part in plain.items())]
+    return f"{type(value).__name__}({', '.join(parts)})"

@@ -15,11 +15,13 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, ratios_of_unknown
-from sparse_prefgp.models.known import KnownDuels
+from sparse_prefgp.models.known import KnownDuels, described_by
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.checks import check_choice, check_number
+from sparse_prefgp.support.checks import check_choice, check_number, check_shape
+from sparse_prefgp.support.words import shortened
 
+USUAL_NOISE = " (0.5 is the standard probit scale)"
 # What a tie tells: that v lies in a box, or how wide the box is and nothing of the utilities.
 BOX, MARGIN_ONLY = "box", "margin-only"
 # Of whom noise and cuts may be.
@@ -71,6 +73,8 @@ class Probit(gpflow.Module):
     tie_share: gpflow.Parameter | None = None
     """With "margin-only", the share of ties where one for all duels is likelier than a margin."""
     _judges: tuple[Hashable, ...] | None = None
+    _margin_untold: bool = False
+    """Whether the margin is held because no duel has told of it so far."""
 
     def __init__(
         self,
@@ -87,10 +91,9 @@ class Probit(gpflow.Module):
             if column is not None:
                 check_choice(label, column, (JUDGE,))
         check_choice("ties", ties, (BOX, MARGIN_ONLY))
-        hint = " (0.5 is the standard probit scale)"
         self.noise = noise
         if not isinstance(noise, gpflow.Parameter):
-            check_number("noise_variance", noise, above=0.0, hint=hint)
+            check_number("noise", noise, above=0.0, hint=USUAL_NOISE)
             self.noise = gpflow.Parameter(
                 np.asarray(noise, dtype=float),
                 transform=gpflow.utilities.positive(),
@@ -98,6 +101,11 @@ class Probit(gpflow.Module):
             )
         if margin is not None and not isinstance(margin, gpflow.Parameter):
             check_number("margin", margin, above=0.0, hint=", or None")
+        if isinstance(cuts, bool | str) or (isinstance(cuts, int | np.integer) and cuts < 1):
+            raise ValueError(
+                f"cuts is {cuts!r}; give the number of grades on either side of a tie, or the "
+                "steps from one cut to the next."
+            )
         self.by, self.cuts_by, self.ties = by, cuts_by, ties
         self.margin, self.cuts = margin, cuts
 
@@ -111,6 +119,9 @@ class Probit(gpflow.Module):
         :raises ValueError: other cuts than the grades have.
         """
         made = copy.copy(self)
+        told = duels.num_ties > 0 or duels.levels is not None
+        made._margin_untold = not (told or isinstance(self.margin, gpflow.Parameter))
+        made._margin_untold |= self._margin_untold and not told
         made.margin = self._margin_of(duels)
         made.steps = self._steps_of(duels)
         made._judges = duels.group_names
@@ -131,10 +142,13 @@ class Probit(gpflow.Module):
         levels, margin = duels.levels, self.margin
         if margin is None or (levels is not None and len(levels) % 2 == 0):
             return None
+        told = duels.num_ties > 0 or levels is not None
         if isinstance(margin, gpflow.Parameter):
+            if told and self._margin_untold:
+                margin = copy.deepcopy(margin)
+                gpflow.set_trainable(margin, self.ties == BOX)
             return margin
         value = float(margin)
-        told = duels.num_ties > 0 or levels is not None
         return gpflow.Parameter(
             value,
             transform=gpflow.utilities.positive(),
@@ -159,6 +173,10 @@ class Probit(gpflow.Module):
         elif isinstance(cuts, int | np.integer):
             cuts = [FIRST_STEP] * (int(cuts) - 1)
         steps = np.atleast_1d(np.asarray(cuts)).tolist()
+        if steps and used is None:
+            raise ValueError(
+                f"cuts is {shortened(self.cuts)}, but no duel has a grade; leave it out."
+            )
         if len(steps) != wanted:
             raise ValueError(
                 f"cuts has {len(steps)} steps, but the grades have {wanted + 1} levels on either "
@@ -182,6 +200,7 @@ class Probit(gpflow.Module):
     def _of_judges(self, known: LogParameter | None, duels: KnownDuels, sd: float) -> LogParameter:
         names = duels.group_names or ()
         if known is not None and self._judges in (None, names):
+            check_shape("What judges multiply", known.numpy(), len(names))
             return known
         dtype = gpflow.default_float()
         prior = tfp.distributions.LogNormal(dtype(0.0), dtype(sd))
@@ -254,6 +273,9 @@ class Probit(gpflow.Module):
         noise = _prior_of(self.noise_ratio, "noise_ratio")
         scale = self.cut_scale if with_cuts else None
         return ratios_of_unknown(*noise, None if scale is None else _prior_of(scale, "cut_scale"))
+
+    def __repr__(self) -> str:
+        return described_by(self)
 
     # Natural logarithms from mean and variance of f(a) - f(b), (N,) each, a variance that rounding
     # has made negative counting as 0. `judge` is the number of each one's, -1 for an unknown one,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -122,9 +122,10 @@ class Posterior:
             )
         labels = self.blocks.prior.labels
         wanted = block.item() if isinstance(block, np.generic) else block
-        for number, label in enumerate(labels):
-            # True == 1, but is not a label.
-            if label == wanted and not isinstance(wanted, bool):
+        # True == 1, but is not a label.
+        one = isinstance(wanted, Hashable) and not isinstance(wanted, bool)
+        for number, label in enumerate(labels if one else ()):
+            if label == wanted:
                 return self.blocks.joined(number)
         shown = ", ".join(map(repr, labels[:_LABELS_NAMED]))
         more = ", …" if len(labels) > _LABELS_NAMED else ""

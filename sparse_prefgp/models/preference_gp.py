@@ -38,7 +38,7 @@ from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import Engine, InferenceResult, ParallelEP, Status
+from sparse_prefgp.engines import Engine, InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
     FullMarginals,
@@ -55,6 +55,7 @@ from sparse_prefgp.models.checks import (
     check_size_of_people,
     check_time_memory,
     check_together,
+    checked_terms,
     inducing_points,
     likelihood_of,
     scale_is_free,
@@ -65,7 +66,7 @@ from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import SampledWins
+from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.posterior import (
     Posterior,
@@ -74,7 +75,7 @@ from sparse_prefgp.models.posterior import (
 from sparse_prefgp.models.terms import Columns, Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import check_kind
+from sparse_prefgp.support.checks import check_kind, check_number, check_shape
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.shapes import as_written
 
@@ -137,8 +138,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             kernel = ItemEffect()
         check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
         warn_of_cancelling(kernel)
-        likelihood = likelihood_of(likelihood, noise_variance)
-        terms = tuple(terms)
+        likelihood, terms = likelihood_of(likelihood, noise_variance), checked_terms(terms)
         about: dict[str, Any] = {"people": duels.people_names, "about": duels.events.about_sets}
         check_together(
             kernel, approximation, engine or ParallelEP(), duels, terms, likelihood, **about
@@ -151,8 +151,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         term, self._dated = time_term(kernel), None
         if term is not None and duels.times is not None:
             term.settle(duels.times, float(np.sqrt(2.0 * likelihood.noise.numpy())))
-            self._dated, numbered = Dated.of(duels, term.slices), True
+            learned = duels.events.kind != TIE if likelihood.ties == MARGIN_ONLY else None
+            self._dated, numbered = Dated.of(duels, term.slices, learned), True
         full = DuelGraph.from_duels(duels, numbered, self.terms.names(duels), self._dated)
+        self.terms.check(Columns(full.layout, duels.covariate_names, self.terms.labels))
         if term is not None:
             check_time_memory(full, duels, kernel)
         if likelihood.ties == MARGIN_ONLY:
@@ -306,10 +308,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 tf.convert_to_tensor(terms.by_features),
                 self.duels.num_features,
             )
-        covariates, labels = self.duels.covariate_names, terms.labels
         return DuelProblem(
             self.graph,
-            on_rows(kernel, layout, terms.kernels(Columns(layout, covariates, labels))),
+            on_rows(kernel, layout, terms.kernels(self.inputs.columns)),
             mean_on_rows(mean_function, layout),
             inducing_variable=inducing,
             logistic=not self.engine.link_function.has_normal_noise,
@@ -452,14 +453,22 @@ def replace(
     """A model with the parameters of another one, in memory or streamed, and other answers.
 
     Parameters are copies, with transforms, priors and whether they are trainable. Judges that are
-    known keep their noise, new ones begin at 1.
+    known keep their noise and covariates their variance; new ones begin as in any model.
 
     :param answers: in place of those of `model`, whose items have the same features.
-    :param shared: the parameters are the very same, and not copies.
+    :param shared: the parameters are the very same, and not copies, but for those that judges or
+        covariates have one each of, where these are others.
     :param slices: of time, in place of those of `model`.
     :param parts: what `PreferenceGP` takes, in place of what `model` has.
-    :raises ValueError: what `PreferenceGP` raises.
+    :raises ValueError: a stream without answers, and what `PreferenceGP` raises.
     """
+    check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
+    if answers is None and not isinstance(model.duels, Duels):
+        raise NotInMemory()
+    duels = model.duels if answers is None else answers
+    check_kind("answers", duels, Duels, OF_DUELS)
+    if model.centre is not None:
+        check_shape("The items of answers", duels.items, "n", len(model.centre))
     tree = {
         name: getattr(model, name)
         for name in ("kernel", "inducing_variable", "mean_function", "terms", "likelihood")
@@ -467,8 +476,20 @@ def replace(
     tree = tree if shared else copy.deepcopy(tree)
     if slices is not None and (term := time_term(tree["kernel"])) is not None:
         term.slices = slices
-    kept = {"approximation": model.approximation, "engine": model.engine}
-    made = PreferenceGP(model.duels if answers is None else answers, **(tree | kept | parts))
+    if (noise := parts.pop("noise_variance", None)) is not None and "likelihood" not in parts:
+        check_number("noise_variance", noise, above=0.0)
+        if shared:
+            tree["likelihood"] = copy.copy(tree["likelihood"])
+            tree["likelihood"].noise = copy.deepcopy(model.likelihood.noise)
+        tree["likelihood"].noise.assign(noise)
+    elif noise is not None:
+        parts["noise_variance"] = noise
+    kept: dict[str, Any] = {"approximation": model.approximation}
+    if not isinstance(model.engine, PartitionedEP):
+        kept["engine"] = model.engine
+    if not (parts.get("approximation") or model.approximation).needs_inducing:
+        del tree["inducing_variable"]
+    made = PreferenceGP(duels, **(tree | kept | parts))
     made.centre = model.centre
     return made
 

@@ -4,7 +4,7 @@ leans of judges and their like, and terms of one's own."""
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -14,11 +14,11 @@ import numpy as np
 import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.coefficients import CovariateTerm, LeanTerm, TermOfDuels
-from sparse_prefgp.data.leaning import Leaning
+from sparse_prefgp.data.leaning import OF_LABELS, Leaning
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.known import KnownDuels
+from sparse_prefgp.models.known import KnownDuels, described_by
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import check_choice, check_kind, check_number
+from sparse_prefgp.support.checks import check_choice, check_kind, check_number, check_shape
 from sparse_prefgp.support.words import shortened
 
 # Of a coefficient times the root mean square of its covariate, to begin from.
@@ -40,17 +40,27 @@ class Columns(NamedTuple):
     """How many labels each has; None for those of the graph, which chunks have not all of."""
 
     def covariate(self, name: str) -> int:
-        """The place in a row of a covariate."""
+        """The place in a row of a covariate.
+
+        :raises ValueError: the duels have none of that name.
+        """
+        hint = "; name it (--covariate, covariates=)"
+        check_choice("The covariate of a term", name, self.covariates, hint)
         return self.layout.first_covariate + self.covariates.index(name)
 
     def level(self, column: str) -> int:
-        """The place in a row of the number of a label, below 0 for an unknown one."""
+        """The place in a row of the number of a label, below 0 for an unknown one.
+
+        :raises ValueError: no term says in `labels` that it looks at them.
+        """
+        check_choice("The column of labels of a term", column, self.labels, "; name it in labels")
         return self.layout.first_level + self.labels.index(column)
 
     def each_level(self, column: str, covariate: str, variance: gpflow.Parameter) -> TermOfDuels:
         """The kernel of a number b_j ~ N(0, variance) of each label j, times a covariate."""
+        level = self.level(column)
         levels = None if self.levels is None else self.levels[self.labels.index(column)]
-        return LeanTerm(variance, self.covariate(covariate), self.level(column), levels)
+        return LeanTerm(variance, self.covariate(covariate), level, levels)
 
 
 class Effects(NamedTuple):
@@ -74,7 +84,7 @@ class Facts:
     """What it is in the table of what goes together, if anything does not."""
 
 
-class Term(gpflow.Module):
+class Term(gpflow.Module, metaclass=ABCMeta):
     """A term of the prior, beyond the kernel of the items. To be derived from.
 
     A term of one's own keeps what its constructor takes in attributes of the same names, has
@@ -105,6 +115,9 @@ class Term(gpflow.Module):
         """What it brings into a model, by the names of `support.together`."""
         return {} if self.facts.thing is None else {self.facts.thing: True}
 
+    def __repr__(self) -> str:
+        return described_by(self)
+
 
 class Coefficients(Term):
     """A coefficient `beta_c ~ N(0, variance_c)` of each covariate of the duels.
@@ -113,8 +126,10 @@ class Coefficients(Term):
 
     :param variance: (C,) prior variances to begin from, or one for all; by default 0.25 over the
         mean square of each covariate. They are learned, the log of each with a prior N(log of that,
-        1).
+        1). For other duels those of known covariates stay.
     """
+
+    _names: tuple[str, ...] | None = None
 
     def __init__(self, variance: Any = None) -> None:
         super().__init__()
@@ -122,8 +137,18 @@ class Coefficients(Term):
 
     def on(self, duels: KnownDuels) -> Self:
         squares, given = duels.covariate_squares, self.variance
-        if isinstance(given, gpflow.Parameter) or squares is None:
-            return self
+        made = copy.copy(self)
+        made._names = names = duels.covariate_names
+        learned = isinstance(given, gpflow.Parameter)
+        if squares is None:
+            made.variance = None if learned else given
+            return made
+        if learned and self._names in (None, names):
+            check_shape("The variance of Coefficients", given.numpy(), len(names))
+            return made
+        known = dict(zip(self._names or (), given.numpy(), strict=True)) if learned else {}
+        if learned:
+            given = None
         for c in np.flatnonzero(squares == 0.0)[:1] if given is None else ():
             raise ValueError(
                 f"The covariate {duels.covariate_names[c]!r} is the same for all sides of each "
@@ -137,8 +162,11 @@ class Coefficients(Term):
                 f"The variance of Coefficients is {shortened(given)}; give a positive number, or "
                 f"one for each of the {len(squares)} covariates."
             )
-        made = copy.copy(self)
         made.variance = variance_parameter(np.broadcast_to(array, squares.shape))
+        if learned:
+            values = zip(names, made.variance.numpy(), strict=True)
+            made.variance.assign([known.get(name, value) for name, value in values])
+            gpflow.set_trainable(made.variance, self.variance.trainable)
         return made
 
     def kernels(self, columns: Columns) -> Sequence[TermOfDuels]:
@@ -163,6 +191,8 @@ class Lean(Term):
         self, covariate: str | None = None, by: str = "judge", variance: Any = None
     ) -> None:
         super().__init__()
+        check_kind("by of a Lean", by, str, "the name of a column of labels")
+        check_kind("covariate of a Lean", covariate, str | None, "the name of a covariate")
         self.covariate, self.by, self.variance = covariate, by, variance
 
     @classmethod
@@ -273,11 +303,39 @@ class Terms(tuple[Term, ...]):
             if sum(isinstance(term, kind) for term in named) > 1:
                 raise ValueError(f"There are several {kind.__name__} terms; give one.")
         made = cls(term.on(duels) for term in named)
+        for term in made:
+            check_kind(f"labels of {term!r}", term.labels, tuple | list, "names of columns")
         for column in made.labels:
-            check_choice("The column of labels", column, duels.label_names)
+            check_choice("The column of labels", column, duels.label_names, OF_LABELS)
         pairs = [(lean.by, lean.covariate) for lean in made.parts(Lean)]
         Leaning.of(pairs, duels.covariate_names)  # refuses the same lean twice
         return made
+
+    def check(self, columns: Columns) -> None:
+        """Refuse kernels of one's own terms that no inference could take.
+
+        :param columns: of the rows of a model.
+        :raises ValueError: what is no kernel on rows of duels, or a term or an effect twice.
+        """
+        for i, term in enumerate(self):
+            kernels, hint = term.kernels(columns), "a list of kernels"
+            check_kind(f"What kernels of {term!r} gives", kernels, list | tuple, hint)
+            for kernel in kernels:
+                hint = "what columns.each_level makes, or a TermOfDuels"
+                check_kind(f"A kernel of {term!r}", kernel, TermOfDuels, hint)
+                if kernel.level is not None and not isinstance(kernel, LeanTerm):
+                    raise ValueError(
+                        f"The kernel {type(kernel).__name__} of {term!r} has a level; leave "
+                        "that to columns.each_level, whose effects are told of each label."
+                    )
+            if any(term is other for other in self[:i]):
+                raise ValueError(f"The term {term!r} is there twice; once is enough.")
+        effects = [(effect.by, effect.covariate) for effect in self.effects(columns)]
+        for by, covariate in effects:
+            if effects.count((by, covariate)) > 1:
+                raise ValueError(
+                    f"Two terms are effects of {by!r} times {covariate!r}; leave one of them out."
+                )
 
     def things(self, duels: Any) -> dict[str, Any]:
         """What they bring into a model, by the names of `support.together`."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.engines import Engine, InferenceResult
+from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.sampling.draws import (
     ESS_PER_CHAIN,
     LARGEST_RHAT,
@@ -19,12 +20,16 @@ from sparse_prefgp.sampling.draws import (
 )
 from sparse_prefgp.sampling.problem import Preferences
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
 
 
 class Checked(Preferences, Protocol):
     """What the check needs to know of a model."""
+
+    view: Any
+    """Whose utility it shows."""
 
     @property
     def approximation(self) -> Approximation: ...
@@ -181,10 +186,17 @@ def check_against_sampling(
     :param draws: in place of rng, what `sample_posterior` drew for another engine on the same
         duels, kernel, mean and noise.
     :param people: whose utility the new pairs are of, as for `predict_difference`.
-    :raises ValueError: one of Xa and Xb without the other; both or neither of rng and draws; more
-        than 2,000 duels, draws of another posterior, and what else `sample_posterior` raises.
+    :raises ValueError: a view or a stream; one of Xa and Xb without the other; both or neither of
+        rng and draws; more than 2,000 duels, draws of another posterior, and what else
+        `sample_posterior` raises.
     """
+    check_kind("model", model, PreferenceGP, "a PreferenceGP (StreamedGP.in_memory makes one)")
     model.allow(check_against_sampling=True)
+    if model.view is not type(model).view:
+        raise ValueError(
+            "This is a view of a model (of_person, meet, at), and draws are of the model; check "
+            "that one, with people= where the new pairs are somebody's."
+        )
     if (rng is None) == (draws is None):
         raise ValueError(
             "Give rng, such as np.random.default_rng(0), to draw, or draws that there are already."

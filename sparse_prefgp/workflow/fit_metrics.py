@@ -200,10 +200,7 @@ def _coefficients(model: Any) -> list[dict[str, Any]] | None:
 
 def _leans(model: Any) -> list[dict[str, Any]]:
     """What leans, by which covariate, and how much it differs."""
-    from sparse_prefgp.models.terms import Columns
-
     names = model.duels.label_names
-    columns = Columns(model.inputs.layout, model.duels.covariate_names, model.terms.labels)
     return [
         {
             "by": lean.by,
@@ -211,7 +208,7 @@ def _leans(model: Any) -> list[dict[str, Any]]:
             "groups": len(names[lean.by]),
             "variance": float(lean.variance.numpy()),
         }
-        for lean in model.terms.effects(columns)
+        for lean in model.terms.effects(model.inputs.columns)
     ]
 
 

@@ -31,7 +31,7 @@ from sparse_prefgp.io.streams import PARQUET, holds_duels, is_stream
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_choice, check_shape
+from sparse_prefgp.support.checks import check_choice, check_kind, check_shape
 from sparse_prefgp.support.options import (
     Panel,
     is_default,
@@ -194,6 +194,19 @@ class Sources(Form):
         return Leaning.of(self.lean_by, tuple(dict.fromkeys(names)))
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of terms of one's own.
+
+        :raises ValueError: what is no name, or one twice.
+        """
+        names = (self.term,) if isinstance(self.term, str) else tuple(self.term)
+        for name in names:
+            check_kind("A term", name, str, "the name by which spg.register knows its class")
+            if names.count(name) > 1:
+                raise ValueError(f"The term {name!r} is there twice; once is enough (--term).")
+        return names
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The columns of labels that leans and terms of one's own look at.
 
@@ -203,7 +216,7 @@ class Sources(Form):
         if self.term:
             from sparse_prefgp.models.registry import term_named
 
-            columns += [column for name in self.term for column in term_named(name).labels]
+            columns += [column for name in self.terms for column in term_named(name).labels]
         return tuple(dict.fromkeys(columns))
 
     @property

@@ -381,7 +381,7 @@ def settings_of(
         "tastes": sources.person is not None,
         "dated": sources.time is not None,
         "leans": leans,
-        "terms": tuple(sources.term),
+        "terms": sources.terms,
     }
     found = settings_from(FitSettings, settings, options, "a fit", usual, also=SOURCES)
     if sources.time is not None and found.split == DEFAULT_SPLIT and "split" not in options:

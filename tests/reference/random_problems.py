@@ -440,7 +440,7 @@ def deviations(problem: Problem, approximation: str) -> Deviations:
     inputs = np.concatenate([known, new])
 
     def compared(name: str, other: spg.PreferenceGP, person: int, date: float) -> None:
-        dated = date * YEAR if "in_time" in problem.has else None
+        dated = round(date * YEAR, 6) if "in_time" in problem.has else None
         mean, covariance = other.predict_f(inputs, full_cov=True, at=dated)
         wanted = at.moments(utilities(problem, rows, date, person))
         found[name] = max(_off(mean[:, 0], wanted[0]), _off(covariance[0], wanted[1]))

@@ -146,7 +146,8 @@ def kernel_matrix(terms: tuple[tuple[str, float, Array], ...], x: Array, y: Arra
 
 
 def dates_of(problem: Problem) -> tuple[Array, dict[int, float]]:
-    """Of each answer the mean date of its slice, in years, and of each item that of its first."""
+    """Of each answer the mean date of its slice, in years, and of each item that of its first of
+    those that tell something."""
     days = np.array([each.day for each in problem.said])
     counts = np.array([each.count for each in problem.said])
     number = np.floor(days / problem.slice_days)
@@ -156,10 +157,15 @@ def dates_of(problem: Problem) -> tuple[Array, dict[int, float]]:
         here = number == each
         dates[here] = np.average(days[here], weights=counts[here]) / YEAR
     for each, date in zip(problem.said, dates, strict=True):
-        for row in each.sides:
+        for row in each.sides if tells(problem, each) else ():
             item = int(problem.item[row])
             first[item] = min(first.get(item, np.inf), date)
     return dates, first
+
+
+def tells(problem: Problem, each: Said) -> bool:
+    """Whether an answer says something of utilities."""
+    return not ("margin_only" in problem.has and each.kind == "tie")
 
 
 def utilities(problem: Problem, rows: Ints, date: float, person: int = CONSENSUS) -> Rows:
@@ -302,7 +308,7 @@ def sites_of(problem: Problem) -> tuple[Sites, Rows]:
         said=tuple(
             each._replace(day=float(date * YEAR))
             for each, date in zip(problem.said, dates, strict=True)
-            if not ("margin_only" in problem.has and each.kind == "tie")
+            if tells(problem, each)
         )
     )
     if "weights" in problem.has:

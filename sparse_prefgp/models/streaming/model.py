@@ -29,6 +29,7 @@ from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_parts,
     check_together,
+    checked_terms,
     inducing_points,
     likelihood_of,
     warn_of_cancelling,
@@ -232,7 +233,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         seen = SeenDuels.of(duels)
         check_parts(kernel, mean_function, approximation, engine, seen)
         partitioned = isinstance(engine, PartitionedEP)
-        likelihood, terms = likelihood_of(likelihood, noise_variance), tuple(terms)
+        likelihood, terms = likelihood_of(likelihood, noise_variance), checked_terms(terms)
         check_together(
             kernel,
             approximation,
@@ -279,6 +280,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.inducing_variable = points
         # Neither of these is a parameter, nor does tf.Module look for any in them.
         self._given = _Given(duels, seen, approximation, engine)
+        self.terms.check(self.hyperparameters().columns)
         self._work: StreamInference | None = StreamInference(duels, approximation, engine, place)
 
     @classmethod

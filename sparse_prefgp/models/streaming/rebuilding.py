@@ -21,6 +21,7 @@ from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
 from sparse_prefgp.models.streaming.seen import SeenDuels
+from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 
 
@@ -58,6 +59,8 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     labels = parts["terms"].labels
     if description.get("lean_variance") is not None:  # before, groups leaned
         seen = replace(seen, label_names={labels[0]: seen.group_names or ()})
+    parts["terms"] = Terms.of(parts["terms"], seen)  # from here on they know whose they are
+    parts["likelihood"] = parts["likelihood"].on(seen)
     levels = tuple(len(seen.label_names[column]) for column in labels)
     parameters = Hyperparameters(**parts, covariates=seen.covariate_names, levels=levels)
     natural = arrays["natural"]

@@ -58,7 +58,7 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
         (lambda: build(noise_variance=np.inf), "noise_variance is inf; give a number, above 0"),
         (lambda: build(noise_variance=[0.1, 0.2]), r"is \[0.1, 0.2\]; give a number, above 0"),
         (lambda: build(noise_variance="low"), "noise_variance is 'low'; give a number, above 0"),
-        (lambda: spg.Probit(None), "noise_variance is None; give a number, above 0"),
+        (lambda: spg.Probit(None), "noise is None; give a number, above 0"),
         (
             lambda: build(spg.Exact(), inducing_variable=Z),
             apart("no_inducing", "inducing_variable"),

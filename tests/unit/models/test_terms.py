@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
-from sparse_prefgp.covariances.coefficients import TermOfDuels
+from sparse_prefgp.covariances.coefficients import CovariateTerm, TermOfDuels
 from sparse_prefgp.models.terms import Columns
 from sparse_prefgp.support import registry
 from tests.tolerances import IDENTITY, PARTS, ROUNDING, SOLVER
@@ -149,6 +149,53 @@ def test_replaced_answers_keep_judges_by_name_and_copies_of_parameters() -> None
     assert [*parameters(sharing).values()] == [*parameters(one).values()]
 
 
+def test_replaced_answers_keep_covariates_by_name() -> None:
+    one = model(terms=[spg.Coefficients([0.1, 9.0])])
+    turned = duels(covariates=SIDES[:, ::-1], covariate_names=["length", "first"])
+    other = spg.replace(one, turned)
+    np.testing.assert_allclose(other.terms[0].variance, [9.0, 0.1], rtol=ROUNDING)
+    assert other.log_evidence() == pytest.approx(one.log_evidence(), abs=IDENTITY)
+    fewer = spg.replace(one, duels(covariates=SIDES[:, 1:], covariate_names=["length"]))
+    np.testing.assert_allclose(fewer.terms[0].variance, [9.0], rtol=ROUNDING)
+    without = spg.replace(one, spg.Duels(ITEMS, FIRST, SECOND))
+    assert without.terms[0].variance is None
+    for variance in (gpflow.Parameter([1.0]), gpflow.Parameter(1.0)):
+        with pytest.raises(ValueError, match="variance of Coefficients has shape"):
+            model(terms=[spg.Coefficients(variance)])
+
+
+def test_a_loaded_stream_keeps_judges_by_name(tmp_path: Path) -> None:
+    judged = spg.stream_duels(duels(groups=JUDGE))
+    likelihood = spg.Probit(by="judge")
+    streamed = spg.StreamedGP(judged, kernel(), likelihood=likelihood, inducing_variable=ITEMS[:4])
+    streamed.likelihood.noise_ratio.assign([0.5, 1.5, 2.0])
+    spg.save(streamed, tmp_path / "model")
+    some = np.flatnonzero(np.array(JUDGE) != "Ann")[::-1]
+    fewer = spg.Duels(
+        ITEMS,
+        FIRST[some],
+        SECOND[some],
+        groups=np.array(JUDGE)[some].tolist(),
+        covariates=SIDES[some],
+        covariate_names=["first", "length"],
+    )
+    for one in (streamed, spg.load(tmp_path / "model")):
+        other = spg.replace(one, fewer)
+        assert ratios(other) == {name: ratios(streamed)[name] for name in fewer.group_names or ()}
+        with pytest.raises(ValueError, match="not in memory"):
+            spg.replace(one)
+
+
+def test_a_margin_is_learned_once_ties_tell_of_it() -> None:
+    one = model(likelihood=spg.Probit(margin=0.3))
+    ties = duels(ties=np.arange(T) < 5)
+    assert not one.likelihood.margin.trainable
+    assert spg.replace(one, ties).likelihood.margin.trainable
+    held = model(ties, likelihood=spg.Probit(margin=0.3))
+    gpflow.set_trainable(held.likelihood.margin, False)
+    assert not spg.replace(held, ties).likelihood.margin.trainable
+
+
 # A term of one's own.
 
 
@@ -204,6 +251,26 @@ def test_an_own_term_in_a_stream(parts: int, tmp_path: Path) -> None:
 # What is refused.
 
 
+class Odd(spg.Term):
+    """What gives any kernels."""
+
+    def __init__(self, kernels: Any) -> None:
+        super().__init__()
+        self.made = kernels
+
+    def kernels(self, columns: Columns) -> Any:
+        return self.made
+
+
+class OfLevel(CovariateTerm):
+    """A kernel of one's own with a level."""
+
+    level = 4
+
+
+WITH_LEVEL = OfLevel(gpflow.Parameter([1.0, 1.0]), [2, 3])
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -217,6 +284,14 @@ def test_an_own_term_in_a_stream(parts: int, tmp_path: Path) -> None:
         ({"terms": [spg.Coefficients(), spg.Coefficients(1.0)]}, "several Coefficients terms"),
         ({"terms": [spg.Taste(kernel()), spg.Taste(kernel())]}, "several Taste terms; give one"),
         ({"terms": [spg.Lean("first", "umpire")]}, "is 'umpire'; choose from judge, weekday"),
+        ({"terms": spg.Taste(kernel())}, "terms is of type Taste; give a list of terms"),
+        ({"terms": [Weekday(), Weekday()]}, "Two terms are effects of 'weekday' times 'first'"),
+        ({"terms": [Weekday(), spg.Lean("first", "weekday")]}, "effects of 'weekday' times"),
+        ({"terms": [Odd(None)]}, r"What kernels of Odd\(\) gives is of type NoneType; give a list"),
+        ({"terms": [Odd([gpflow.kernels.Linear()])]}, r"A kernel of Odd\(\) is of type Linear"),
+        ({"terms": [Odd([WITH_LEVEL])]}, "OfLevel of Odd.* has a level; leave that to"),
+        ({"terms": [Odd([])] * 2}, r"Odd\(\) is there twice"),
+        ({"likelihood": spg.Probit(cuts=3)}, "cuts is 3, but no duel has a grade"),
     ],
 )
 def test_what_is_refused(more: dict[str, Any], words: str) -> None:
@@ -231,6 +306,39 @@ def test_what_is_refused(more: dict[str, Any], words: str) -> None:
 def test_labels_of_an_own_term_that_duels_have_not() -> None:
     with pytest.raises(ValueError, match="column of labels is 'weekday'; choose from judge"):
         model(duels(labels={"judge": JUDGE}), terms=[Weekday()])
+    alone = duels(covariates=SIDES[:, 1:], covariate_names=["length"])
+    for made in (model, lambda x, **more: spg.StreamedGP(spg.stream_duels(x), kernel(), **more)):
+        with pytest.raises(ValueError, match="covariate of a term is 'first'; choose from length"):
+            made(alone, terms=[Weekday()])
+
+
+def test_a_term_that_computes_with_more_than_is_kept_is_not_saved(tmp_path: Path) -> None:
+    one = Odd([])
+    spg.register(Odd)
+    one.made = [CovariateTerm(gpflow.Parameter([1.0, 1.0]), [2, 3])]
+    with pytest.raises(ValueError, match="a saved model cannot"):
+        spg.save(model(terms=[one]), tmp_path / "model")
+    own = Weekday(0.4)
+    own.kernels = lambda columns: [columns.each_level("weekday", "length", own.variance)]
+    with pytest.raises(ValueError, match="Weekday does not compute the same again"):
+        spg.save(model(terms=[own]), tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "noise", [{"noise_variance": 0.7}, {"noise_variance": 0.7, "shared": True}]
+)
+def test_a_replaced_noise_keeps_the_rest_of_the_likelihood(noise: dict[str, Any]) -> None:
+    one = model(likelihood=spg.Probit(margin=0.3))
+    other = spg.replace(one, **noise)
+    assert other.likelihood.noise.numpy() == pytest.approx(0.7)
+    assert other.likelihood.margin.numpy() == pytest.approx(0.3)
+    assert one.likelihood.noise.numpy() == pytest.approx(0.5)
+    sparse = model(approximation=spg.VFE(), inducing_variable=ITEMS[:3])
+    assert spg.replace(sparse, approximation=spg.Exact()).inducing_variable is None
+    with pytest.raises(ValueError, match=r"items of answers has shape \(6, 1\); give \(n, 2\)"):
+        spg.replace(one, spg.Duels(ITEMS[:, :1], FIRST, SECOND))
+    with pytest.raises(ValueError, match="model is of type int"):
+        spg.replace(5)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +348,8 @@ def test_labels_of_an_own_term_that_duels_have_not() -> None:
         ({"cuts_by": "kind"}, "cuts_by is 'kind'; choose from judge"),
         ({"ties": "coin"}, "ties is 'coin'; choose from box, margin-only"),
         ({"margin": 0.0}, "margin is 0.0; give a number, above 0, or None"),
+        ({"cuts": 0}, "cuts is 0; give the number of grades"),
+        ({"cuts": "3"}, "cuts is '3'; give the number of grades"),
     ],
 )
 def test_likelihoods_that_make_no_sense(more: dict[str, Any], words: str) -> None:

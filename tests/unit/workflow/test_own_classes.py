@@ -146,7 +146,7 @@ def test_a_correction_is_said_once_for_all_answers() -> None:
     tight = added(sets, spg.TightVFE("block"))
     assert 2.0 * added(sets, HalfOfDeterminant()) == pytest.approx(tight, rel=ROUNDING)
     with refused("tastes", "approximations_of_one_utility"):
-        added(duels, HalfOfDeterminant(), taste=gpflow.kernels.Matern52())
+        added(duels, HalfOfDeterminant(), terms=[spg.Taste(gpflow.kernels.Matern52())])
 
 
 @pytest.mark.parametrize("share", [7.0, -3.0, np.nan])
