@@ -38,7 +38,7 @@ from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import OF_DUELS, Duels
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import Engine, InferenceResult, ParallelEP, PartitionedEP, Status
+from sparse_prefgp.engines import Engine, InferenceResult, ParallelEP, Status
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
     FullMarginals,
@@ -463,7 +463,7 @@ def replace(
     :raises ValueError: a stream without answers, and what `PreferenceGP` raises.
     """
     check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
-    if answers is None and not isinstance(model.duels, Duels):
+    if answers is None and not model.duels.held:
         raise NotInMemory()
     duels = model.duels if answers is None else answers
     check_kind("answers", duels, Duels, OF_DUELS)
@@ -485,7 +485,7 @@ def replace(
     elif noise is not None:
         parts["noise_variance"] = noise
     kept: dict[str, Any] = {"approximation": model.approximation}
-    if not isinstance(model.engine, PartitionedEP):
+    if model.duels.held:
         kept["engine"] = model.engine
     if not (parts.get("approximation") or model.approximation).needs_inducing:
         del tree["inducing_variable"]

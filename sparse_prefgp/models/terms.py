@@ -323,10 +323,10 @@ class Terms(tuple[Term, ...]):
             for kernel in kernels:
                 hint = "what columns.each_level makes, or a TermOfDuels"
                 check_kind(f"A kernel of {term!r}", kernel, TermOfDuels, hint)
-                if kernel.level is not None and not isinstance(kernel, LeanTerm):
+                if kernel.level is not None and not hasattr(kernel, "numbers"):
                     raise ValueError(
-                        f"The kernel {type(kernel).__name__} of {term!r} has a level; leave "
-                        "that to columns.each_level, whose effects are told of each label."
+                        f"The kernel {type(kernel).__name__} of {term!r} has a level and no "
+                        "numbers(graph) of its labels; leave it to columns.each_level."
                     )
             if any(term is other for other in self[:i]):
                 raise ValueError(f"The term {term!r} is there twice; once is enough.")

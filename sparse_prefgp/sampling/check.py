@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, InferenceResult
-from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.sampling.draws import (
     ESS_PER_CHAIN,
     LARGEST_RHAT,
@@ -30,6 +31,9 @@ class Checked(Preferences, Protocol):
 
     view: Any
     """Whose utility it shows."""
+
+    @property
+    def graph(self) -> DuelGraph: ...
 
     @property
     def approximation(self) -> Approximation: ...
@@ -190,7 +194,8 @@ def check_against_sampling(
         rng and draws; more than 2,000 duels, draws of another posterior, and what else
         `sample_posterior` raises.
     """
-    check_kind("model", model, PreferenceGP, "a PreferenceGP (StreamedGP.in_memory makes one)")
+    check_kind("model", model, BayesianModel, "a PreferenceGP")
+    assert model.graph is not None  # refuses a stream
     model.allow(check_against_sampling=True)
     if model.view is not type(model).view:
         raise ValueError(

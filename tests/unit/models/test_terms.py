@@ -289,7 +289,7 @@ WITH_LEVEL = OfLevel(gpflow.Parameter([1.0, 1.0]), [2, 3])
         ({"terms": [Weekday(), spg.Lean("first", "weekday")]}, "effects of 'weekday' times"),
         ({"terms": [Odd(None)]}, r"What kernels of Odd\(\) gives is of type NoneType; give a list"),
         ({"terms": [Odd([gpflow.kernels.Linear()])]}, r"A kernel of Odd\(\) is of type Linear"),
-        ({"terms": [Odd([WITH_LEVEL])]}, "OfLevel of Odd.* has a level; leave that to"),
+        ({"terms": [Odd([WITH_LEVEL])]}, "OfLevel of Odd.* has a level and no numbers"),
         ({"terms": [Odd([])] * 2}, r"Odd\(\) is there twice"),
         ({"likelihood": spg.Probit(cuts=3)}, "cuts is 3, but no duel has a grade"),
     ],
