@@ -46,7 +46,7 @@ class Integration:
     used: bool
     """Whether there is a mixture."""
     reason: str
-    parameters: int
+    parameters: int = 0
     """P, how many logarithms were moved."""
     directions: int = 0
     """r, along how many directions there are points."""

@@ -39,7 +39,7 @@ from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.kernel_names import FeatureGroup, KernelChoice, feature_groups
-from sparse_prefgp.workflow.settings import FitSettings
+from sparse_prefgp.workflow.settings import NO, YES, FitSettings
 
 if TYPE_CHECKING:
     from gpflow.kernels import Kernel
@@ -511,7 +511,6 @@ def fit_model(
     :param model: in place of that of the settings.
     :return: The model and what the optimiser says of it.
     """
-    from sparse_prefgp.learning.integration import SKIP_BELOW, integrate
     from sparse_prefgp.learning.optimise import optimise
     from sparse_prefgp.learning.priors import WEAK, default_priors
     from sparse_prefgp.learning.tastes import begin_tastes
@@ -534,9 +533,24 @@ def fit_model(
         least_gain=settings.least_gain,
         **training.learning(watch, rng),
     )
-    if settings.integrate != "no":
-        model = integrate(model, skip_below=0.0 if settings.integrate == "yes" else SKIP_BELOW)
     return model, report
+
+
+def integrated(model: Any, settings: FitSettings) -> Any:
+    """The model with its hyperparameters integrated out where the settings ask for that and it
+    changes anything; `integration` says what was done, and why.
+
+    :param model: at its optimum.
+    """
+    from sparse_prefgp.learning.integration import SKIP_BELOW, Integration, integrate
+
+    if settings.integrate == NO:
+        return model
+    if settings.stream or model.inputs.layout.dated:
+        what = "duels are in chunks" if settings.stream else "utilities move in time"
+        model.integration = Integration(False, what)
+        return model
+    return integrate(model, skip_below=0.0 if settings.integrate == YES else SKIP_BELOW)
 
 
 def refit_model(
@@ -646,7 +660,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         in_time=settings.kernel_choice.in_time and f"the kernel {settings.kernel_choice}",
         duels_without_dates=events.time is None,
         dated_fit=settings.kernel_choice.in_time,
-        integrate=settings.integrate != "no",
+        integrate=settings.integrate == YES,
         margin_only=settings.tie_model != "box",
     )
     _warn_of_idle_context(table, settings)

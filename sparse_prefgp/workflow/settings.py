@@ -47,6 +47,8 @@ DEFAULT_SHARE, DEFAULT_FOLDS = 0.2, 5
 COMPARE_ITERATIONS = 60
 # Of the difference between noisy utilities, whose noise has variance 1 as a rule.
 DEFAULT_MARGIN = 0.3
+# Whether hyperparameters are integrated out, besides auto.
+YES, NO = "yes", "no"
 # Of a fit in chunks.
 CHUNKS, SUBSET = "chunks", "subset"
 # What a field of the settings takes, by its type.
@@ -139,12 +141,12 @@ class FitSettings:
     tie_model: str = option(default="box", panel=Panel.MODEL)
     """box (a tie says that two items are close) or margin-only (ties tell only how often duels are
     tied, and nothing of who is better)."""
-    priors: str = option(default="none", panel=Panel.FITTING)
-    """none (the evidence alone decides) or weak (weak priors of all that is learned, so that few
-    duels do not make anything certain)."""
-    integrate: str = option(default="no", panel=Panel.FITTING)
-    """no, yes or auto: predictions average over what is not known of the hyperparameters; auto does
-    so where intervals would be longer by 1 % or more."""
+    priors: str = option(default="weak", panel=Panel.FITTING)
+    """weak (weak priors of all that is learned, so that few duels do not make anything certain) or
+    none (the evidence alone decides)."""
+    integrate: str = option(default=AUTO, panel=Panel.FITTING)
+    """auto, yes or no: predictions average over what is not known of the hyperparameters; auto does
+    so where intervals would be longer by 1 % or more, of duels in memory and without dates."""
     noise_by_group: bool = option(default=False, flag="noise-by", of_command=False)
     """Learn the noise of each group."""
     leans: str | Sequence[Any] = option(default=(), flag="lean-by", of_command=False)
@@ -216,7 +218,7 @@ class FitSettings:
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
         check_choice("tie_model", self.tie_model, ("box", "margin-only"))
         check_choice("priors", self.priors, ("none", "weak"))
-        check_choice("integrate", self.integrate, ("no", "yes", "auto"))
+        check_choice("integrate", self.integrate, (AUTO, YES, NO))
         usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
         kernel = KernelChoice.parse(_named(self.kernel) or usual)
         alone = kernel.only_items
@@ -232,7 +234,7 @@ class FitSettings:
             noise_variance=self.noise_variance != 0.5,
             noise_by_group=self.noise_by_group,
             own_terms=bool(self.terms),
-            integrate=self.integrate != "no",
+            integrate=self.integrate == YES,
             margin_only=self.tie_model != "box",
             fixed_margin=self.fixed_margin,
             in_time=self.dated and self.is_automatic,

@@ -37,6 +37,7 @@ from sparse_prefgp.workflow.holdout import (
     StreamHoldout,
     fit_model,
     hold,
+    integrated,
     predict_held_out,
     prepare,
     refit_model,
@@ -267,6 +268,7 @@ class _OneFit:
             part = settings.stream and settings.gradients_kind == SUBSET
             checkpoint = None if part else self.checkpoints.stage(FIT_FILE)
             model, report = fit_model(holdout, watch or FitCallbacks(), checkpoint, inputs, rng)
+            model = integrated(model, settings)
         self._keep("fit", holdout, model, report, figures)
         return model, report
 
@@ -277,6 +279,7 @@ class _OneFit:
         with self.reporter.started(REFITTING, holdout) as watch:
             checkpoint = self.checkpoints.stage(REFIT_FILE)
             again, report = refit_model(holdout, model, watch or FitCallbacks(), checkpoint)
+            again = integrated(again, holdout.settings)
         self._keep("refit_fit", holdout, again, report, figures)
         return again, report
 
