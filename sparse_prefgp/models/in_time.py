@@ -139,14 +139,14 @@ class InTimeModel(Generic[M]):
         days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
         return np.column_stack([rows[:, : layout.date], days])
 
-    def begun(self, numbers: FloatArray) -> BoolArray:
+    def begun(self, numbers: tf.Tensor) -> BoolArray:
         """Which items, by their numbers in any shape, are not new: an item of whose duels none has
         told anything has a Wiener process that begins in every question, as that of a new one."""
         together.check(compiled=not tf.executing_eagerly(), in_time=True)
         if self.term.kernel.is_stationary:
             return np.full(numbers.shape, True)
-        begin = np.append(self.known.begin, np.nan)
-        return ~np.isnan(begin[np.where(numbers < 0, -1, numbers).astype(np.int64)])
+        begin, number = np.append(self.known.begin, np.nan), numbers.numpy()
+        return ~np.isnan(begin[np.where(number < 0.0, -1, number).astype(np.int64)])
 
     def columns_of(self, inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
         """The date of each row and that of its item's first slice, (N, 2): by default `date`, and

@@ -87,7 +87,7 @@ class Inputs:
                 self._check_numbers(inputs[:, layout.number].numpy())
         if layout.dated:
             in_time = self.model.in_time
-            columns[-1] = tf.where(in_time.begun(columns[-1].numpy()), columns[-1], unknown)
+            columns[-1] = tf.where(in_time.begun(columns[-1]), columns[-1], unknown)
             columns.append(in_time.columns_of(inputs, columns[-1]))
         if layout.covariates:
             first = layout.first_covariate
