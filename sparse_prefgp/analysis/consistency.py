@@ -501,10 +501,9 @@ def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generato
     mean, covariance = (np.asarray(x) for x in model.predict_f(inputs, full_cov=True))
     shared = covariance[0]
     if share:
-        a = np.asarray(model.posterior().features(inputs))
-        shared = shared - share * (
-            np.asarray(kernel_matrix(model.posterior().kernel, inputs)) - a @ a.T
-        )
+        posterior = model.at_mode.posterior()
+        a = np.asarray(posterior.features(inputs))
+        shared = shared - share * (np.asarray(kernel_matrix(posterior.kernel, inputs)) - a @ a.T)
     factor, jitter = (np.asarray(x) for x in cholesky_with_jitter(shared))
     if not np.isfinite(factor).all():
         raise ValueError(

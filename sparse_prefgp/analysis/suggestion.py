@@ -99,6 +99,8 @@ class Suggestions(Result):
     """How many items are asked about at a time."""
     filtered: bool = False
     """Whether the sites are those of a filter, of which no fixed point is asked."""
+    at_mode: bool = False
+    """Whether hyperparameters are the most likely ones, though the model integrates over them."""
 
     @property
     def rows_name(self) -> str:  # type: ignore[override]
@@ -159,6 +161,8 @@ class Suggestions(Result):
             )
         if self.about:
             text.append(self.about)
+        if self.at_mode:
+            text.append("Scores and figures are those at the most likely hyperparameters.")
         if not (self.converged or self.filtered):
             text.append("Inference has NOT converged.")
         if self.jitter > JITTER_WORTH_A_NOTE:
@@ -239,6 +243,7 @@ def suggest(
     """
     model, at = at_a_date(seen_by(model, person), at)
     model.allow(suggestion=True)
+    mixed, model = model.at_mode is not model, model.at_mode
     check_choice("score", score, SCORES)
     rng = generator(rng)
     batch = whole_number("batch", batch, 1)
@@ -257,7 +262,8 @@ def suggest(
         no_contexts=not in_contexts,
     )
     if set_size > 2:
-        return _sets(model, candidates, batch, set_size, max_pairs, rng, done)
+        found_sets = _sets(model, candidates, batch, set_size, max_pairs, rng, done)
+        return replace(found_sets, at_mode=mixed)
     if in_contexts and pairs is None:
         found = pairs_in_contexts(model, candidates, max_pairs, places, rng)
         if score == "thompson":
@@ -276,7 +282,7 @@ def suggest(
         picks = _drawn(model, found, batch, rng, done)
     else:
         picks = _asked(model, found, batch, score, done)
-    return _report(model, found, picks, score)
+    return replace(_report(model, found, picks, score), at_mode=mixed)
 
 
 def _pairs(

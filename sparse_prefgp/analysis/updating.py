@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gpflow
 import numpy as np
@@ -32,7 +32,9 @@ from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, warn_of_spellings
 from sparse_prefgp.io.people import people_like
+from sparse_prefgp.learning.integration import integrate
 from sparse_prefgp.models.filtering import refuse_earlier
+from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.likelihood import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
@@ -40,6 +42,9 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import counted, listing
 from sparse_prefgp.tell.result import Figures
+
+# A mixture is made anew when of its points so many times fewer are left that count.
+FEW_LEFT = 3
 
 
 @dataclass(frozen=True)
@@ -190,6 +195,15 @@ def update(
         return result, found.report(old, result, added, new)
     model.allow(in_one_pass=in_one_pass, slices=slices is not None)
     before = model.log_evidence()
+    result, continued = _continued(model.at_mode, data, new)
+    done = _Done(result.infer(), continued, before, result.log_evidence())
+    report = done.report(old, result, added, new)
+    return _mixed(model, result, data, new), report
+
+
+def _continued(model: PreferenceGP, data: Duels, new: Answers) -> tuple[PreferenceGP, int]:
+    """A model of old and new answers after inference that began at the old sites, and how many."""
+    old = model.duels
     approximation = _with_new_blocks(model.approximation, new)
     result = replace_answers(model, data, approximation=approximation)
     margin = result.likelihood.margin
@@ -200,8 +214,34 @@ def update(
         _free_steps(old, result)
     nu, tau, continued = continued_sites(model, result)
     result.inference.start_from(nu, tau)
-    done = _Done(result.infer(), continued, before, result.log_evidence())
-    return result, done.report(old, result, added, new)
+    result.infer()
+    return result, continued
+
+
+def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers) -> PreferenceGP:
+    """The mixture that points of another make of old and new answers: each keeps its
+    hyperparameters, and counts by how likely it makes what is new.
+
+    Where few of them are left that do, hyperparameters are integrated out anew.
+    """
+    if model.at_mode is model:
+        return at_mode
+    mixture = cast(IntegratedGP, model).mixture
+    points = [_continued(point, data, new)[0] for point in mixture.points]
+    both = zip(points, mixture.points, strict=True)
+    likelier = np.array([now.log_evidence() - then.log_evidence() for now, then in both])
+    weights = mixture.weights * np.exp(likelier - likelier.max())
+    weights /= weights.sum()
+    effective = 1.0 / float(np.sum(weights**2))
+    if effective < len(points) / FEW_LEFT:
+        return integrate(at_mode, skip_below=0.0)
+    result = IntegratedGP.of(at_mode, points, weights)
+    result.integration = replace(
+        model.integration,
+        reason="points of the model before, weighted by what is new",
+        effective_points=effective,
+    )
+    return result
 
 
 def _warn_of_repeated(old: Duels, data: Duels) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,13 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     """
     check_kind("model", model, PreferenceGP, "a PreferenceGP")
     model.allow(export=True)
+    if model.at_mode is not model:
+        warnings.warn(
+            "The export predicts at the most likely hyperparameters, so that its intervals are "
+            "shorter than those of the model, which integrates over them.",
+            stacklevel=2,
+        )
+        model = model.at_mode
     module = _predictions(model)
     description = {
         "format": FORMAT,

@@ -107,10 +107,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         )
     try:
         streamed = description.get("kind") == STREAMED
-        model = (rebuilt if streamed else _rebuilt)(description, arrays)
-        if description.get("integrated"):
-            assert isinstance(model, PreferenceGP)
-            model = IntegratedGP.rebuilt(model, arrays)
+        model = rebuilt(description, arrays) if streamed else _rebuilt(description, arrays)
         _check_whole(model, arrays)
     except (UnknownClass, NotEnoughMemory):  # no damage
         raise
@@ -131,7 +128,14 @@ def _check_whole(model: PreferenceGP | StreamedGP, arrays: Arrays) -> None:
 
 
 def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
-    """The model that `described` has described."""
+    """The model that `described` has described, of points too."""
+    at_mode = _rebuilt_at_mode(description, arrays)
+    if "integrated" not in description:
+        return at_mode
+    return IntegratedGP.rebuilt(at_mode, description["integrated"], arrays)
+
+
+def _rebuilt_at_mode(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     parts, data = decoded(description, arrays), description["duels"]
     ids, transform = data["item_ids"], data["transform"]
     if ids is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
 from typing import Any
 
 import gpflow
@@ -21,7 +20,7 @@ import tensorflow_probability as tfp
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.learning.objective import InMemory
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.integrated import IntegratedGP, Integration
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_number
@@ -37,31 +36,6 @@ PAIRS = 200
 APART = 8
 # Curvatures below this would be directions that the data and the priors say nothing of.
 LEAST_CURVATURE = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Integration:
-    """What integrating over the hyperparameters of a model did, and why, or why not."""
-
-    used: bool
-    """Whether there is a mixture."""
-    reason: str
-    parameters: int = 0
-    """P, how many logarithms were moved."""
-    directions: int = 0
-    """r, along how many directions there are points."""
-    gain: float = 0.0
-    """By which share the variance of differences of utilities grows, by the curvature."""
-    left: float = 0.0
-    """What of it lies in directions without points."""
-    points: int = 0
-    effective_points: float = 0.0
-    evaluations: int = 0
-    """Of log evidence and gradient."""
-    sweeps: int = 0
-    seconds: float = 0.0
-    log_sd: dict[str, float] = field(default_factory=dict)
-    """Standard deviation of the logarithm of each, by the curvature."""
 
 
 def integrate(

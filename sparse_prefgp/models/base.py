@@ -306,6 +306,12 @@ class DuelGP(
         return Met.by(self, duels, own).on(self)
 
     @property
+    def at_mode(self) -> Self:
+        """The model at its most likely hyperparameters alone: itself, unless they are integrated
+        out."""
+        return self
+
+    @property
     def features(self) -> tuple[Any, tuple[str, ...] | None]:
         """(n, D) features of the items, or of a stream their lowest and highest values; and their
         names, if they have any."""

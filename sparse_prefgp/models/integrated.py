@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,31 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Integration:
+    """What integrating over the hyperparameters of a model did, and why, or why not."""
+
+    used: bool
+    """Whether there is a mixture."""
+    reason: str
+    parameters: int = 0
+    """P, how many logarithms were moved."""
+    directions: int = 0
+    """r, along how many directions there are points."""
+    gain: float = 0.0
+    """By which share the variance of differences of utilities grows, by the curvature."""
+    left: float = 0.0
+    """What of it lies in directions without points."""
+    points: int = 0
+    effective_points: float = 0.0
+    evaluations: int = 0
+    """Of log evidence and gradient."""
+    sweeps: int = 0
+    seconds: float = 0.0
+    log_sd: dict[str, float] = field(default_factory=dict)
+    """Standard deviation of the logarithm of each, by the curvature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +198,13 @@ class IntegratedGP(PreferenceGP):
             "integral_tau": sites[:, 1],
             "integral_weights": self.mixture.weights,
         }
-        return {**description, "integrated": True}, {**arrays, **integral}
+        said = None if self.integration is None else asdict(self.integration)
+        return {**description, "integrated": said}, {**arrays, **integral}
 
     @classmethod
-    def rebuilt(cls, at_mode: PreferenceGP, arrays: Mapping[str, np.ndarray]) -> IntegratedGP:
+    def rebuilt(
+        cls, at_mode: PreferenceGP, said: Any, arrays: Mapping[str, np.ndarray]
+    ) -> IntegratedGP:
         """That which `described` has described, of which the mode is there."""
         values, nu, tau = (arrays[f"integral_{name}"] for name in ("values", "nu", "tau"))
         points = [at_mode.copied() for _ in values]
@@ -185,7 +213,9 @@ class IntegratedGP(PreferenceGP):
             for variable, piece in zip(point.variables, np.split(numbers, ends), strict=True):
                 variable.assign(piece.reshape(variable.shape))
             point.inference.restore(nu[i], tau[i], at_mode.infer())
-        return cls.of(at_mode, points, arrays["integral_weights"])
+        made = cls.of(at_mode, points, arrays["integral_weights"])
+        made.integration = None if said is None else Integration(**said)
+        return made
 
     def _averaged(self, each: list[tf.Tensor]) -> tf.Tensor:
         return tf.tensordot(tf.stack(each, -1), tf.constant(self.mixture.weights), 1)

@@ -8,7 +8,7 @@ say (`model.duels.held`), and what a model cannot do it refuses in a sentence of
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import gpflow
 import numpy as np
@@ -74,6 +74,9 @@ class Predicts(Protocol):
     terms: Terms
 
     view: View
+
+    @property
+    def at_mode(self) -> Self: ...
 
     @property
     def duels(self) -> KnownDuels: ...

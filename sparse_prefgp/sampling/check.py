@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -34,6 +34,9 @@ class Checked(Preferences, Protocol):
 
     @property
     def graph(self) -> DuelGraph: ...
+
+    @property
+    def at_mode(self) -> Self: ...
 
     @property
     def approximation(self) -> Approximation: ...
@@ -197,6 +200,7 @@ def check_against_sampling(
     check_kind("model", model, BayesianModel, "a PreferenceGP")
     assert model.graph is not None  # refuses a stream
     model.allow(check_against_sampling=True)
+    model = model.at_mode  # whose posterior it is that is checked
     if model.view is not type(model).view:
         raise ValueError(
             "This is a view of a model (of_person, meet, at), and draws are of the model; check "

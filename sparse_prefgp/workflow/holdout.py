@@ -542,7 +542,8 @@ def integrated(model: Any, settings: FitSettings) -> Any:
 
     :param model: at its optimum.
     """
-    from sparse_prefgp.learning.integration import SKIP_BELOW, Integration, integrate
+    from sparse_prefgp.learning.integration import SKIP_BELOW, integrate
+    from sparse_prefgp.models.integrated import Integration
 
     if settings.integrate == NO:
         return model
