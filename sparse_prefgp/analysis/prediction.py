@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from sparse_prefgp.analysis.answers import (
     load_sets,
@@ -107,15 +106,15 @@ def predict(
     assert mean is not None and variance is not None
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
-    half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd
+    lower, upper = forecast.difference.interval(level).T
     frame = table.frame.assign(
         probability=won,
         **({} if model.likelihood.margin is None else {TIE: tied, LOSS: lost}),
         **{name: forecast.p[:, k] for k, name in enumerate(grades)},
         difference=mean,
         sd=sd,
-        lower=mean - half_width,
-        upper=mean + half_width,
+        lower=lower,
+        upper=upper,
         outside_range=found.outside[first] | found.outside[second],
     )
     names = model.duels.covariate_names

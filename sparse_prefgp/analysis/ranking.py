@@ -34,6 +34,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.normals import Normals
 from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import agreeing, counted
 from sparse_prefgp.tell.result import Result
@@ -356,7 +357,8 @@ def rank(
     group_of_row = np.zeros(number, dtype=np.int64)
     group_of_row[row_of_item] = group
     centred = CentredMixture.on(board.posterior, rows, row_of_item[chosen], group_of_row)
-    mean, variance = centred.marginals(rows, done)
+    utilities = centred.marginals(rows, done)
+    mean, variance = utilities.mean, utilities.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
 
@@ -381,8 +383,7 @@ def rank(
     p_best, p_top_k = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     p_best[inside], p_top_k[inside] = chances.p_best, chances.p_top_k
 
-    half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd
-    lower = mean - half_width
+    lower, upper = utilities.interval(level).T
     unequal = bool((duels != duels[0]).any())
     if order is None:
         order = LOWER if unequal else MEAN
@@ -396,7 +397,7 @@ def rank(
             "utility": mean[by],
             "sd": sd[by],
             "lower": lower[by],
-            "upper": (mean + half_width)[by],
+            "upper": upper[by],
             "p_best": p_best[by],
             "p_top_k": p_top_k[by],
             "comparisons": duels[by],
@@ -572,8 +573,8 @@ class Centred:
 
     def marginals(
         self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance (u,) of the distinct rows (u, D) that this was made with."""
+    ) -> Normals:
+        """Of the utilities (u,) of the distinct rows (u, D) that this was made with."""
         widest = max(len(self.reference), self.posterior.terms.reduction.shape[0])
         parts = _chunks(len(rows), widest)
         compute = self._moments
@@ -589,7 +590,7 @@ class Centred:
             found = compute(as_float(x), tf.constant(own)).numpy()
             result[part] = found[: part.stop - part.start]
             done(part.stop)
-        return result[:, 0], result[:, 1] - 2.0 * self.nugget
+        return Normals.of(result[:, 0], result[:, 1] - 2.0 * self.nugget)
 
     def _moments(self, x: Any, own: Any) -> Any:
         """Mean and variance without nugget, (N, 2), of rows x (N, D) of groups `own` (N,)."""
@@ -648,18 +649,16 @@ class CentredMixture:
 
     def marginals(
         self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> Normals:
         """See `Centred.marginals`."""
-        each = np.array([part.marginals(rows, done) for part in self.parts])
-        mean = self.weights @ each[:, 0]
-        return mean, self.weights @ (each[:, 1] + (each[:, 0] - mean) ** 2)
+        return Normals.mixed([part.marginals(rows, done) for part in self.parts], self.weights)
 
     def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
         """See `Centred.covariance`."""
         if len(self.parts) == 1:
             return self.parts[0].covariance(rows, chosen)
         each = [part.covariance(rows, chosen) for part in self.parts]
-        means = np.array([part.marginals(rows)[0][chosen] for part in self.parts])
+        means = self.marginals(rows).means[:, chosen]
         apart = np.sqrt(self.weights)[:, None] * (means - self.weights @ means)
         within = np.tensordot(self.weights, np.array([joint for joint, _ in each]), 1)
         return within + apart.T @ apart, max(scale for _, scale in each)

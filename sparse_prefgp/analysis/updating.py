@@ -43,7 +43,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import counted, listing
 from sparse_prefgp.tell.result import Figures
 
-# A mixture is made anew when of its points so many times fewer are left that count.
+# A mixture is made once more when of its points so many times fewer are left that count.
 FEW_LEFT = 3
 
 
@@ -222,7 +222,7 @@ def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers
     """The mixture that points of another make of old and new answers: each keeps its
     hyperparameters, and counts by how likely it makes what is new.
 
-    Where few of them are left that do, hyperparameters are integrated out anew.
+    Where few of them are left that do, hyperparameters are integrated out about the mode again.
     """
     if model.at_mode is model:
         return at_mode

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.normals import Normals
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
 
@@ -33,6 +34,8 @@ class Forecast(Result):
     """(t,) of the utility of the first side of a duel less that of the second; None of sets."""
     variance: FloatArray | None = None
     """(t,) of the same; below 0 only by rounding."""
+    normals: Normals | None = None
+    """Of the same, where hyperparameters are integrated out."""
 
     @classmethod
     def of_choices(cls, log_p: FloatArray) -> Forecast:
@@ -48,16 +51,27 @@ class Forecast(Result):
     def joined(cls, parts: Sequence[Forecast]) -> Forecast:
         """That of the questions of all parts, in their order."""
         widest = max(parts, key=lambda part: len(part.outcomes))
-        moments = (
-            [value for part in parts if (value := getattr(part, name)) is not None]
+        moments = {
+            name: np.concatenate(values)
             for name in ("mean", "variance")
-        )
+            if (values := [x for part in parts if (x := getattr(part, name)) is not None])
+        }
+        mixed = [part.normals for part in parts if part.normals is not None]
         return cls(
             widest.of,
             joined([part.log_p for part in parts]),
             widest.outcomes,
-            *(np.concatenate(values) if values else None for values in moments),
+            **moments,
+            normals=Normals.joined(mixed) if mixed else None,
         )
+
+    @property
+    def difference(self) -> Normals:
+        """Of the utility of the first side of a duel less that of the second; none of sets."""
+        if self.normals is not None:
+            return self.normals
+        assert self.mean is not None and self.variance is not None
+        return Normals.of(self.mean, self.variance)
 
     @property
     def p(self) -> FloatArray:

@@ -1,7 +1,7 @@
 """Hyperparameters integrated out: a mixture of posteriors along the few directions that move
 predictions.
 
-About the mode of log evidence plus log prior, forward differences of the gradient give its
+About the mode of log evidence plus log prior, differences of the gradient give its
 curvature, and of the means how far predictions move; points of a design lie along the directions
 that move them most, each with its own posterior, weighted by evidence times prior.
 (docs/method.md, section 16)
@@ -20,13 +20,16 @@ import tensorflow_probability as tfp
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.learning.objective import InMemory
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.base import Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_number
 
-# The step of a logarithm in forward differences.
-STEP = 0.1
+# The step of a logarithm in one-sided differences, down, where the objective bends less than above.
+# Of the nine cases of the tests it moves no standard deviation by more than 0.3 %, one of -0.1 by
+# 0.7 % and of 0.1 by 1.7 %.
+STEP = -0.05
 # Below this share of the variance there is, integrating over hyperparameters changes nothing.
 SKIP_BELOW = 0.02
 MAX_DIRECTIONS = 8
@@ -54,7 +57,7 @@ def integrate(
     :param max_directions: along which there are points, at most 8.
     :param skip_below: where the variance of predictions would grow by less than this share, the
         model itself is returned.
-    :param rng: draws pairs of items by which that is told; by default seed 0.
+    :param rng: draws pairs of items by which that is measured; by default seed 0.
     :return: an `IntegratedGP`, or the model itself; either has the `integration` that says why.
     :raises ValueError: nothing is learned; numbers that make no sense.
     """
@@ -149,15 +152,16 @@ class _Run:
 
     def __init__(self, model: PreferenceGP, rng: np.random.Generator) -> None:
         self._started = time.perf_counter()
-        self._model = model
-        self._at = model.copied()
-        self._theta = Hyperparameters(self._at)
+        # The model itself moves, as its objective is compiled already, and goes back to the mode.
+        self._model, self._engine = model, model.engine
+        self._before = model.infer(), model._known, model.inference.sites()
+        self._theta = Hyperparameters(model)
         if not len(self._theta):
             raise ValueError(
                 "The model learns no hyperparameter (gpflow.set_trainable), so that there is "
                 "nothing to integrate over."
             )
-        self._objective = InMemory(self._at, list(self._at.trainable_variables))
+        self._objective = InMemory(model, list(model.trainable_variables))
         self._mode = self._objective.get()
         items = model.inputs.of_items()
         first, second = np.triu_indices(len(items), 1)
@@ -165,19 +169,24 @@ class _Run:
         self._pairs = items[first[some]], items[second[some]]
 
     def close(self) -> None:
+        """Put the model back to the mode and its sites."""
         self._objective.close()
+        self._objective.set(self._mode)
+        _, known, sites = self._before
+        self._model.inference.start_from(*sites)
+        self._model._known, self._model.traced = known, Traced()
 
     def made(self, max_directions: int, skip_below: float) -> PreferenceGP:
         """The mixture, or the model where it would change nothing."""
         count = len(self._theta)
         value, slope = self._evaluated(np.zeros(count))
-        sites = self._at.inference.sites()
+        sites = self._model.inference.sites()
         mean, variance = self._moments()
         curvature, slopes = np.zeros((count, count)), np.zeros((count, len(mean)))
         for k in range(count):
             step = np.zeros(count)
-            step[k] = STEP if slope[k] <= 0.0 else -STEP
-            self._at.inference.start_from(*sites)
+            step[k] = STEP
+            self._model.inference.start_from(*sites)
             _, there = self._evaluated(step)
             curvature[k] = (there - slope) / step[k]
             slopes[k] = (self._moments()[0] - mean) / step[k]
@@ -202,16 +211,17 @@ class _Run:
         z, design = design_points(r)
         points, logs = [], []
         for at in z:
-            self._at.inference.start_from(*sites)
+            self._model.inference.start_from(*sites)
             value, _ = self._evaluated(centre + at @ along)
-            point = self._at.copied()
-            point.engine = self._model.engine
+            point = self._model.copied()
+            point.engine = self._engine
             points.append(point)
             logs.append(-value)
         weights = normalised(np.array(logs), design, capped=r >= 3)
         good = weights > 0.0
         points = [point for point, there in zip(points, good, strict=True) if there]
         weights = weights[good] / weights[good].sum()
+        self.close()
         mixture = IntegratedGP.of(self._model.copied(), points, weights)
         return self._told(
             mixture,
@@ -229,16 +239,16 @@ class _Run:
         self._objective.set(self._mode)
         self._theta.moved(step)
         value, gradient = self._objective(self._objective.get())
-        ends = np.cumsum([int(np.prod(v.shape)) for v in self._at.trainable_variables])[:-1]
-        pieces = zip(self._at.trainable_variables, np.split(gradient, ends), strict=True)
+        ends = np.cumsum([int(np.prod(v.shape)) for v in self._model.trainable_variables])[:-1]
+        pieces = zip(self._model.trainable_variables, np.split(gradient, ends), strict=True)
         return value, self._theta.slopes({id(v): piece for v, piece in pieces})
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mean, variance = (x.numpy() for x in self._at.predict_difference(*self._pairs))
-        if self._at.duels.covariate_names:  # which move predictions too
-            said = self._at.coefficients()
+            mean, variance = (x.numpy() for x in self._model.predict_difference(*self._pairs))
+        if self._model.duels.covariate_names:  # which move predictions too
+            said = self._model.coefficients()
             mean, variance = np.append(mean, said.mean), np.append(variance, said.sd**2)
         return mean, np.maximum(variance, 1e-300)
 

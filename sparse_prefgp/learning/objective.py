@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.base import Traced
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.hyperparameters import flat_gradient
 from sparse_prefgp.models.streaming.inference import StreamProgress
@@ -188,6 +189,10 @@ class InMemory(_Flat):
         model, variables, leaves = self.model, self._variables, self.model.leaves()
         trainable = [leaf.trainable for leaf in leaves]
         model.engine = self._loose  # what is traced has the engine of the moment in it
+        key = [*map(id, leaves), *trainable, repr(self._loose), id(model.graph)]
+        if model.traced.key == key:  # of the fit whose hyperparameters are integrated out
+            self._compiled = model.traced.function
+            return self._compiled
 
         @tf.function(autograph=False)
         def parameters() -> list[tf.Tensor]:
@@ -221,5 +226,6 @@ class InMemory(_Flat):
             return third(*second(first()))
 
         self._compiled = loss_and_gradient
+        model.traced = Traced(key, loss_and_gradient)
         self.compile_seconds += time.perf_counter() - started
         return loss_and_gradient

@@ -94,11 +94,25 @@ class Inferred(Generic[S, R]):
     """How, for people."""
 
 
+class Traced:
+    """The compiled objective of a model, which goes with the model and not with its copies."""
+
+    def __init__(self, key: Any = None, function: Any = None) -> None:
+        self.key, self.function = key, function
+
+    def __deepcopy__(self, memo: Any) -> Traced:
+        return Traced()
+
+    def __reduce__(self) -> Any:
+        return Traced, ()
+
+
 class Learned(BayesianModel, InternalDataTrainingLossMixin):
     """A model whose objective is compiled as a function of the values of its parameters."""
 
     warned_about_scale = False
     """Whether it was said that nothing decides its scale, or need not be."""
+    traced = Traced()
 
     def leaves(self) -> list[gpflow.Parameter | tf.Variable]:
         """The parameters, and the variables that belong to none of them."""

@@ -8,10 +8,10 @@ from typing import Any
 import gpflow
 import numpy as np
 import tensorflow as tf
-from scipy.special import ndtri
 
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.normals import Normals
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
 
@@ -32,6 +32,8 @@ class KnownCoefficients(Result):
     """(C + J, C + J)."""
     level: float
     """Of the intervals."""
+    normals: Normals | None = None
+    """Of the coefficients, where hyperparameters are integrated out."""
 
     @property
     def sd(self) -> FloatArray:
@@ -41,8 +43,8 @@ class KnownCoefficients(Result):
     @property
     def interval(self) -> FloatArray:
         """(C + J, 2), lower and upper ends."""
-        half = float(ndtri(0.5 + 0.5 * self.level)) * self.sd
-        return np.stack([self.mean - half, self.mean + half], 1)
+        coefficients = self.normals or Normals.of(self.mean, np.diag(self.covariance))
+        return coefficients.interval(self.level)
 
     def table(self, most: int | None = None) -> Table:
         """`name`, `mean`, `sd`, and `lower` and `upper` ends of the interval of each."""

@@ -14,6 +14,7 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.normals import Normals
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +171,20 @@ class IntegratedGP(PreferenceGP):
         each = [one.predict(questions, inputs) for one in self.points]
         weights = self.mixture.weights
         logs = logsumexp([one.log_p for one in each], axis=0, b=weights[:, None, None])
-        mean = variance = None
-        if each[0].mean is not None:
-            moments = [tf.stack([one.mean, one.variance], 1) for one in each]
-            mean, variance = mixed_moments(moments, weights).numpy().T
-        return replace(each[0], log_p=logs, mean=mean, variance=variance)
+        if each[0].mean is None:
+            return replace(each[0], log_p=logs)
+        parts = Normals.mixed([one.difference for one in each], weights)
+        return replace(each[0], log_p=logs, mean=parts.mean, variance=parts.variance, normals=parts)
 
     def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """As `PreferenceGP.coefficients`, by the moments of the mixture."""
         each = [one.coefficients(level) for one in self.points]
         means = np.stack([one.mean for one in each], 1)
         covariances = [one.covariance for one in each]
-        mean, covariance = mixed_joint(means, covariances, self.mixture.weights)
-        return replace(each[0], mean=np.asarray(mean), covariance=np.asarray(covariance))
+        mean, covariance = map(np.asarray, mixed_joint(means, covariances, self.mixture.weights))
+        variances = np.array([np.diag(one) for one in covariances])
+        parts = Normals(means.T, variances, self.mixture.weights)
+        return replace(each[0], mean=mean, covariance=covariance, normals=parts)
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `save` writes: that of the mode, and of each point the values of all variables, the

@@ -48,7 +48,7 @@ from sparse_prefgp.evidence import (
     lower_bounds,
 )
 from sparse_prefgp.factors.sites import totals
-from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
+from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred, Traced
 from sparse_prefgp.models.checks import (
     check_engine,
     check_parts,
@@ -398,6 +398,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         parts = {name: x for name, x in vars(self).items() if isinstance(x, tf.Module | tuple)}
         made.__dict__.update(copy.deepcopy(parts))
         made._sites_memory, made._known = SitesMemory(self.graph.num_sites), None
+        made.traced = Traced()
         made.inference.start_from(*self.inference.sites())
         return made
 

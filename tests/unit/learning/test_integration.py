@@ -19,6 +19,7 @@ from sparse_prefgp.learning.integration import Hyperparameters, design_points, n
 from sparse_prefgp.learning.priors import half_t
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.parameters import LogParameter
+from sparse_prefgp.support.normals import Normals
 
 DATA = Path(__file__).parents[2] / "data" / "uncertainty_cases.json"
 CASES = {case["name"]: case for case in json.loads(DATA.read_text())["cases"]}
@@ -149,7 +150,7 @@ def test_evidence_prior_mode_and_curvature(name: str) -> None:
     assert model.log_evidence() == pytest.approx(case["log_evidence"], abs=SAME)
     assert float(model.log_prior_density()) == pytest.approx(case["log_prior"], abs=SAME)
     # The reference adds 1e-8 sd² to the variance of each item too, which counts against the bound.
-    more = 2e-8 * len(case["data"]["winners"]) * model.kernel.variance.numpy()
+    more = 2e-8 * model.duels.num_duels * model.kernel.variance.numpy()
     off = slopes(model) - np.array([-more, 0.0, 0.0]) if name == "vfe_plane" else slopes(model)
     assert np.abs(off).max() < SAME
     order, count, h = order_of(model, name), len(case["mode"]), 1e-4
@@ -228,8 +229,57 @@ def test_what_a_mixture_says_is_the_average_of_its_points(tmp_path: Path) -> Non
     for ask in (lambda m: m.predict_duel(first, second), lambda m: m.predict_f(second)[1]):
         np.testing.assert_array_equal(ask(again), ask(model))
     with pytest.raises(ValueError, match=r"hyperparameters.*model\.at_mode"):
-        spg.suggest(model)
-    assert len(spg.suggest(model.at_mode).to_frame())
+        assert model.posterior().terms
+    asked_next, of_mode = spg.suggest(model), spg.suggest(model.at_mode)
+    assert asked_next.to_frame().equals(of_mode.to_frame())
+    assert "most likely hyperparameters" in str(asked_next)
+    with pytest.warns(UserWarning, match="at the most likely hyperparameters"):
+        spg.export_saved_model(model, tmp_path / "exported")
+
+
+def test_intervals_of_a_mixture_leave_out_as_much_at_either_end() -> None:
+    rng = np.random.default_rng(0)
+    normals = Normals(rng.normal(size=(5, 7)), rng.uniform(0.2, 2.0, (5, 7)), np.full(5, 0.2))
+    for level in (0.5, 0.9):
+        ends = normals.interval(level)
+        z = (ends.T[:, None] - normals.means) / np.sqrt(normals.variances)
+        below = np.tensordot(normals.weights, ndtr(z), (0, 1))
+        np.testing.assert_allclose(below, np.outer([0.5 - level / 2, 0.5 + level / 2], np.ones(7)))
+    one = Normals.of(normals.mean, normals.variance)
+    half = 1.6448536269514722 * np.sqrt(normals.variance)
+    np.testing.assert_allclose(one.interval(0.9), np.stack([one.mean - half, one.mean + half], 1))
+    # One that is the same under all is the same of the mixture.
+    same = Normals(np.repeat(one.means, 3, 0), np.repeat(one.variances, 3, 0), np.full(3, 1 / 3))
+    np.testing.assert_allclose(same.interval(0.9), one.interval(0.9))
+
+
+def test_new_answers_weight_the_points_by_their_evidence() -> None:
+    rng = np.random.default_rng(2)
+    ends = rng.permuted(np.tile(np.arange(6), (30, 1)), axis=1)[:, :2].T
+    names = np.array(list("abcdef"))
+    some = pd.DataFrame({"winner": names[ends[0]], "loser": names[ends[1]]})
+    model = spg.fit(duels=some[:24], test_fraction=0.0, integrate="yes").model
+    new, _ = spg.update(model, some[24:])
+    assert isinstance(new, IntegratedGP) and new.integration.used
+    points = model.mixture.points
+    whole = [spg.replace(point, new.duels) for point in points]
+    weights = model.mixture.weights * np.exp(
+        [now.log_evidence() - then.log_evidence() for now, then in zip(whole, points, strict=True)]
+    )
+    np.testing.assert_allclose(new.mixture.weights, weights / weights.sum(), atol=1e-6)
+    items = new.inputs.of_items()
+    each = [point.predict_duel(items[:3], items[3:]).numpy() for point in whole]
+    wanted = new.mixture.weights @ each
+    np.testing.assert_allclose(new.predict_duel(items[:3], items[3:]), wanted, atol=1e-6)
+
+
+def test_integrating_leaves_the_model_as_it_was() -> None:
+    model = model_of("se_line")
+    before = model.log_evidence(), [x.numpy() for x in model.parameters], model.infer()
+    spg.integrate(model)
+    assert model.log_evidence() == before[0] and model.infer() is before[2]
+    for now, then in zip(model.parameters, before[1], strict=True):
+        np.testing.assert_array_equal(now, then)
 
 
 def test_where_it_would_change_nothing_the_model_itself_is_kept() -> None:

@@ -24,7 +24,7 @@ from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.learning.checkpoint import identify
-from sparse_prefgp.models.likelihood import GroupRatios
+from sparse_prefgp.models.parameters import LogParameter
 from tests.reference import slow_noise as slow
 from tests.reference.slow_suggestion import variance_once_answered
 from tests.tolerances import (
@@ -263,7 +263,7 @@ def test_the_spread_of_the_prior_counts() -> None:
     pairs = pd.DataFrame({"winner": ["i0"], "loser": ["i5"], "judge": ["new"]})
     updated, _ = spg.update(model, pairs)
     assert float(updated.likelihood.noise_ratio.prior.scale) == 0.3
-    assert isinstance(updated.likelihood.noise_ratio, GroupRatios)
+    assert isinstance(updated.likelihood.noise_ratio, LogParameter)
     model.likelihood.noise_ratio.prior = None
     with pytest.raises(ValueError, match="noise_ratio has no prior, which does not say how noisy"):
         model.predict_duel(a, b)

@@ -93,7 +93,7 @@ def test_fitted_saved_and_loaded_by_name(folder: Path) -> None:
         terms=again.terms,
         noise_variance=float(again.likelihood.noise.numpy()),
     )
-    means = [each.predict_f(again.duels.items)[0] for each in (again, halves)]
+    means = [each.predict_f(again.duels.items)[0] for each in (again.at_mode, halves)]
     np.testing.assert_allclose(*means, atol=1e-6)
 
 
