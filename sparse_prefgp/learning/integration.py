@@ -15,10 +15,10 @@ from typing import Any
 
 import gpflow
 import numpy as np
-import tensorflow_probability as tfp
+import tensorflow as tf
 
-from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.learning.objective import InMemory
+from sparse_prefgp.learning.priors import APART, learned_paths
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
@@ -35,8 +35,6 @@ SKIP_BELOW = 0.02
 MAX_DIRECTIONS = 8
 # Pairs of items by which it is told what moves predictions.
 PAIRS = 200
-# Above so many hyperparameters a vector of them moves as one.
-APART = 8
 # Curvatures below this would be directions that the data and the priors say nothing of.
 LEAST_CURVATURE = 0.1
 
@@ -78,14 +76,7 @@ class Hyperparameters:
     """
 
     def __init__(self, model: PreferenceGP) -> None:
-        fixed = {id(x) for x in _fixed(model)}
-        paths = gpflow.utilities.parameter_dict(model)
-        named = {
-            id(x): (path, x)
-            for path, x in paths.items()
-            if x.trainable and id(x) not in fixed and not _is_free(x.transform)
-        }
-        self.named: list[tuple[str, gpflow.Parameter]] = list(named.values())
+        self.named = learned_paths(model)
         sizes = [int(np.prod(x.shape)) for _, x in self.named]
         apart = sum(sizes) <= APART
         # Which values each theta is of.
@@ -118,33 +109,17 @@ class Hyperparameters:
 
     def slopes(self, gradient: dict[int, FloatArray]) -> FloatArray:
         """(P,) in theta, of that in unconstrained variables by their ids."""
-        slopes = []
-        for i, where in self.groups:
-            _, x = self.named[i]
+        each = []
+        for _, x in self.named:
             free = x.unconstrained_variable
-            forward = x.transform.forward_log_det_jacobian(free, 0).numpy().reshape(-1)
-            each = gradient[id(free)].reshape(-1) * x.numpy().reshape(-1) / np.exp(forward)
-            slopes.append(each[where].sum() / _power(x))
-        return np.array(slopes)
-
-
-def _is_free(transform: Any) -> bool:
-    return transform is None or isinstance(transform, tfp.bijectors.Identity)
+            with tf.GradientTape() as tape:
+                logs = tf.math.log(x.transform.forward(free))
+            each.append(gradient[id(free)] / tape.gradient(logs, free).numpy() / _power(x))
+        return np.array([each[i].reshape(-1)[where].sum() for i, where in self.groups])
 
 
 def _power(parameter: gpflow.Parameter) -> float:
     return parameter.power if isinstance(parameter, LogParameter) else 1.0
-
-
-def _fixed(model: PreferenceGP) -> list[gpflow.Parameter]:
-    """What stays at the mode."""
-    fixed = [] if model.inducing_variable is None else [*model.inducing_variable.parameters]
-    if model.mean_function is not None:
-        fixed += [*getattr(model.mean_function, "parameters", ())]
-    for part in model.kernel.submodules:
-        if isinstance(part, Projected):
-            fixed.append(part.W)
-    return fixed
 
 
 class _Run:

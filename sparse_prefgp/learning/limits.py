@@ -157,7 +157,8 @@ def _hardly_returning(model: Learns) -> Iterator[str]:
 
 def _runaway(model: Learns) -> Iterator[str]:
     scales = (p for part in _leaves(model.kernel) for k, p in vars(part).items() if "variance" in k)
-    if not any(isinstance(p, gpflow.Parameter) and p.trainable for p in scales):
+    # A prior says how large the noise is where no duel does.
+    if not any(isinstance(p, gpflow.Parameter) and p.trainable and p.prior is None for p in scales):
         return
     ahead, behind, noise = _decided(model)
     if not len(noise):

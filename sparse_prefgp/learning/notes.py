@@ -11,6 +11,8 @@ from sparse_prefgp.support.words import counted
 # How a sentence begins that warns of nothing.
 NO_LINE = "No straight-line effect was found for "
 _HARMLESS_JITTER = "A harmless jitter"
+# Duels below which it is no finding that they tell no item from another.
+FEW = 100
 # Times the gain at which a fit settles: below, more iterations hardly help.
 _NEARLY = 10.0
 # Below, what was clipped is the rounding of any sum.
@@ -102,6 +104,11 @@ def _about_the_kernel(fit: Mapping[str, Any]) -> list[str]:
         return []
     if len(idle) == len(fit.get("kernel_variances", ())):
         by = "" if list(idle) == ["item"] else " by its features"
+        if fit.get("duels", FEW) < FEW:
+            return [
+                f"Nearly no variance is left to the kernel: so few {fit['unit']}s can hardly tell "
+                f"items apart{by}, and say nothing of how alike these are; take --priors weak."
+            ]
         return [
             f"Nearly no variance is left to the kernel: the duels tell no item from another{by}."
         ]

@@ -7,21 +7,26 @@ most likely, however few the duels. (docs/method.md, section 16)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow_probability as tfp
+from scipy.stats import t as student
 
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.markov import MarkovKernel
+from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.support.arrays import FloatArray
 
 WEAK, NONE = "weak", "none"
 PRIORS = (WEAK, NONE)
+# Values of a vector that are shown, and moved, one by one.
+APART = 8
+Z90 = 1.6448536269514722
 # Of the half-Student-t priors.
 FREEDOM = 4.0
 # Scale of the movement of a utility in a year, in units of the noise of a difference.
@@ -66,6 +71,25 @@ def default_priors(model: Any) -> tuple[str, ...]:
     cuts = [x for x in (likelihood.margin, *likelihood.steps) if isinstance(x, LogParameter)]
     named = {id(x): path for path, x in gpflow.utilities.parameter_dict(model).items()}
     return tuple(named[id(x)] for x in (*new.values(), *cuts))
+
+
+def learned_paths(model: Any) -> list[tuple[str, gpflow.Parameter]]:
+    """What a model learns, each once, by its path: without inducing inputs, directions of a
+    projection and the parameters of a mean function."""
+    fixed = [] if model.inducing_variable is None else [*model.inducing_variable.parameters]
+    if model.mean_function is not None:
+        fixed += [*getattr(model.mean_function, "parameters", ())]
+    fixed += [part.W for part in model.kernel.submodules if isinstance(part, Projected)]
+    held = set(map(id, fixed))
+    learned = {
+        id(x): (path, x)
+        for path, x in gpflow.utilities.parameter_dict(model).items()
+        if x.trainable
+        and id(x) not in held
+        and x.transform is not None
+        and not isinstance(x.transform, tfp.bijectors.Identity)
+    }
+    return list(learned.values())
 
 
 def _learned(term: gpflow.kernels.Kernel) -> Iterator[tuple[Any, str, gpflow.Parameter]]:
@@ -127,3 +151,46 @@ def half_t(scale: FloatArray) -> tfp.distributions.Distribution:
 def _about(parameter: gpflow.Parameter, centre: float) -> LogParameter:
     prior = tfp.distributions.LogNormal(np.log(np.float64(centre)), np.float64(LOG_SD))
     return LogParameter.of(parameter, prior)
+
+
+def learned_parameters(model: Any, log_sd: Mapping[str, float]) -> list[dict[str, Any]]:
+    """What a model has learned: `name`, `value`, `prior` in words, `lower` and `upper` (between
+    which the prior has 90 %), and `log_sd`, how well the data know its logarithm, where that is
+    known; of more than eight values one row of their geometric mean.
+
+    :param log_sd: by the names of `Integration.log_sd`.
+    """
+    rows = []
+    for path, parameter in learned_paths(model):
+        values = parameter.numpy().reshape(-1)
+        words, *ends = _in_words(parameter)
+        apart = values.size <= APART
+        for i in range(values.size) if apart else (slice(None),):
+            name = f"{path}[{i}]" if apart and values.size > 1 else path
+            one = [float(np.exp(np.mean(np.log(x[i])))) for x in (values, *ends)]
+            known = log_sd.get(name, log_sd.get(path))
+            keys = ("name", "value", "prior", "lower", "upper", "log_sd")
+            there = (None, None) if not ends else one[1:]
+            row = (name.lstrip("."), one[0], words, *there, known)
+            rows.append(dict(zip(keys, row, strict=True)))
+    return rows
+
+
+def _in_words(parameter: gpflow.Parameter) -> tuple[Any, ...]:
+    """The prior, and the ends of 90 % of it in units of the parameter, a value each."""
+    prior, size = parameter.prior, int(np.prod(parameter.shape))
+    of = "" if getattr(parameter, "power", 1.0) == 1.0 else " of its root"
+    if isinstance(prior, tfp.distributions.HalfStudentT):
+        freedom, scale = (np.broadcast_to(x, size) for x in (prior.df, prior.scale))
+        ends = [scale * student.ppf(0.5 + 0.5 * p, freedom) for p in (0.05, 0.95)]
+        words = f"half-t{of}, scale {np.exp(np.mean(np.log(scale))):.2g}"
+    elif isinstance(prior, tfp.distributions.LogNormal):
+        centre, sd = (np.broadcast_to(x, size) for x in (prior.loc, prior.scale))
+        ends = [np.exp(centre + z * sd) for z in (-Z90, Z90)]
+        words = (
+            f"log-normal{of} about {np.exp(np.mean(centre)):.2g}, sd {np.mean(sd):.2g} of its log"
+        )
+    else:
+        return ("none" if prior is None else type(prior).__name__,)
+    power = parameter.power if isinstance(parameter, LogParameter) else 1.0
+    return words, *(end ** (1.0 / power) for end in ends)

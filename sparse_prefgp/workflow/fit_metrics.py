@@ -147,8 +147,16 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "cut_scales": _of_groups(model, model.likelihood.cut_scale, "scale"),
         **report.figures(),
         **({} if model.integration is None else {"integration": asdict(model.integration)}),
+        "learned": _learned(model),
         **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
     }
+
+
+def _learned(model: Any) -> list[dict[str, Any]]:
+    """The hyperparameters, with their priors."""
+    from sparse_prefgp.learning.priors import learned_parameters
+
+    return learned_parameters(model, {} if model.integration is None else model.integration.log_sd)
 
 
 def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
-from sparse_prefgp.tell.tables import Table, facts_table, first_of, typeset
+from sparse_prefgp.tell.tables import MISSING, Column, Table, facts_table, first_of, typeset
 from sparse_prefgp.workflow.comparison import candidates_table
 
 if TYPE_CHECKING:
@@ -66,6 +66,21 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
         _inference(fit),
         *_there(fit, [(key, label, "{:,}".format) for key, label in effort]),
     ]
+
+
+def learned_table(fit: Mapping[str, Any]) -> list[Table]:
+    """What was learned, beside its prior and how well the data know it; none of a fit of before."""
+    rows = fit.get("learned", ())
+    columns = [
+        Column("name", "learned", left=True),
+        Column("value", "value", _short),
+        Column("prior", "prior", left=True),
+        Column("lower", "90 % of the prior from", _short),
+        Column("upper", "to", _short),
+        Column("log_sd", "sd of its log by the data", _short),
+    ]
+    known = [one for one in columns if any(row[one.key] is not None for row in rows)]
+    return [Table("learned", "", known, rows)] if rows else []
 
 
 def _there(fit: Mapping[str, Any], wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
@@ -253,10 +268,15 @@ def fit_report(
     if "refit_fit" in figures:
         headings["fit"] = f"The fit to the training {nouns}"
     fits = [
-        Section(heading, tables=[facts_table("", [(f.label, typeset(f.text)) for f in facts])])
-        for heading, facts in (
-            (heading, facts_of(figures[key])) for key, heading in headings.items() if key in figures
+        Section(
+            heading,
+            tables=[
+                facts_table("", [(f.label, typeset(f.text)) for f in facts_of(figures[key])]),
+                *learned_table(figures[key]),
+            ],
         )
+        for key, heading in headings.items()
+        if key in figures
     ]
     versions = [("seed", str(figures["seed"])), *figures.get("versions", {}).items()]
     line = command if command is None or isinstance(command, str) else shlex.join(command)
@@ -334,5 +354,5 @@ def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3g}" for name, value in values.items())
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}"
+def _short(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.3g}"

@@ -168,6 +168,7 @@ def test_evidence_prior_mode_and_curvature(name: str) -> None:
 
 @pytest.mark.usefixtures("as_in_the_case")
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.covering("four_items", "vfe_plane", "judges", "choices")
 def test_the_mixture_at_given_points(name: str) -> None:
     case, model = CASES[name], model_of(name)
     points = []
@@ -188,7 +189,7 @@ def integrated(name: str) -> spg.PreferenceGP:
 
 @pytest.mark.usefixtures("as_in_the_case")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.covering("four_items", "judges", "grades", "tastes")
+@pytest.mark.covering("four_items", "grades")
 def test_a_run_of_its_own(name: str) -> None:
     case, model = CASES[name], integrated(name)
     said = model.integration
