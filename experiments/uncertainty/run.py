@@ -25,8 +25,9 @@ from scipy.special import ndtr, xlogy
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import CHOICE, Answers
+from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 
-NOISE, Z90, PAIRS = 0.5, 1.6448536269514722, 200
+NOISE, Z90, PAIRS, DRAWS = 0.5, 1.6448536269514722, 200, 4000
 TODAY, MODE, MIXTURE = "no priors", "weak priors", "integrated"
 Rng = np.random.Generator
 
@@ -58,8 +59,8 @@ def plane(rng: Rng, items: int, duels: int, inducing: int | None = None) -> Trut
     def more() -> dict[str, Any]:
         if inducing is None:
             return {"approximation": spg.Exact()}
-        some = np.random.default_rng(0).permutation(items)[:inducing]
-        return {"approximation": spg.VFE(), "inducing_variable": x[some]}
+        centres = kmeans_inputs(x, inducing, np.random.default_rng(0))
+        return {"approximation": spg.VFE(), "inducing_variable": centres}
 
     return Truth(won(rng, x, f, duels), on_plane, f, more)
 
@@ -198,9 +199,8 @@ def figures(model: spg.PreferenceGP, truth: Truth, rng: Rng) -> dict[str, float]
     mean, variance = (x.numpy() for x in model.predict_difference(a, b, people=people))
     sd = np.sqrt(variance)
     q, p = ndtr(wanted), model.predict_duel(a, b, people=people).numpy()
-    if truth.duels.group_names is not None:  # of a judge with the noise of the model
-        q = p = ndtr(wanted)
-    if truth.duels.levels is not None:
+    if truth.duels.group_names is not None or truth.duels.levels is not None:
+        # With the noise of the model, and without ties.
         p = ndtr(mean / np.sqrt(variance + 1.0))
     said = {
         "coverage": float(np.mean(np.abs(mean - wanted) <= Z90 * sd)),
@@ -210,6 +210,12 @@ def figures(model: spg.PreferenceGP, truth: Truth, rng: Rng) -> dict[str, float]
         "stated": float(np.mean(np.maximum(p, 1.0 - p))),
         "right": float(np.mean(np.where(p > 0.5, q, 1.0 - q))),
     }
+    if people is None:
+        mean, covariance = (np.asarray(x) for x in model.predict_f(known, full_cov=True))
+        root = np.linalg.cholesky(covariance[0] + 1e-9 * np.trace(covariance[0]) * np.eye(n) / n)
+        draws = mean[:, 0] + rng.standard_normal((DRAWS, n)) @ root.T
+        best = np.bincount(draws.argmax(1), minlength=n) / DRAWS
+        said |= {"stated best": float(best.max()), "best": float(best.argmax() == f.argmax())}
     if truth.coefficients is not None:
         known_ones = model.coefficients()
         off = np.abs(np.asarray(known_ones.mean) - truth.coefficients)
@@ -242,8 +248,9 @@ def table(path: Path) -> str:
     """Coverage ± standard error over runs, and means of the rest."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     text = [
-        "| row (runs) | no priors | weak priors | integrated | widths | nats | sweeps |",
-        "|---|---|---|---|---|---|---|",
+        "| row (runs) | no priors | weak priors | integrated | widths | nats | stated less right | "
+        "best: stated less right | sweeps |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name in dict.fromkeys(line["row"] for line in lines):
         some = [line for line in lines if line["row"] == name]
@@ -259,11 +266,15 @@ def table(path: Path) -> str:
             held = [f"{mean(way, what):.3f}" for way in ways]
             widths = " / ".join(f"{mean(way, 'width'):.3g}" for way in ways)
             nats = " / ".join(f"{mean(way, 'nats'):.4f}" for way in ways)
+            surer = " / ".join(f"{mean(w, 'stated') - mean(w, 'right'):+.3f}" for w in ways)
+            best = "-"
+            if "best" in some[0][MODE]:
+                best = " / ".join(f"{mean(w, 'stated best') - mean(w, 'best'):+.2f}" for w in ways)
             sweeps = f"{mean(MODE, 'sweeps'):.0f} + {mean(MIXTURE, 'sweeps'):.0f}"
             label = name if what == "coverage" else f"… {what.split()[-1]}"
             text.append(
                 f"| {label} ({len(some)}) | {held[0]} | {held[1]} | {held[2]} ± {sd:.3f} | "
-                f"{widths} | {nats} | {sweeps} |"
+                f"{widths} | {nats} | {surer} | {best} | {sweeps} |"
             )
     return "\n".join(text)
 
