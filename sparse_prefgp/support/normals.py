@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -60,6 +59,8 @@ class Normals:
 
     def interval(self, level: float) -> FloatArray:
         """(N, 2), the quantiles that leave out as much at either end."""
+        from scipy.special import ndtr, ndtri  # commands that ask for no interval start without it
+
         sds = np.sqrt(np.maximum(self.variances, 0.0))
         ends = self.means[:, None] + float(ndtri(0.5 + 0.5 * level)) * np.stack([-sds, sds], 1)
         if len(self.weights) == 1:
