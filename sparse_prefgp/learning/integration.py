@@ -17,14 +17,14 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.learning.objective import InMemory
+from sparse_prefgp.learning.objective import InChunks, InMemory
 from sparse_prefgp.learning.priors import APART, learned_paths
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.base import Traced
+from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import check_number
+from sparse_prefgp.support.checks import check_kind, check_number
 
 # The step of a logarithm in one-sided differences, down, where the objective bends less than above.
 # Of the nine cases of the tests it moves no standard deviation by more than 0.3 %, one of -0.1 by
@@ -37,6 +37,14 @@ MAX_DIRECTIONS = 8
 PAIRS = 200
 # Curvatures below this would be directions that the data and the priors say nothing of.
 LEAST_CURVATURE = 0.1
+
+
+NOT_FINITE = "evidence and gradient near the mode are not finite"
+
+
+def longer(gain: float) -> float:
+    """By which share intervals are longer where the variance grows by the share `gain`."""
+    return float(np.sqrt(1.0 + gain) - 1.0)
 
 
 def integrate(
@@ -56,9 +64,12 @@ def integrate(
     :param skip_below: where the variance of predictions would grow by less than this share, the
         model itself is returned.
     :param rng: draws pairs of items by which that is measured; by default seed 0.
-    :return: an `IntegratedGP`, or the model itself; either has the `integration` that says why.
-    :raises ValueError: nothing is learned; numbers that make no sense.
+    :return: an `IntegratedGP`, or the model itself; either has the `integration` that says why. Of
+        a `StreamedGP` the gain is found, and the model is returned.
+    :raises ValueError: nothing is learned; utilities that move in time; numbers that make no sense.
     """
+    check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
+    model.allow(integrate=True)
     check_number("max_directions", max_directions, least=1, most=MAX_DIRECTIONS, whole=True)
     check_number("skip_below", skip_below, least=0.0)
     run = _Run(model, np.random.default_rng(0) if rng is None else rng)
@@ -125,46 +136,58 @@ def _power(parameter: gpflow.Parameter) -> float:
 class _Run:
     """One call of `integrate`."""
 
-    def __init__(self, model: PreferenceGP, rng: np.random.Generator) -> None:
+    def __init__(self, model: Any, rng: np.random.Generator) -> None:
         self._started = time.perf_counter()
         # The model itself moves, as its objective is compiled already, and goes back to the mode.
         self._model, self._engine = model, model.engine
-        self._before = model.infer(), model._known, model.inference.sites()
+        model.infer()
+        self._held, self._known = model.duels.held, model._known
+        self._sites = model.inference.sites() if self._held else None
         self._theta = Hyperparameters(model)
         if not len(self._theta):
             raise ValueError(
                 "The model learns no hyperparameter (gpflow.set_trainable), so that there is "
                 "nothing to integrate over."
             )
-        self._objective = InMemory(model, list(model.trainable_variables))
+        self._objective = (
+            InMemory(model, list(model.trainable_variables)) if self._held else InChunks(model)
+        )
         self._mode = self._objective.get()
         items = model.inputs.of_items()
-        first, second = np.triu_indices(len(items), 1)
-        some = rng.permutation(len(first))[:PAIRS] if len(first) > PAIRS else slice(None)
-        self._pairs = items[first[some]], items[second[some]]
+        n = len(items)
+        first, second = np.triu_indices(min(n, 2 * PAIRS), 1)
+        if len(first) > PAIRS:
+            first = rng.integers(n, size=PAIRS)
+            second = (first + rng.integers(1, n, size=PAIRS)) % n
+        self._pairs = items[first], items[second]
 
     def close(self) -> None:
         """Put the model back to the mode and its sites."""
         self._objective.close()
         self._objective.set(self._mode)
-        _, known, sites = self._before
-        self._model.inference.start_from(*sites)
-        self._model._known, self._model.traced = known, Traced()
+        self._begin_at(self._sites)
+        self._model._known, self._model.traced = self._known, Traced()
+
+    def _begin_at(self, sites: Any) -> None:
+        if sites is not None:  # those of chunks go on from where they are
+            self._model.inference.start_from(*sites)
 
     def made(self, max_directions: int, skip_below: float) -> PreferenceGP:
         """The mixture, or the model where it would change nothing."""
         count = len(self._theta)
         value, slope = self._evaluated(np.zeros(count))
-        sites = self._model.inference.sites()
+        sites = self._model.inference.sites() if self._held else None
         mean, variance = self._moments()
         curvature, slopes = np.zeros((count, count)), np.zeros((count, len(mean)))
         for k in range(count):
             step = np.zeros(count)
             step[k] = STEP
-            self._model.inference.start_from(*sites)
+            self._begin_at(sites)
             _, there = self._evaluated(step)
             curvature[k] = (there - slope) / step[k]
             slopes[k] = (self._moments()[0] - mean) / step[k]
+        if not np.all(np.isfinite(curvature)):
+            return self._told(self._model, False, NOT_FINITE, parameters=count)
         directions, gains = _directions(0.5 * (curvature + curvature.T), slopes, variance)
         gain = float(gains.sum())
         log_sd = np.sqrt(np.sum(directions**2, 0))
@@ -173,10 +196,11 @@ class _Run:
             "gain": gain,
             "log_sd": dict(zip(self._theta.names, log_sd.tolist(), strict=True)),
         }
-        if gain < skip_below:
-            return self._told(
-                self._model, False, f"intervals would hardly be longer (gain {gain:.1%})", **said
-            )
+        reason = f"intervals would hardly be longer (gain {gain:.1%})"
+        if gain >= skip_below and not self._held:
+            reason = f"duels are in chunks, where intervals would be {longer(gain):.0%} longer"
+        if gain < skip_below or not self._held:
+            return self._told(self._model, False, reason, **said)
         left = gain - np.cumsum(gains)
         r = min(1 + int(np.argmax(left < skip_below)), max_directions, count)
         along = directions[:r]
@@ -186,12 +210,14 @@ class _Run:
         z, design = design_points(r)
         points, logs = [], []
         for at in z:
-            self._model.inference.start_from(*sites)
+            self._begin_at(sites)
             value, _ = self._evaluated(centre + at @ along)
             point = self._model.copied()
             point.engine = self._engine
             points.append(point)
             logs.append(-value)
+        if not np.any(np.isfinite(logs)):
+            return self._told(self._model, False, NOT_FINITE, **said)
         weights = normalised(np.array(logs), design, capped=r >= 3)
         good = weights > 0.0
         points = [point for point, there in zip(points, good, strict=True) if there]

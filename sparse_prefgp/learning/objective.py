@@ -96,6 +96,9 @@ class _Flat:
         """Add what an interrupted run had spent."""
         self._earlier = counts
 
+    def close(self) -> None:
+        """Leave the model as it would be without."""
+
     def _sweeps(self) -> int:
         return 0
 
@@ -104,7 +107,7 @@ class InChunks(_Flat):
     """Of all duels of a `StreamedGP`, with the exact gradient, chunk by chunk."""
 
     def __init__(
-        self, model: StreamedGP, progress: Callable[[StreamProgress], None] | None
+        self, model: StreamedGP, progress: Callable[[StreamProgress], None] | None = None
     ) -> None:
         super().__init__(model, list(model.trainable_variables))
         self._model, self._progress = model, progress

@@ -222,7 +222,7 @@ TABLE: dict[str, dict[str, str]] = {
     "people_variance": {"no_tastes_by_features": LEAVE},
     "integrate": {
         "dated_fit": f"that was not tried; {LEAVE}",
-        "chunks": TAKE_OUT,
+        "in_time": f"that was not tried; {LEAVE}",
     },
     "own_terms": {"auto": f"none is compared; {LEAVE}"},
     "effects_of_items_alone": {"inducing": NOTHING, "inducing_variable": NOTHING},

@@ -547,7 +547,7 @@ def integrated(model: Any, settings: FitSettings) -> Any:
 
     if settings.integrate == NO:
         return model
-    if settings.stream or model.inputs.layout.dated:
+    if (settings.stream and settings.integrate != YES) or model.inputs.layout.dated:
         what = "duels are in chunks" if settings.stream else "utilities move in time"
         model.integration = Integration(False, what)
         return model

@@ -274,6 +274,23 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     np.testing.assert_allclose(new.predict_duel(items[:3], items[3:]), wanted, atol=1e-6)
 
 
+def test_the_gain_in_chunks_is_that_in_memory() -> None:
+    whole = model_of("vfe_plane")
+    streamed = spg.StreamedGP(
+        spg.stream_duels(whole.duels),
+        whole.kernel,
+        inducing_variable=whole.inducing_variable,
+        engine=spg.PartitionedEP(parts=1, tolerance=1e-10),
+    )
+    evidence = streamed.log_evidence()
+    found, wanted = spg.integrate(streamed), spg.integrate(whole)
+    assert found is streamed and streamed.log_evidence() == evidence
+    assert "duels are in chunks, where intervals would be" in found.integration.reason
+    assert found.integration.gain == pytest.approx(wanted.integration.gain, rel=1e-2)
+    with pytest.raises(ValueError, match="model is of type int"):
+        spg.integrate(3)
+
+
 def test_integrating_leaves_the_model_as_it_was() -> None:
     model = model_of("se_line")
     before = model.log_evidence(), [x.numpy() for x in model.parameters], model.infer()
