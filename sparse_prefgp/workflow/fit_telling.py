@@ -69,7 +69,7 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
 
 
 def learned_table(fit: Mapping[str, Any]) -> list[Table]:
-    """What was learned, beside its prior and how well the data know it; none of a fit of before."""
+    """What was learned, its prior and how well the data know it; none of a fit of before."""
     rows = fit.get("learned", ())
     columns = [
         Column("name", "learned", left=True),

@@ -124,7 +124,9 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
     ("chunks", "tie_model"): lambda: spg.FitSettings(stream=True, tie_model="margin-only"),
     ("chunks", "person"): lambda: spg.FitSettings(stream=True, tastes=True),
     ("chunks", "taste"): lambda: spg.FitSettings(stream=True, taste="se"),
-    ("integrate", "chunks"): lambda: spg.FitSettings(integrate="yes", stream=True),
+    ("integrate", "in_time"): lambda: spg.integrate(
+        _model(DATED, spg.ItemInTime(spg.markov.Wiener()))
+    ),
     ("own_terms", "auto"): lambda: spg.FitSettings(terms=("weekday",), kernel="auto"),
     ("chunks", "auto"): lambda: spg.FitSettings(stream=True, kernel="auto"),
     ("chunks", "auto_inducing"): lambda: spg.FitSettings(stream=True, inducing="auto"),

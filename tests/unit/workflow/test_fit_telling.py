@@ -24,6 +24,7 @@ def golden(kind):
     """`metrics.json` of a fit that has converged."""
     found = json.loads((GOLDEN / f"{kind}.json").read_text())
     found["fit"] |= {"seconds": 1.5, "optimiser_converged": True, "inference_sweeps": 11}
+    found["fit"]["integration"] = None  # of which there is a note
     return {**found, "notes": [], "versions": {"python": "3.11.7", "gpflow": "2.11.2"}}
 
 
@@ -84,12 +85,12 @@ def test_all_that_belongs_into_it(render):
     page = Page(render(command=["sparse-prefgp", "fit", "--items", "my items.csv"]))
     for words in (
         "Of 48 held-out duels, the model named the winner in 79.2 %, the coin 50.0 %",
-        "The model is better than the linear probit by 0.1364",
+        "The model is better than the linear probit by 0.1406",
         "24 items, 240 duels",
         "Duels held out at random: 48 of 240.",
         "pairs never compared in training",
-        "Kernel variance, in units of the noise linear 0.0883, matern52 0.59",
-        "Log evidence −101.91 nats, −0.5308 per duel, after 4 iterations in 1.5 s",
+        "Kernel variance, in units of the noise linear 0.0859, matern52 0.724",
+        "Log evidence −102.09 nats, −0.5317 per duel, after 4 iterations in 1.5 s",
         "What it shows.",
         "sparse-prefgp fit --items 'my items.csv'",
         "gpflow 2.11.2",
@@ -184,7 +185,7 @@ def test_everything_is_escaped(render, ranking):
 def test_best_scores_are_bold_but_never_the_coins(render):
     table = render().split("Held-out duels")[1].split("</table>")[0]
     bold = re.findall(r'best[a-z ]*">([0-9.]+)<', table)
-    assert bold == ["0.7917", "0.4741", "0.6840", "0.1566", "0.1170"]
+    assert bold == ["0.7917", "0.4699", "0.6779", "0.1559", "0.1170"]
 
 
 def test_all_items_are_there_and_most_are_folded(render, ranking):
