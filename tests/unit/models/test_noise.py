@@ -106,13 +106,12 @@ def test_the_prior_is_the_density_of_the_log() -> None:
         model.likelihood.noise_ratio.assign(np.full(JUDGES, math.exp(log_ratio)))
         found = float(model.log_prior_density())
         assert found == pytest.approx(at_one - 0.5 * JUDGES, abs=IDENTITY)
-    # Of one's own, on the ratio itself, GPflow's rule is kept.
+    # One of one's own is a density of the log too.
     model.likelihood.noise_ratio.prior = tfp.distributions.Gamma(
         *(tf.constant(x, tf.float64) for x in (2.0, 1.0))
     )
-    model.likelihood.noise_ratio.prior_on = "constrained"
     ratio = math.e
-    density = JUDGES * (math.log(ratio) - ratio)
+    density = JUDGES * (2.0 * math.log(ratio) - ratio)
     assert float(model.log_prior_density()) == pytest.approx(density, abs=IDENTITY)
 
 
@@ -257,7 +256,7 @@ def test_the_spread_of_the_prior_counts() -> None:
     model = made(ties=False)
     a, b = sides(model)
     dtype = np.float64
-    model.likelihood.noise_ratio.prior = tfp.distributions.Normal(dtype(0.0), dtype(0.3))
+    model.likelihood.noise_ratio.prior = tfp.distributions.LogNormal(dtype(0.0), dtype(0.3))
     narrow = [slow.outcomes(m, v, 2 * NOISE, log_sd=0.3)[0] for m, v in differences(model)]
     np.testing.assert_allclose(model.predict_duel(a, b), narrow, atol=IDENTITY)
     pairs = pd.DataFrame({"winner": ["i0"], "loser": ["i5"], "judge": ["new"]})
@@ -395,7 +394,8 @@ def test_the_sampler_and_the_engine_predict_the_same_judge() -> None:
     )
     error = np.maximum(spread.probability_error, 1.0 / math.sqrt(len(d)))
     assert np.all(np.abs(by_hand - spread.probability) < MONTE_CARLO_STANDARD_ERRORS * error)
-    model.likelihood.noise_ratio.prior = tfp.distributions.Normal(np.float64(0.0), np.float64(0.5))
+    half = tfp.distributions.LogNormal(np.float64(0.0), np.float64(0.5))
+    model.likelihood.noise_ratio.prior = half
     with pytest.raises(ValueError, match="posterior of another model"):
         spg.check_against_sampling(model, a, b, draws=drawn)
 
