@@ -19,16 +19,13 @@ from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.data.slices import DAYS_A_YEAR
-from sparse_prefgp.models.parameters import LogParameter
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.models.parameters import LogParameter, half_t
 
 WEAK, NONE = "weak", "none"
 PRIORS = (WEAK, NONE)
 # Values of a vector that are shown, and moved, one by one.
 APART = 8
 Z90 = 1.6448536269514722
-# Of the half-Student-t priors.
-FREEDOM = 4.0
 # Scale of the movement of a utility in a year, in units of the noise of a difference.
 DRIFT = 0.5
 # Centres of the margin and of a step between cuts, in the same units, and all sds of logs.
@@ -41,7 +38,8 @@ def default_priors(model: Any) -> tuple[str, ...]:
     In units of the noise of a difference, √(2 sigma²), standard deviations of the terms of a kernel
     have half-t priors of scale 1/√(number of terms), over √D for each of D linear weights;
     lengthscales log-normal ones about where they start, and so have margin and steps of the cuts
-    about 0.5 and 0.7. Coefficients, leans, noise and cuts of judges have theirs when they are made.
+    about 0.5 and 0.7; the variance of a term of one's own a half-t one of where it starts.
+    Coefficients, leans, noise and cuts of judges have theirs when they are made.
 
     :param model: `PreferenceGP` or `StreamedGP`; its parameters become `LogParameter`s of the same
         values.
@@ -61,8 +59,9 @@ def default_priors(model: Any) -> tuple[str, ...]:
                     setattr(owner, name, new[id(parameter)])
     for term in model.terms:
         for name, parameter in list(vars(term).items()):
-            if _is_as_made(parameter):
-                new[id(parameter)] = as_half_t(parameter)
+            if name == "variance" and _is_free(parameter):  # of one's own
+                scale = np.sqrt(parameter.numpy())
+                new[id(parameter)] = LogParameter.of(parameter, half_t(scale), 0.5)
                 setattr(term, name, new[id(parameter)])
     likelihood = model.likelihood
     if _is_free(likelihood.margin):
@@ -101,22 +100,6 @@ def _learned(term: gpflow.kernels.Kernel) -> Iterator[tuple[Any, str, gpflow.Par
                     yield owner, name, parameter
 
 
-def _is_as_made(parameter: Any) -> bool:
-    """Whether it is the variance of a term with the prior that it was made with."""
-    return (
-        isinstance(parameter, gpflow.Parameter)
-        and not isinstance(parameter, LogParameter)
-        and bool(parameter.trainable)
-        and isinstance(parameter.prior, tfp.distributions.LogNormal)
-    )
-
-
-def as_half_t(parameter: gpflow.Parameter) -> LogParameter:
-    """The variance of coefficients with a half-t prior of the standard deviation, whose mode is
-    where the log-normal prior of the variance that it has is centred."""
-    return LogParameter.of(parameter, half_t(np.exp(0.5 * np.asarray(parameter.prior.loc))), 0.5)
-
-
 def _is_free(parameter: Any) -> bool:
     is_one = isinstance(parameter, gpflow.Parameter)
     return is_one and bool(parameter.trainable) and parameter.prior is None
@@ -140,12 +123,6 @@ def _of_kernel(
     elif isinstance(owner, MarkovKernel) and not owner.is_stationary:
         scale = np.full(parameter.shape, DRIFT * unit)
     return half_t(scale), 0.5
-
-
-def half_t(scale: FloatArray) -> tfp.distributions.Distribution:
-    """The half-Student-t distribution of a standard deviation, of that scale."""
-    zero = np.float64(0.0)
-    return tfp.distributions.HalfStudentT(np.float64(FREEDOM), zero, np.asarray(scale))
 
 
 def _about(parameter: gpflow.Parameter, centre: float) -> LogParameter:

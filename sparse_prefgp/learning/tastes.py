@@ -1,7 +1,7 @@
 """Where learning of tastes begins: priors of the variances, and the better of two starts.
 
 Five to twenty duels tell little of the taste of a person, and what they tell of its variance comes
-from all people together: wide priors keep it from 0 and infinity while it is found. Where own
+from all people together: weak priors keep it from 0 and infinity while it is found. Where own
 tastes are strong, small first variances are a long way off, and expectation propagation needs many
 sweeps on the way.
 """
@@ -15,36 +15,33 @@ from typing import Any, NamedTuple, cast
 
 import gpflow
 import numpy as np
-import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.learning.priors import default_priors
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.parameters import LogParameter
 
-# Medians of the log-normal priors of variances, of what is shared and of one's own, at a noise of
-# variance 1 of each difference, and the standard deviation of their logs.
-SHARED, OWN, LOG_SD = 0.5, 0.2, 2.0
-# First variances: of what is shared and of one's own, of kernels and of effects of items.
-WEAK = {"kernel": (SHARED, SHARED), "taste": (OWN, OWN)}
+# First variances, at a noise of variance 1 of each difference: of what is shared and of one's own,
+# of kernels and of effects of items.
+WEAK = {"kernel": (0.5, 0.5), "taste": (0.2, 0.2)}
 STRONG = {"kernel": (3.0, 0.5), "taste": (6.0, 5.0)}
 # Sweeps for each.
 SWEEPS = 2
 
 
 def begin_tastes(model: PreferenceGP) -> str:
-    """Give variances of kernel and taste wide priors, and let them start where more is explained.
+    """Let variances of kernel and taste start where more is explained, with `default_priors`.
 
-    Variances are learned by their logs, with the priors N(log ½, 2²) for what is shared and N(log
-    0.2, 2²) for one's own, in units of the noise `2 sigma²`; those that have a prior of one's
-    own, or are not learned, stay as they are; those of `default_priors` keep it. Two starts, of
-    weak and of strong tastes, are compared after two sweeps each.
+    Those that have a prior of one's own, or are not learned, stay as they are. Two starts, of weak
+    and of strong tastes, are compared after two sweeps each.
 
     :param model: with tastes; its variances change.
     :return: the start that is kept, `weak` or `strong`.
     :raises ValueError: a model without tastes.
     """
     model.allow(people=True)
+    default_priors(model)
     unit = 2.0 * float(model.likelihood.noise.numpy())
     kernels = {"kernel": model.kernel, "taste": model.terms.taste}
     terms = [
@@ -52,9 +49,6 @@ def begin_tastes(model: PreferenceGP) -> str:
         for name, kernel in kernels.items()
         for term in _terms(name, kernel, model.duels.num_features)
     ]
-    for term in terms:
-        if term.kernel.variance.prior is None:
-            term.with_prior(unit)
     found = {}
     engine = model.engine
     try:
@@ -86,16 +80,6 @@ class _Term(NamedTuple):
     size: float
     """By what its variance is multiplied in that of a typical utility."""
 
-    def with_prior(self, unit: float) -> None:
-        """Its variance, learned by its log."""
-        value = self.kernel.variance.numpy()
-        median = unit * (SHARED if self.name == "kernel" else OWN) / self.size
-        # GPflow takes the density of the variance, 1 / v times that of its log, whose mode lies
-        # below the centre by its own variance: this centre puts it at the median that is meant.
-        centre = np.log(np.full(value.shape, median)) + LOG_SD**2
-        prior = tfp.distributions.LogNormal(centre, np.float64(LOG_SD))
-        self.kernel.variance = gpflow.Parameter(value, transform=tfp.bijectors.Exp(), prior=prior)
-
 
 def _terms(name: str, kernel: gpflow.kernels.Kernel, features: int) -> list[_Term]:
     effects = [id(effect) for effect in item_effects(kernel)]
@@ -113,9 +97,7 @@ def _terms(name: str, kernel: gpflow.kernels.Kernel, features: int) -> list[_Ter
 
 def _is_learned(part: Any) -> bool:
     variance = getattr(part, "variance", None)
-    if variance is None or not variance.trainable:
-        return False
-    return variance.prior is None or isinstance(variance, LogParameter)
+    return isinstance(variance, LogParameter) and bool(variance.trainable)
 
 
 def _assign(terms: list[_Term], start: Mapping[str, tuple[float, float]], unit: float) -> None:

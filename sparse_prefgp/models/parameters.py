@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import gpflow
+import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+
+from sparse_prefgp.support.arrays import FloatArray
+
+# Degrees of freedom of the half-Student-t priors.
+FREEDOM = 4.0
+
+
+def half_t(scale: FloatArray) -> tfp.distributions.Distribution:
+    """The half-Student-t distribution of a standard deviation, of that scale."""
+    zero = np.float64(0.0)
+    return tfp.distributions.HalfStudentT(np.float64(FREEDOM), zero, np.asarray(scale))
 
 
 class LogParameter(gpflow.Parameter):

@@ -11,20 +11,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import gpflow
 import numpy as np
-import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances.coefficients import CovariateTerm, LeanTerm, TermOfDuels
 from sparse_prefgp.data.leaning import OF_LABELS, Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.models.known import KnownDuels, described_by
+from sparse_prefgp.models.parameters import LogParameter, half_t
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, check_kind, check_number, check_shape
 from sparse_prefgp.support.words import shortened
 
 # Of a coefficient times the root mean square of its covariate, to begin from.
 FIRST_VARIANCE = 0.25
-# Standard deviation of the log of these variances, beforehand.
-VARIANCE_LOG_SD = 1.0
 # Each is an inducing value more: P has as many rows and columns.
 MOST_COEFFICIENTS = 2000
 
@@ -125,8 +123,8 @@ class Coefficients(Term):
     A model of duels with covariates has this term, whether it is named or not.
 
     :param variance: (C,) prior variances to begin from, or one for all; by default 0.25 over the
-        mean square of each covariate. They are learned, the log of each with a prior N(log of that,
-        1). For other duels those of known covariates stay.
+        mean square of each covariate. They are learned, the root of each with a half-t prior of
+        that scale. For other duels those of known covariates stay.
     """
 
     _names: tuple[str, ...] | None = None
@@ -184,7 +182,7 @@ class Lean(Term):
     :param covariate: its name; of one alone it need not be named.
     :param by: the column of labels (`Duels(labels=)`).
     :param variance: to begin from; by default 0.25 over the mean square of the covariate. It is
-        learned, its log with a prior N(log of that, 1).
+        learned, its root with a half-t prior of that scale.
     """
 
     def __init__(
@@ -238,8 +236,8 @@ class Taste(Term):
     :param kernel: any GPflow kernel on the items, `ItemEffect` too.
     :param by_features: where people have features (`Duels(people_features=)`), the prior variance v
         of the coefficients of `s_u' W x`, which they then prefer besides, `W_jd ~ N(0, v)`, for
-        features s_u of a person, less their mean, and x of an item; learned, its log with a prior
-        N(log of this, 1), by default 0.25 over what the features make of it.
+        features s_u of a person, less their mean, and x of an item; learned, its root with a
+        half-t prior of that scale, by default 0.25 over what the features make of it.
     """
 
     facts = Facts("tastes")
@@ -385,10 +383,8 @@ class Terms(tuple[Term, ...]):
         return effects
 
 
-def variance_parameter(value: FloatArray) -> gpflow.Parameter:
-    """The variance of coefficients, with a normal prior of its log about what it begins from."""
-    # By its log: its unit is that of the covariate, which may be anything. One coefficient says too
-    # little of the variance that it was drawn with: without a prior the most likely one is often 0,
-    # and its interval a point.
-    prior = tfp.distributions.LogNormal(np.log(value), np.float64(VARIANCE_LOG_SD))
-    return gpflow.Parameter(value, transform=tfp.bijectors.Exp(), prior=prior)
+def variance_parameter(value: FloatArray) -> LogParameter:
+    """The variance of coefficients, with a prior of its root that is likeliest where it begins."""
+    # One coefficient says too little of the variance that it was drawn with: without a prior the
+    # most likely one is often 0, and its interval a point.
+    return LogParameter.made(value, half_t(np.sqrt(value)), 0.5)
