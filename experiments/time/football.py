@@ -80,12 +80,14 @@ class Football:
 
 
 def learned(
-    duels: spg.Duels, kernel: Any, likelihood: spg.Probit | None = None
+    duels: spg.Duels, kernel: Any, priors: bool, likelihood: spg.Probit | None = None
 ) -> tuple[spg.PreferenceGP, str]:
     """The model at the largest evidence on slices of a year, and what it took."""
     begun, processor = time.perf_counter(), time.process_time()
     term = spg.ItemInTime(kernel, slices="year")
     model = spg.PreferenceGP(duels, term, approximation=spg.Exact(), likelihood=likelihood)
+    if priors:
+        spg.default_priors(model)
     report = spg.optimise(model)
     took = (
         f"{report.iterations} iterations, {report.evaluations} evaluations, "
@@ -112,7 +114,7 @@ def tenths(probabilities: np.ndarray) -> str:
     )
 
 
-def decided(football: Football, kernels: list[str]) -> None:
+def decided(football: Football, kernels: list[str], priors: bool) -> None:
     """Winners of matches that somebody won."""
     train, test = football.train, ~football.train
     elo = Elo.learned(football.matches(train), len(football.teams))
@@ -122,7 +124,7 @@ def decided(football: Football, kernels: list[str]) -> None:
     ):
         print(f"Elo, K {elo.rate:.3f}, {name}: {shown(p)}", flush=True)
     for kernel in kernels:
-        model, took = learned(football.duels(train), KERNELS[kernel]())
+        model, took = learned(football.duels(train), KERNELS[kernel](), priors)
         print(f"{kernel}: {took}; {values_of(model)}", flush=True)
         held = football.duels(test)
         frozen = model.predict_duel(
@@ -140,7 +142,7 @@ def decided(football: Football, kernels: list[str]) -> None:
         print(f"  said and came, by day: {tenths(np.exp(ahead.filtering.log_probabilities))}")
 
 
-def with_draws(football: Football, levels: tuple[int, ...] = (1, 2)) -> None:
+def with_draws(football: Football, priors: bool, levels: tuple[int, ...] = (1, 2)) -> None:
     """Win, draw and loss."""
     train, test = football.train, ~football.train
     elo = Elo.learned(football.matches(train), len(football.teams))
@@ -153,7 +155,7 @@ def with_draws(football: Football, levels: tuple[int, ...] = (1, 2)) -> None:
         print(f"Elo with Davidson's draws, {name}: {nats:.4f} nats of win, draw and loss")
     for largest in levels:
         model, took = learned(
-            football.duels(train, largest), KERNELS["wiener"](), spg.Probit(margin=0.3)
+            football.duels(train, largest), KERNELS["wiener"](), priors, spg.Probit(margin=0.3)
         )
         print(f"wiener, grades to ±{largest}: {took}; {values_of(model)}", flush=True)
         held = football.duels(test, largest)
@@ -175,12 +177,13 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the folder of the data sets")
     parser.add_argument("--kernels", nargs="+", default=["wiener"], choices=list(KERNELS))
     parser.add_argument("--draws", action="store_true")
+    parser.add_argument("--priors", default="weak", choices=["weak", "none"])
     given = parser.parse_args()
     football = Football(given.data, given.draws)
     if given.draws:
-        with_draws(football)
+        with_draws(football, given.priors == "weak")
     else:
-        decided(football, given.kernels)
+        decided(football, given.kernels, given.priors == "weak")
 
 
 if __name__ == "__main__":

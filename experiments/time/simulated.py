@@ -31,7 +31,7 @@ def drawn(rng: np.random.Generator) -> np.ndarray:
     return np.cumsum(steps, 1)
 
 
-def one_run(seed: int, learned: bool) -> dict[str, float]:
+def one_run(seed: int, learned: bool, priors: bool) -> dict[str, float]:
     """Shares of the bands that hold the truth, and the values."""
     rng = np.random.default_rng(seed)
     utility = drawn(rng)
@@ -45,6 +45,8 @@ def one_run(seed: int, learned: bool) -> dict[str, float]:
     duels = spg.Duels(np.empty((ITEMS, 0)), winners, losers, times=days)
     term = spg.ItemInTime(spg.markov.Wiener(VARIANCE, RATE), slices="quarter")
     model = spg.PreferenceGP(duels, term, approximation=spg.Exact())
+    if priors:
+        spg.default_priors(model)
     if learned:
         spg.optimise(model)
     model = model.in_time.with_slices("month")
@@ -74,8 +76,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--true-values", action="store_true", help="learn nothing")
+    parser.add_argument("--priors", default="weak", choices=["weak", "none"])
     given = parser.parse_args()
-    runs = [one_run(seed, not given.true_values) for seed in range(given.runs)]
+    learns = not given.true_values
+    runs = [one_run(seed, learns, learns and given.priors == "weak") for seed in range(given.runs)]
     for name in runs[0]:
         shares = np.array([run[name] for run in runs])
         error = shares.std(ddof=1) / np.sqrt(len(shares))
