@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import kmeans_inputs as kmeans_inputs
     from sparse_prefgp.models import register as register
     from sparse_prefgp.models import replace as replace
+    from sparse_prefgp.models.integrated import IntegratedGP as IntegratedGP
     from sparse_prefgp.models.streaming import StreamedGP as StreamedGP
     from sparse_prefgp.sampling import check_against_sampling as check_against_sampling
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
@@ -186,6 +187,7 @@ _HOMES = {
     "register": "models",
     "replace": "models",
     "StreamedGP": "models.streaming",
+    "IntegratedGP": "models.integrated",
     "check_against_sampling": "sampling",
     "sample_posterior": "sampling",
     "compare": "workflow.comparison",

@@ -53,6 +53,7 @@ def fitted(train: spg.Duels, tastes: bool) -> tuple[spg.PreferenceGP, float]:
     )
     gpflow.set_trainable(model.inducing_variable, False)
     if tastes:
+        spg.default_priors(model)
         spg.begin_tastes(model)
     spg.optimise(model)
     return model, time.perf_counter() - began

@@ -112,6 +112,7 @@ def compared(name: str, x: np.ndarray, frame: pd.DataFrame) -> None:
         if model.inducing_variable is not None:
             gpflow.set_trainable(model.inducing_variable, False)
         if tastes:
+            spg.default_priors(model)
             spg.begin_tastes(model)
         spg.optimise(model)
         inputs = model.inputs.of_items()

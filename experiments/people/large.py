@@ -98,6 +98,7 @@ def main() -> None:
     if not exact:
         gpflow.set_trainable(model.inducing_variable, False)
     watch.say("model made")
+    spg.default_priors(model)
     kept = spg.begin_tastes(model)
     watch.say(f"both starts compared, {kept} kept")
     before = model.inference.total_sweeps

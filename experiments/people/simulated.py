@@ -64,6 +64,7 @@ def one_run(seed: int, known: int, learned: bool) -> dict[str, float]:
         duels, kernel(*SHARED), terms=[spg.Taste(kernel(*OWN))], approximation=spg.Exact()
     )
     if learned:
+        spg.default_priors(model)
         spg.begin_tastes(model)
         spg.optimise(model)
     inputs, half = model.inputs.of_items(), float(ndtri(0.95))

@@ -123,6 +123,7 @@ def fitted(
         approximation=spg.Exact(),
     )
     if tastes:
+        spg.default_priors(model)
         spg.begin_tastes(model)
     spg.optimise(model)
     return model, time.perf_counter() - began

@@ -34,7 +34,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.normals import Normals
+from sparse_prefgp.support.normals import Normals, allotted
 from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import agreeing, counted
 from sparse_prefgp.tell.result import Result
@@ -368,18 +368,20 @@ def rank(
         f"Joint covariances of {len(inside):,} candidates",
         "take fewer (--candidates)",
     )
-    joint, jitter = factorised(*centred.covariance(rows, inside))
+    joint, jitter = centred.factors(rows, inside)
     chances = sample_places(
-        mean[inside],
+        utilities.means[:, inside],
         joint,
+        centred.weights,
         k,
         int(samples),
         rng,
         lambda i: done(len(rows) + i),
     )
     outside = np.setdiff1d(np.arange(len(rows)), inside)
-    bound_best = outside_bound(chances.best, mean[outside], sd[outside])
-    bound_top_k = outside_bound(chances.kth, mean[outside], sd[outside])
+    beyond = utilities.take(outside)
+    bound_best = outside_bound(chances.best, beyond)
+    bound_top_k = outside_bound(chances.kth, beyond)
     p_best, p_top_k = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     p_best[inside], p_top_k[inside] = chances.p_best, chances.p_top_k
 
@@ -653,15 +655,10 @@ class CentredMixture:
         """See `Centred.marginals`."""
         return Normals.mixed([part.marginals(rows, done) for part in self.parts], self.weights)
 
-    def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
-        """See `Centred.covariance`."""
-        if len(self.parts) == 1:
-            return self.parts[0].covariance(rows, chosen)
-        each = [part.covariance(rows, chosen) for part in self.parts]
-        means = self.marginals(rows).means[:, chosen]
-        apart = np.sqrt(self.weights)[:, None] * (means - self.weights @ means)
-        within = np.tensordot(self.weights, np.array([joint for joint, _ in each]), 1)
-        return within + apart.T @ apart, max(scale for _, scale in each)
+    def factors(self, rows: FloatArray, chosen: IntArray) -> tuple[list[FloatArray], float]:
+        """A factor of the covariance under each part, and the largest jitter of any."""
+        each = [factorised(*part.covariance(rows, chosen)) for part in self.parts]
+        return [factor for factor, _ in each], max(jitter for _, jitter in each)
 
 
 def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:
@@ -710,25 +707,31 @@ def likely_rows(mean: FloatArray, sd: FloatArray, top_k: int, count: int) -> Int
 
 
 def sample_places(
-    mean: FloatArray,
-    factor: FloatArray,
+    means: FloatArray,
+    factors: Sequence[FloatArray],
+    weights: FloatArray,
     top_k: int,
     samples: int,
     rng: np.random.Generator,
     done: Callable[[int], None] = lambda count: None,
 ) -> BestProbabilities:
-    """Joint samples of c candidate rows.
+    """Joint samples of c candidate rows under a mixture of S normals.
 
-    :param mean: (c,).
-    :param factor: (c, c), covariance = factor factor'.
+    :param means: (S, c).
+    :param factors: S of (c, c), covariance = factor factor'.
+    :param weights: (S,), by which each has its share of the samples.
     :param top_k: at most c.
     """
-    c = len(mean)
+    c = means.shape[1]
     p_best, p_top_k = np.zeros(c), np.zeros(c)
     best, kth = np.empty(samples), np.empty(samples)
+    ends = np.cumsum(allotted(weights, samples))
     for part in _chunks(samples, c):
         size = part.stop - part.start
-        draws = mean + rng.standard_normal((size, c)) @ factor.T
+        draws = rng.standard_normal((size, c))
+        which = np.searchsorted(ends, np.arange(part.start, part.stop), side="right")
+        for i in np.unique(which):
+            draws[which == i] = means[i] + draws[which == i] @ factors[i].T
         top = np.argpartition(-draws, top_k - 1, axis=1)[:, :top_k]
         values = np.take_along_axis(draws, top, 1)
         first = values.argmax(1)
@@ -736,18 +739,21 @@ def sample_places(
         p_top_k += np.bincount(top.reshape(-1), minlength=c)
         best[part], kth[part] = values.max(1), values.min(1)
         done(part.stop)
+    if len(factors) > 1:  # no longer by parts
+        mixed = rng.permutation(samples)
+        best, kth = best[mixed], kth[mixed]
     return BestProbabilities(p_best / samples, p_top_k / samples, best, kth)
 
 
-def outside_bound(threshold: FloatArray, mean: FloatArray, sd: FloatArray) -> float:
+def outside_bound(threshold: FloatArray, outside: Normals) -> float:
     """Bound of the probability that any outside item exceeds a random threshold.
 
-    For every c it is at most P(threshold < c) + sum_j Phi((mean_j - c) / sd_j), whatever the
-    correlations. c is chosen by the first tenth of the samples `threshold`; the first term is then
-    the one-sided 99 % Clopper-Pearson limit from the other samples, so that the choice does not
-    flatter the bound.
+    For every c it is at most P(threshold < c) + sum_j P(f_j > c), whatever the correlations. c is
+    chosen by the first tenth of the samples `threshold`; the first term is then the one-sided 99 %
+    Clopper-Pearson limit from the other samples, so that the choice does not flatter the bound.
     """
-    if len(mean) == 0:
+    mean, sd = outside.means, np.sqrt(np.maximum(outside.variances, 0.0))
+    if mean.shape[1] == 0:
         return 0.0
     pilot = max(2, int(_PILOT_SHARE * len(threshold)))
     rest = threshold[pilot:]
@@ -757,9 +763,8 @@ def outside_bound(threshold: FloatArray, mean: FloatArray, sd: FloatArray) -> fl
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (mean - c) / sd
         # Without variance an item exceeds c or does not; on c itself it may.
-        return float(
-            special.ndtr(np.where(sd > 0.0, z, np.where(mean >= c, np.inf, -np.inf))).sum()
-        )
+        beyond = special.ndtr(np.where(sd > 0.0, z, np.where(mean >= c, np.inf, -np.inf)))
+        return float(outside.weights @ beyond.sum(1))
 
     steps = np.linspace(-6.0, 2.0, 33)
     guesses = [special.ndtr(step) + exceed(centre + spread * step) for step in steps]

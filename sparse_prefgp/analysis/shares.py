@@ -32,6 +32,7 @@ from sparse_prefgp.models.questions import as_known
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.normals import allotted
 from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import id_text
 from sparse_prefgp.tell.result import Result
@@ -176,9 +177,10 @@ def _columns(
 ) -> dict[str, FloatArray]:
     """What is added to the alternatives, (b, k) each."""
     events = as_known(model, events)
-    sets = set_posterior(model, inputs, events)
-    noise = look_noise(model, events)
-    k = sets.mean.shape[1]
+    parts = [
+        (set_posterior(point, inputs, events), look_noise(point, events)) for point in model.points
+    ]
+    k = parts[0][0].mean.shape[1]
     ask(
         _ARRAYS_OF_DRAWS * 8 * draws * k,
         f"{draws:,} draws of {k:,} alternatives",
@@ -186,24 +188,33 @@ def _columns(
     )
     # The same draws for each set: what else is in the table changes nothing.
     normal = rng.standard_normal((k, draws)).T
+    normals = np.split(normal, np.cumsum(allotted(model.weights, draws))[:-1])
     tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
     nobody = np.full(len(events), model.terms.taste is not None and model.view.of_nobody)
     if events.person is not None:
         nobody &= events.person.numbers < 0
-    shared, names = sets, [*ADDED]
+    shared, names = [sets for sets, _ in parts], [*ADDED]
     if nobody.any():
-        shared = set_posterior(model.consensus(), inputs, events)
+        shared = [set_posterior(point, inputs, events) for point in model.consensus().points]
         names += [*OVER_PEOPLE]
 
     def of(some: IntArray) -> FloatArray:
-        each = _drawn(sets.take(some), (noise[0][:, some], noise[1][:, some]), normal)
+        each = np.concatenate(
+            [
+                _drawn(sets.take(some), (noise[0][:, some], noise[1][:, some]), own)
+                for (sets, noise), own in zip(parts, normals, strict=True)
+            ]
+        )
         ends = np.quantile(each, tails, axis=0)
         over_people = np.where(nobody[some, None], ends, np.nan)
         here = some[nobody[some]]
         if len(here):
-            tastes = sets.covariance[here] - shared.covariance[here]
-            whose = (noise[0][:, here], noise[1][:, here])
-            each[:, nobody[some]] = _drawn(shared.take(here), whose, normal, tastes)
+            of_all = []
+            for (sets, noise), one, own in zip(parts, shared, normals, strict=True):
+                tastes = sets.covariance[here] - one.covariance[here]
+                whose = (noise[0][:, here], noise[1][:, here])
+                of_all.append(_drawn(one.take(here), whose, own, tastes))
+            each[:, nobody[some]] = np.concatenate(of_all)
             ends = np.quantile(each, tails, axis=0)
         return np.stack([each.mean(0), *ends, each.std(0, ddof=1), *over_people])
 

@@ -32,7 +32,7 @@ from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, warn_of_spellings
 from sparse_prefgp.io.people import people_like
-from sparse_prefgp.learning.integration import integrate
+from sparse_prefgp.learning.notes import few_points
 from sparse_prefgp.models.filtering import refuse_earlier
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.likelihood import steps_to_learn
@@ -42,9 +42,6 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import counted, listing
 from sparse_prefgp.tell.result import Figures
-
-# A mixture is made once more when of its points so many times fewer are left that count.
-FEW_LEFT = 3
 
 
 @dataclass(frozen=True)
@@ -220,9 +217,7 @@ def _continued(model: PreferenceGP, data: Duels, new: Answers) -> tuple[Preferen
 
 def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers) -> PreferenceGP:
     """The mixture that points of another make of old and new answers: each keeps its
-    hyperparameters, and counts by how likely it makes what is new.
-
-    Where few of them are left that do, hyperparameters are integrated out about the mode again.
+    hyperparameters, and counts by how likely it makes what is new; said where few of them do.
     """
     if model.at_mode is model:
         return at_mode
@@ -233,8 +228,8 @@ def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers
     weights = mixture.weights * np.exp(likelier - likelier.max())
     weights /= weights.sum()
     effective = 1.0 / float(np.sum(weights**2))
-    if effective < len(points) / FEW_LEFT:
-        return integrate(at_mode, skip_below=0.0)
+    if few := few_points(effective, len(points)):
+        warnings.warn(few, stacklevel=3)
     result = IntegratedGP.of(at_mode, points, weights)
     result.integration = replace(
         model.integration,

@@ -175,7 +175,7 @@ def _runaway(model: Learns) -> Iterator[str]:
         f"the noise is: the prior variance of a duel has come to {ratio:.0e} times its noise, and "
         "where it stopped says little; the order of the items is what the duels say, but "
         "probabilities close to 0 or 1 are surer than they can show. Add duels, above all repeated "
-        "ones, or in Python fix the kernel variance (gpflow.set_trainable) or give it a prior."
+        "ones, or take weak priors (--priors weak, or spg.default_priors)."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparse_prefgp.learning.settling import WINDOW
-from sparse_prefgp.support.words import counted
+from sparse_prefgp.support.words import counted, listing
 
 # How a sentence begins that warns of nothing.
 NO_LINE = "No straight-line effect was found for "
@@ -55,6 +55,10 @@ def learned_from(figures: Mapping[str, Any]) -> str:
 
 
 INTEGRATED = "Intervals include what is not known of the hyperparameters"
+# Standard deviation of a logarithm.
+UNKNOWN = 3.0
+# Of eight points three, or of seven.
+FEW_LEFT = 0.375
 NOT_INTEGRATED = "Hyperparameters are not integrated out"
 
 
@@ -82,10 +86,35 @@ def _about_integration(fit: Mapping[str, Any]) -> list[str]:
     integration = fit.get("integration")
     if integration is None:
         return []
+    unknown = [name for name, sd in integration["log_sd"].items() if sd > UNKNOWN]
+    notes = []
+    if unknown:
+        names = listing([name.lstrip(".") for name in unknown])
+        notes = [f"Duels and priors say next to nothing of {names}; take --priors weak."]
     if not integration["used"]:
-        return [f"{NOT_INTEGRATED}: {integration['reason']}."]
-    shorter = 1.0 - (1.0 + integration["gain"]) ** -0.5
-    return [f"{INTEGRATED}: without, intervals would be {shorter:.0%} shorter."]
+        return [*notes, f"{NOT_INTEGRATED}: {integration['reason']}."]
+    longer = integration["longer"]
+    by = ", which hardly moves them"
+    if longer >= 0.005:
+        by = f": without, intervals would be {longer / (1.0 + longer):.0%} shorter"
+    elif longer <= -0.005:
+        by = f", which makes them {-longer:.0%} shorter"
+    few = few_points(integration["effective_points"], integration["points"])
+    return [
+        *notes,
+        f"{INTEGRATED}{by}.",
+        *([few] if few else []),
+    ]
+
+
+def few_points(effective: float, points: int) -> str:
+    """What to know where few points of the hyperparameters count; else nothing."""
+    if effective >= FEW_LEFT * points:
+        return ""
+    return (
+        f"Of the {points} points of the hyperparameters only {effective:.1f} count, so that "
+        "intervals may be too short; fit all duels again."
+    )
 
 
 def _about_weights(fit: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.models.parameters import LogParameter, half_t
+from sparse_prefgp.support.words import id_text
 
 WEAK, NONE = "weak", "none"
 PRIORS = (WEAK, NONE)
@@ -37,8 +38,10 @@ def default_priors(model: Any) -> tuple[str, ...]:
 
     In units of the noise of a difference, √(2 sigma²), standard deviations of the terms of a kernel
     have half-t priors of scale 1/√(number of terms), over √D for each of D linear weights;
-    lengthscales log-normal ones about where they start, and so have margin and steps of the cuts
-    about 0.5 and 0.7; the variance of a term of one's own a half-t one of where it starts.
+    lengthscales and other parameters log-normal ones about where they start, in time about half the
+    span of the duels, and so have margin and steps of the cuts about 0.5 and 0.7; the movement of a
+    Wiener process in a year has a half-t one of scale 0.5, the variance of a term of one's own one
+    of where it starts.
     Coefficients, leans, noise and cuts of judges have theirs when they are made.
 
     :param model: `PreferenceGP` or `StreamedGP`; its parameters become `LogParameter`s of the same
@@ -52,11 +55,10 @@ def default_priors(model: Any) -> tuple[str, ...]:
         terms = parts_of(kernel)
         for term in terms:
             for owner, name, parameter in _learned(term):
-                prior, power = _of_kernel(owner, name, parameter, unit, len(terms), model)
-                if prior is not None and id(parameter) not in new:
+                if id(parameter) not in new:
+                    prior, power = _of_kernel(owner, name, parameter, unit, len(terms), model)
                     new[id(parameter)] = LogParameter.of(parameter, prior, power)
-                if id(parameter) in new:
-                    setattr(owner, name, new[id(parameter)])
+                setattr(owner, name, new[id(parameter)])
     for term in model.terms:
         for name, parameter in list(vars(term).items()):
             if name == "variance" and _is_free(parameter):  # of one's own
@@ -83,10 +85,7 @@ def learned_paths(model: Any) -> list[tuple[str, gpflow.Parameter]]:
     learned = {
         id(x): (path, x)
         for path, x in gpflow.utilities.parameter_dict(model).items()
-        if x.trainable
-        and id(x) not in held
-        and x.transform is not None
-        and not isinstance(x.transform, tfp.bijectors.Identity)
+        if x.trainable and id(x) not in held and _is_positive(x)
     }
     return list(learned.values())
 
@@ -102,26 +101,33 @@ def _learned(term: gpflow.kernels.Kernel) -> Iterator[tuple[Any, str, gpflow.Par
 
 def _is_free(parameter: Any) -> bool:
     is_one = isinstance(parameter, gpflow.Parameter)
-    return is_one and bool(parameter.trainable) and parameter.prior is None
+    return (
+        is_one and bool(parameter.trainable) and parameter.prior is None and _is_positive(parameter)
+    )
+
+
+def _is_positive(parameter: gpflow.Parameter) -> bool:
+    """Whether it has a transform, as weights and inducing inputs have none."""
+    return not isinstance(parameter.transform, tfp.bijectors.Identity | None)
 
 
 def _of_kernel(
     owner: Any, name: str, parameter: gpflow.Parameter, unit: float, terms: int, model: Any
 ) -> tuple[Any, float]:
     """The prior of a parameter of a kernel, and of which power of its value it is."""
-    if name == "lengthscales":
+    if name in ("lengthscales", "lengthscale"):
         start = parameter.numpy()
         if isinstance(owner, MarkovKernel) and model.duels.times is not None:
             start = np.full_like(start, np.ptp(model.duels.times) / DAYS_A_YEAR / 2.0)
         return tfp.distributions.LogNormal(np.log(start), np.float64(LOG_SD)), 1.0
+    if name == "rate":
+        return half_t(np.full(parameter.shape, DRIFT * unit)), 0.5
     if name != "variance":
-        return None, 1.0
+        return tfp.distributions.LogNormal(np.log(parameter.numpy()), np.float64(LOG_SD)), 1.0
     scale = np.full(parameter.shape, unit / np.sqrt(terms))
     if isinstance(owner, gpflow.kernels.Linear):
         width = np.arange(model.duels.num_features)[owner.active_dims].size
         scale = scale / np.sqrt(max(width, 1))
-    elif isinstance(owner, MarkovKernel) and not owner.is_stationary:
-        scale = np.full(parameter.shape, DRIFT * unit)
     return half_t(scale), 0.5
 
 
@@ -132,8 +138,8 @@ def _about(parameter: gpflow.Parameter, centre: float) -> LogParameter:
 
 def learned_parameters(model: Any, log_sd: Mapping[str, float]) -> list[dict[str, Any]]:
     """What a model has learned: `name`, `value`, `prior` in words, `lower` and `upper` (between
-    which the prior has 90 %), and `log_sd`, how well the data know its logarithm, where that is
-    known; of more than eight values one row of their geometric mean.
+    which the prior has 90 %), and `log_sd`, how well its logarithm is known, where that was found
+    for it alone; of more than eight values one row of their geometric mean.
 
     :param log_sd: by the names of `Integration.log_sd`.
     """
@@ -141,16 +147,33 @@ def learned_parameters(model: Any, log_sd: Mapping[str, float]) -> list[dict[str
     for path, parameter in learned_paths(model):
         values = parameter.numpy().reshape(-1)
         words, *ends = _in_words(parameter)
-        apart = values.size <= APART
+        apart = 1 < values.size <= APART
+        names = _names_of_values(model, parameter) if apart else ()
         for i in range(values.size) if apart else (slice(None),):
-            name = f"{path}[{i}]" if apart and values.size > 1 else path
+            name = f"{path}[{names[i] if names else i}]" if apart else path
             one = [float(np.exp(np.mean(np.log(x[i])))) for x in (values, *ends)]
-            known = log_sd.get(name, log_sd.get(path))
+            known = log_sd.get(f"{path}[{i}]" if apart else path)
             keys = ("name", "value", "prior", "lower", "upper", "log_sd")
             there = (None, None) if not ends else one[1:]
             row = (name.lstrip("."), one[0], words, *there, known)
             rows.append(dict(zip(keys, row, strict=True)))
     return rows
+
+
+def _names_of_values(model: Any, parameter: gpflow.Parameter) -> tuple[str, ...]:
+    """Features, covariates or judges that the values of a vector are of, where they have names."""
+    duels, of = model.duels, model.likelihood
+    names: Any = ()
+    if parameter is of.noise_ratio or parameter is of.cut_scale:
+        names = duels.group_names
+    elif any(parameter is x for term in model.terms for x in vars(term).values()):
+        names = duels.covariate_names
+    elif duels.feature_names is not None:
+        for part in model.kernel.submodules:
+            if any(parameter is x for x in vars(part).values()):
+                names = np.array(duels.feature_names, object)[part.active_dims]
+    there = names is not None and len(names) == int(np.prod(parameter.shape))
+    return tuple(map(id_text, names)) if there else ()
 
 
 def _in_words(parameter: gpflow.Parameter) -> tuple[Any, ...]:

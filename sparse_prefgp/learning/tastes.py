@@ -18,7 +18,6 @@ import numpy as np
 
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import item_effects
-from sparse_prefgp.learning.priors import default_priors
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.parameters import LogParameter
 
@@ -31,9 +30,10 @@ SWEEPS = 2
 
 
 def begin_tastes(model: PreferenceGP) -> str:
-    """Let variances of kernel and taste start where more is explained, with `default_priors`.
+    """Let variances of kernel and taste start where more is explained.
 
-    Those that have a prior of one's own, or are not learned, stay as they are. Two starts, of weak
+    Those that have a prior of one's own, or are not learned, stay as they are; give
+    `default_priors` first. Two starts, of weak
     and of strong tastes, are compared after two sweeps each.
 
     :param model: with tastes; its variances change.
@@ -41,7 +41,6 @@ def begin_tastes(model: PreferenceGP) -> str:
     :raises ValueError: a model without tastes.
     """
     model.allow(people=True)
-    default_priors(model)
     unit = 2.0 * float(model.likelihood.noise.numpy())
     kernels = {"kernel": model.kernel, "taste": model.terms.taste}
     terms = [
@@ -97,7 +96,9 @@ def _terms(name: str, kernel: gpflow.kernels.Kernel, features: int) -> list[_Ter
 
 def _is_learned(part: Any) -> bool:
     variance = getattr(part, "variance", None)
-    return isinstance(variance, LogParameter) and bool(variance.trainable)
+    if variance is None or not variance.trainable:
+        return False
+    return variance.prior is None or isinstance(variance, LogParameter)
 
 
 def _assign(terms: list[_Term], start: Mapping[str, tuple[float, float]], unit: float) -> None:

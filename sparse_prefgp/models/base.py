@@ -326,6 +326,16 @@ class DuelGP(
         return self
 
     @property
+    def points(self) -> list[Self]:
+        """Itself, or the models of a mixture whose hyperparameters are integrated out."""
+        return [self]
+
+    @property
+    def weights(self) -> FloatArray:
+        """(S,) of the points, which add up to 1."""
+        return np.ones(1)
+
+    @property
     def features(self) -> tuple[Any, tuple[str, ...] | None]:
         """(n, D) features of the items, or of a stream their lowest and highest values; and their
         names, if they have any."""

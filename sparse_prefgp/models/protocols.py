@@ -8,6 +8,7 @@ say (`model.duels.held`), and what a model cannot do it refuses in a sentence of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import gpflow
@@ -77,6 +78,10 @@ class Predicts(Protocol):
 
     @property
     def at_mode(self) -> Self: ...
+    @property
+    def points(self) -> Sequence[Any]: ...
+    @property
+    def weights(self) -> FloatArray: ...
 
     @property
     def duels(self) -> KnownDuels: ...

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+
+def allotted(weights: FloatArray, number: int) -> IntArray:
+    """(S,), how many of so many draws are of each part of a mixture, by largest remainders."""
+    exact = number * weights
+    counts = np.floor(exact).astype(int)
+    counts[np.argsort(counts - exact, kind="stable")[: number - counts.sum()]] += 1
+    return counts
+
 
 # Halvings of the range of a quantile.
 _HALVINGS = 50
@@ -46,6 +55,10 @@ class Normals:
             for name in ("means", "variances")
         )
         return cls(means, variances, parts[0].weights)
+
+    def take(self, which: IntArray) -> Normals:
+        """Some of the numbers."""
+        return Normals(self.means[:, which], self.variances[:, which], self.weights)
 
     @property
     def mean(self) -> FloatArray:

@@ -69,7 +69,7 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
 
 
 def learned_table(fit: Mapping[str, Any]) -> list[Table]:
-    """What was learned, its prior and how well the data know it; none of a fit of before."""
+    """What was learned, its prior and how well it is known; none of a fit of before."""
     rows = fit.get("learned", ())
     columns = [
         Column("name", "learned", left=True),
@@ -77,7 +77,7 @@ def learned_table(fit: Mapping[str, Any]) -> list[Table]:
         Column("prior", "prior", left=True),
         Column("lower", "90 % of the prior from", _short),
         Column("upper", "to", _short),
-        Column("log_sd", "sd of its log by the data", _short),
+        Column("log_sd", "sd of its log, learned", _short),
     ]
     known = [one for one in columns if any(row[one.key] is not None for row in rows)]
     return [Table("learned", "", known, rows)] if rows else []

@@ -548,7 +548,11 @@ def integrated(model: Any, settings: FitSettings) -> Any:
     if settings.integrate == NO:
         return model
     if (settings.stream and settings.integrate != YES) or model.inputs.layout.dated:
-        what = "duels are in chunks" if settings.stream else "utilities move in time"
+        what = (
+            "duels are in chunks (--integrate yes finds what that costs)"
+            if settings.stream
+            else "utilities move in time"
+        )
         model.integration = Integration(False, what)
         return model
     return integrate(model, skip_below=0.0 if settings.integrate == YES else SKIP_BELOW)

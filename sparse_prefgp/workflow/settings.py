@@ -211,6 +211,8 @@ class FitSettings:
         return DEFAULT_MARGIN if self.margin is None and tied else self.margin
 
     def __post_init__(self) -> None:
+        if isinstance(self.integrate, bool):
+            object.__setattr__(self, "integrate", YES if self.integrate else NO)
         self._check_kinds()
         together.check(chunks=self.stream, **self._needing_memory())
         check_fields(self)

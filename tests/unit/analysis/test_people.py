@@ -48,6 +48,7 @@ def model(tables: tuple[pd.DataFrame, pd.DataFrame]) -> spg.PreferenceGP:
     )
     for kernel in (found.kernel, found.terms.taste.kernels[0]):
         gpflow.set_trainable(kernel.lengthscales, False)
+    spg.default_priors(found)
     begin_tastes(found)
     spg.optimise(found, 50)
     return found

@@ -25,6 +25,7 @@ from sparse_prefgp.analysis.ranking import (
     rank,
     sample_places,
 )
+from sparse_prefgp.support.normals import Normals
 from tests.cases import random_duels
 from tests.together import refused
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
@@ -215,7 +216,12 @@ def test_equal_items_share_a_row() -> None:
 def test_places_by_hand() -> None:
     # Without spread: one item ahead of another, and of a third.
     chances = sample_places(
-        np.array([1.0, 3.0, 2.0]), np.zeros((3, 3)), 2, 100, np.random.default_rng(0)
+        np.array([[1.0, 3.0, 2.0]]),
+        [np.zeros((3, 3))],
+        np.ones(1),
+        2,
+        100,
+        np.random.default_rng(0),
     )
     np.testing.assert_array_equal(chances.p_best, [0.0, 1.0, 0.0])
     np.testing.assert_array_equal(chances.p_top_k, [0.0, 1.0, 1.0])
@@ -356,13 +362,13 @@ def test_bound_of_one_outsider_in_closed_form() -> None:
     rng = np.random.default_rng(0)
     threshold = rng.normal(size=20_000)
     truth = norm.cdf(-6.0 / np.sqrt(1.0 + 0.25))
-    bound = outside_bound(threshold, np.array([-6.0]), np.array([0.5]))
+    bound = outside_bound(threshold, Normals.of(np.array([-6.0]), np.array([0.25])))
     # No count below c in 18,000 samples leaves 2.6e-4 at 99 %.
     assert truth <= bound
     assert bound < 1e-3
-    assert outside_bound(threshold, np.array([9.0]), np.array([0.0])) == 1.0
-    assert outside_bound(threshold, np.empty(0), np.empty(0)) == 0.0
-    certain = outside_bound(threshold, np.array([-50.0]), np.array([0.0]))
+    assert outside_bound(threshold, Normals.of(np.array([9.0]), np.zeros(1))) == 1.0
+    assert outside_bound(threshold, Normals.of(np.empty(0), np.empty(0))) == 0.0
+    certain = outside_bound(threshold, Normals.of(np.array([-50.0]), np.zeros(1)))
     np.testing.assert_allclose(certain, 1.0 - 0.01 ** (1.0 / 18_000), rtol=IDENTITY)
 
 

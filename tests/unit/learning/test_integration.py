@@ -1,5 +1,7 @@
 """Weak priors and hyperparameters integrated out: nine small problems solved by other code."""
 
+import copy
+import dataclasses
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -16,9 +18,10 @@ import sparse_prefgp as spg
 from sparse_prefgp.approximations import whitened
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.learning.integration import Hyperparameters, design_points, normalised
-from sparse_prefgp.learning.priors import half_t
+from sparse_prefgp.learning.notes import notes_of
+from sparse_prefgp.learning.priors import learned_paths
 from sparse_prefgp.models.integrated import IntegratedGP
-from sparse_prefgp.models.parameters import LogParameter
+from sparse_prefgp.models.parameters import LogParameter, half_t
 from sparse_prefgp.support.normals import Normals
 
 DATA = Path(__file__).parents[2] / "data" / "uncertainty_cases.json"
@@ -259,7 +262,7 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     ends = rng.permuted(np.tile(np.arange(6), (30, 1)), axis=1)[:, :2].T
     names = np.array(list("abcdef"))
     some = pd.DataFrame({"winner": names[ends[0]], "loser": names[ends[1]]})
-    model = spg.fit(duels=some[:24], test_fraction=0.0, integrate="yes").model
+    model = spg.fit(duels=some[:24], test_fraction=0.0, integrate=True).model
     new, _ = spg.update(model, some[24:])
     assert isinstance(new, IntegratedGP) and new.integration.used
     points = model.mixture.points
@@ -272,6 +275,43 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     each = [point.predict_duel(items[:3], items[3:]).numpy() for point in whole]
     wanted = new.mixture.weights @ each
     np.testing.assert_allclose(new.predict_duel(items[:3], items[3:]), wanted, atol=1e-6)
+
+
+def test_it_is_said_where_few_points_are_left() -> None:
+    ends = np.triu_indices(4, 1)
+    some = pd.DataFrame({"winner": np.tile(ends[0], 2), "loser": np.tile(ends[1], 2)}).astype(str)
+    model = spg.fit(duels=some, test_fraction=0.0, integrate=True).model
+    with pytest.warns(UserWarning, match="only 2.6 count, so that intervals may be too short"):
+        new, _ = spg.update(model, pd.concat([some] * 40))
+    assert isinstance(new, IntegratedGP)
+    said = dataclasses.asdict(new.integration)
+    assert any("may be too short" in note for note in notes_of({"integration": said}))
+
+
+def test_chances_and_shares_are_averages_over_the_points() -> None:
+    rng = np.random.default_rng(3)
+    ends = np.sort(rng.permuted(np.tile(np.arange(5), (12, 1)), axis=1)[:, :2]).T
+    model = spg.PreferenceGP(spg.Duels(np.zeros((5, 0)), *ends), spg.ItemEffect())
+    spg.default_priors(model)
+    spg.optimise(model)
+    model = spg.integrate(model, skip_below=0.0)
+    items, draws = model.inputs.of_items(), 40_000
+    best, shares = np.zeros(5), np.zeros(5)
+    for weight, point in zip(model.weights, model.points, strict=True):
+        mean, joint = (x.numpy() for x in point.predict_f(items, full_cov=True))
+        f = rng.multivariate_normal(mean[:, 0], joint[0], size=draws)
+        best += weight * np.bincount(f.argmax(1), minlength=5) / draws
+        noisy = f + np.sqrt(0.5) * rng.normal(size=f.shape)
+        shares += weight * np.bincount(noisy.argmax(1), minlength=5) / draws
+    table = spg.rank(model, samples=draws).to_frame().set_index("item_id")
+    np.testing.assert_allclose(table["p_best"].reindex(range(5)), best, atol=0.012)
+    found = spg.shares(model, items, draws=4000).to_frame()
+    np.testing.assert_allclose(found["share"], shares, atol=0.012)
+    assert spg.integrate(model).integration.points == len(model.weights)  # about its mode again
+    copy.deepcopy(model.posterior())
+    model.kernel.variance.assign(9.0)
+    with pytest.raises(ValueError, match="changed after they had been integrated out"):
+        model.predict_f(items)
 
 
 def test_the_gain_in_chunks_is_that_in_memory() -> None:
@@ -336,6 +376,29 @@ def test_default_priors_leave_what_has_one_or_is_not_learned() -> None:
     np.testing.assert_allclose(scales, [np.sqrt(2.0) / np.sqrt(2.0), np.sqrt(2.0)])
 
 
+def test_each_learned_parameter_of_a_kernel_has_a_prior() -> None:
+    rng = np.random.default_rng(0)
+    ends = rng.permuted(np.tile(np.arange(6), (20, 1)), axis=1)[:, :2].T
+    duels = spg.Duels(rng.normal(size=(6, 2)), *ends)
+    base = gpflow.kernels.SquaredExponential()
+    for kernel in (
+        gpflow.kernels.RationalQuadratic(),
+        gpflow.kernels.Periodic(base, period=2.0),
+        gpflow.kernels.Polynomial(),
+        gpflow.kernels.ArcCosine(weight_variances=[1.0, 2.0]),
+    ):
+        model = spg.PreferenceGP(duels, kernel)
+        spg.default_priors(model)
+        assert all(isinstance(x, LogParameter) for _, x in learned_paths(model))
+    dated = spg.Duels(np.zeros((6, 0)), *ends, times=np.arange(20) * 365.25)
+    moved = spg.ItemInTime(spg.markov.Wiener() + spg.markov.Matern12())
+    model = spg.PreferenceGP(dated, moved, approximation=spg.Exact())
+    spg.default_priors(model)
+    wiener, form = moved.kernel.kernels
+    assert float(wiener.rate.prior.scale) == 0.5 and float(wiener.variance.prior.scale) == 1.0
+    assert float(np.exp(form.lengthscale.prior.loc)) == pytest.approx(19 / 2)
+
+
 def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
     table = pd.DataFrame({"winner": ["A", "A", "A", "B"], "loser": ["B", "B", "B", "A"]})
     fitted = spg.fit(
@@ -347,7 +410,7 @@ def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
     integration = fitted.figures["fit"]["integration"]
     assert integration["used"] and integration["points"] == 7
     (note,) = fitted.figures["notes"]
-    assert note.startswith("Intervals include what is not known") and note.endswith("shorter.")
+    assert note.startswith("Intervals include what is not known") and note.endswith("2% shorter.")
     assert isinstance(spg.load(tmp_path / "fitted"), IntegratedGP)
     plain = spg.fit(duels=table, priors="weak", integrate="auto", test_fraction=0.0, kernel="item")
     assert plain.figures["fit"]["integration"]["gain"] == integration["gain"]

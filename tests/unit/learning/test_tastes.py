@@ -31,6 +31,7 @@ def test_the_better_start(strong):
     model = spg.PreferenceGP(
         votes(strong), kernels[0], terms=[spg.Taste(kernels[1])], noise_variance=1.0
     )
+    spg.default_priors(model)
     engine = model.engine
     assert spg.begin_tastes(model) == ("strong" if strong else "weak")
     start = STRONG if strong else WEAK
