@@ -42,17 +42,20 @@ class Truth(NamedTuple):
     more: Callable[[], dict[str, Any]] = dict
     """What else `PreferenceGP` takes, made anew for each fit."""
     coefficients: np.ndarray | None = None
-    truly: dict[str, float] | None = None
+    inputs: bool = False
+    """Whether inducing inputs are learned."""
 
 
 def effects(rng: Rng, items: int, duels: int, sd: float | None = None) -> Truth:
     """Effects of items without features."""
     sd = float(np.exp(rng.normal(-0.2, 0.8))) if sd is None else sd
     f = sd * rng.standard_normal(items)
-    return Truth(won(rng, np.zeros((items, 0)), f, duels), spg.ItemEffect, f, truly={"sd": sd})
+    return Truth(won(rng, np.zeros((items, 0)), f, duels), spg.ItemEffect, f)
 
 
-def plane(rng: Rng, items: int, duels: int, inducing: int | None = None) -> Truth:
+def plane(
+    rng: Rng, items: int, duels: int, inducing: int | None = None, form: Any = spg.VFE
+) -> Truth:
     """A squared exponential on two features."""
     x, f = drawn_on_plane(rng, items)
 
@@ -60,9 +63,14 @@ def plane(rng: Rng, items: int, duels: int, inducing: int | None = None) -> Trut
         if inducing is None:
             return {"approximation": spg.Exact()}
         centres = kmeans_inputs(x, inducing, np.random.default_rng(0))
-        return {"approximation": spg.VFE(), "inducing_variable": centres}
+        return {"approximation": form(), "inducing_variable": centres}
 
     return Truth(won(rng, x, f, duels), on_plane, f, more)
+
+
+def learned_inputs(rng: Rng, form: Any) -> Truth:
+    """The same with inducing inputs that are learned."""
+    return plane(rng, 100, 400, 20, form)._replace(inputs=True)
 
 
 def judged(rng: Rng, items: int = 20, duels: int = 400, judges: int = 10) -> Truth:
@@ -138,6 +146,8 @@ ROWS: dict[str, Callable[[Rng], Truth]] = {
     "SE, 60 items, 400 duels": lambda rng: plane(rng, 60, 400),
     "SE, 60 items, 2,000 duels": lambda rng: plane(rng, 60, 2000),
     "VFE, 20 inputs, 100 items, 400 duels": lambda rng: plane(rng, 100, 400, 20),
+    "… learned inputs": lambda rng: learned_inputs(rng, spg.VFE),
+    "… learned inputs, FITC": lambda rng: learned_inputs(rng, spg.FITC),
     "10 judges, 400 duels": judged,
     "100 choices of 4 of 40 items": choices,
     "200 grades of 20 items": graded,
@@ -176,7 +186,7 @@ def learned(truth: Truth, priors: bool) -> tuple[spg.PreferenceGP, float, int]:
     """The model at its optimum, seconds and sweeps."""
     started = time.perf_counter()
     model = spg.PreferenceGP(truth.duels, truth.kernel(), **truth.more())
-    if model.inducing_variable is not None:
+    if model.inducing_variable is not None and not truth.inputs:
         gpflow.set_trainable(model.inducing_variable, False)
     if priors:
         spg.default_priors(model)
