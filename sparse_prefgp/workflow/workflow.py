@@ -42,7 +42,6 @@ from sparse_prefgp.workflow.holdout import (
     prepare,
     refit_model,
 )
-from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
 from sparse_prefgp.workflow.output import FitOutput, alone, check_page, write_fit
 from sparse_prefgp.workflow.reporting import (
     ALIKE,
@@ -245,7 +244,7 @@ class _OneFit:
             chosen = choose(
                 duels,
                 settings,
-                kernel=settings.kernel or DEFAULT_KERNEL,
+                kernel=settings.kernel,
                 approximation=settings.approximation,
                 checkpoint=place,
                 resume=resume,
