@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -54,7 +54,8 @@ class Won(NamedTuple):
         set that each was preferred to each of the others."""
         doors = events.doors()
         won = doors.decided
-        return cls(doors.features[won], (doors.weight * events.totals[doors.event])[won])
+        weight = np.asarray(doors.weight * events.totals[doors.event], dtype=np.float64)
+        return cls(doors.features[won], weight[won])
 
     def between(self, number: IntArray) -> Won:
         """The same of what items are made of, each pair once, equal ones left out.
@@ -64,7 +65,7 @@ class Won(NamedTuple):
         sides, size = number[self.sides], int(number.max(initial=-1)) + 1
         kept = (sides[:, 0] != sides[:, 1]) & (sides >= 0).all(1)
         code, place = np.unique(sides[kept] @ [size, 1], return_inverse=True)
-        weight = np.bincount(place, self.weight[kept], len(code))
+        weight = np.bincount(place, self.weight[kept], len(code)).astype(np.float64)
         return Won(np.stack(np.divmod(code.astype(np.int64), max(size, 1)), 1), weight)
 
 
@@ -132,15 +133,14 @@ class Terms:
 
         :param weights: (p,) of the terms.
         """
-        found: Counter[str] = Counter()
+        found: dict[str, float] = {}
         row = self.weights([text])
-        if not row.nnz:
-            return found
         each = dict(
             zip(row.indices.tolist(), (row.data * weights[row.indices]).tolist(), strict=True)
         )
-        place = self._fitted.vocabulary_
-        analyse = self._fitted.build_analyzer()
+        if not each:
+            return found
+        place, analyse = self._fitted.vocabulary_, self._fitted.build_analyzer()
         here: dict[int, Counter[str]] = {j: Counter() for j in each}
         for token in text.lower().split():
             name = _ENDS.sub("", token) or token
@@ -153,7 +153,7 @@ class Terms:
         for j, words in here.items():
             number = words.total()
             for name, times in words.items():
-                found[name] += each[j] * times / number
+                found[name] = found.get(name, 0.0) + each[j] * times / number
         return found
 
     @cached_property
@@ -212,11 +212,10 @@ class WordScore:
         """What each word of a text, and each pair of neighbouring ones, adds to its standardised
         score by the mean weights; the largest sizes first."""
         p, q = len(self.words.names), len(self.parts.names)
-        found = Counter(self.words.contributions(text, self.weights[:p] / self.scale))
-        for word, much in self.parts.contributions(
-            text, self.weights[p : p + q] / self.scale
-        ).items():
-            found[word] += much
+        found = self.words.contributions(text, self.weights[:p] / self.scale)
+        of_parts = self.parts.contributions(text, self.weights[p : p + q] / self.scale)
+        for word, much in of_parts.items():
+            found[word] = found.get(word, 0.0) + much
         return sorted(found.items(), key=lambda one: (-abs(one[1]), one[0]))
 
     def to_dict(self) -> dict[str, Any]:

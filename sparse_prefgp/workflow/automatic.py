@@ -148,10 +148,10 @@ def wide_candidates(
 ) -> tuple[Candidate, ...]:
     """The candidates for features that were reduced to directions.
 
-    Linear, in all features and in scores of words alone; one lengthscale for all directions, under the half-way approximation `prior-power:0.5`;
-    and a kernel on four learned directions of those before the first gap in their variances, with
-    an effect of each item where items have more than 20 votes each. The approximation of the
-    others is VFE, unless one is given.
+    Linear, also in scores of words alone where texts have any; one lengthscale for all directions,
+    under the half-way approximation `prior-power:0.5`; and a kernel on four learned directions of
+    those before the first gap in their variances, with an effect of each item where items have more
+    than 20 votes each. The approximation of the others is VFE, unless one is given.
 
     :param table: training duels.
     :param transform: of their items.
