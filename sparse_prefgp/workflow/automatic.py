@@ -105,7 +105,8 @@ def automatic_candidates(
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
     refuse_without_features(table)
-    return _candidates(table, _transform(table), kernel, approximation, inducing)
+    transform = _transform(table, np.arange(table.num_rows))
+    return _candidates(table, transform, kernel, approximation, inducing)
 
 
 def _candidates(
