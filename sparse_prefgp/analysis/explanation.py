@@ -90,7 +90,7 @@ class Explanation(Result):
     """
     scored: Mapping[str, Mapping[str, Sequence[tuple[str, float]]]] = field(default_factory=dict)
     """For each score of words, by the name of an item whose text was given: its words, those that
-    count most first, with what each adds to expected utility by way of the score.
+    count most first, with what each adds to the score, in standard deviations of training texts.
     """
 
     @property
@@ -173,7 +173,7 @@ class Explanation(Result):
                 for sign, what in ((1.0, "for"), (-1.0, "against")):
                     largest = [one for one in counted if sign * one[1] > 0.0][:WORDS_SHOWN]
                     if largest:
-                        told = ", ".join(f"{word} {much:+.3f}" for word, much in largest)
+                        told = ", ".join(f"{word} {much:+.2f}" for word, much in largest)
                         lines.append(f"{name} of {item}, what counts {what} it: {told}")
         return [self.headline, table, *lines, *self._how()]
 
@@ -265,12 +265,9 @@ def explain(
             own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))
             words[text.words] = text.transform.word_weights(slopes[own])
             if text.transform.score is not None:
-                rises, score = float(slopes[own[-1]]), text.transform.score
+                counted = text.transform.score.contributions
                 scored[text.score] = {
-                    name: [
-                        (word, rises * much)
-                        for word, much in score.contributions(without_markup(given[text.column]))
-                    ][:WORDS_KEPT]
+                    name: counted(without_markup(given[text.column]))[:WORDS_KEPT]
                     for name, given in zip(names, texts, strict=True)
                     if given.get(text.column)
                 }
