@@ -26,7 +26,7 @@ FOLDS = 5
 # The largest first: each fit starts from the last. They end where none is better.
 RIDGES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 # Nats: by how much a smaller ridge has to be worse to be the last one, and by how much statistics
-# of the texts have to be better to be told from words alone.
+# of the texts have to make the score better to join the words.
 WORSE, BETTER = 0.002, 0.002
 # What statistics with standard deviation 1 are divided by next to weights of words in unit rows.
 STATISTICS_OVER = 5.0
@@ -79,7 +79,7 @@ class Scored(NamedTuple):
     ridge: float
     """The precision of the prior of the weights, for all training duels."""
     statistics: bool
-    """Whether statistics of the texts are told in it too."""
+    """Whether statistics of the texts joined the words."""
     folds: int
     groups: bool
     """Whether folds are of groups of texts that duels link, not of single texts."""
@@ -179,7 +179,7 @@ class WordScore:
     parts: Terms
     """Three to five characters within words."""
     weights: FloatArray
-    """(p + q + k,) of words, parts, and statistics where these are told too: means over folds."""
+    """(p + q + k,) of words, parts, and statistics where these joined them: means over folds."""
     mean: float
     """Of the training texts, in units of the noise of a duel."""
     scale: float
@@ -259,8 +259,8 @@ def learned(
     than a coin on duels that it has not seen, by two standard errors, only the latter.
 
     :param texts: n texts without markup; equal ones are one.
-    :param statistics: (n, k) standardised, told too where that makes the score better by 0.002
-        nats.
+    :param statistics: (n, k) standardised; they join the words where that makes the score better by
+        0.002 nats.
     :param won: between rows of these.
     """
     arrays = won.sides.astype(np.int64), won.weight.astype(np.float64), statistics
