@@ -264,7 +264,7 @@ class KernelChoice:
         for text in () if transform is None else transform.texts:
             if text.score in self.named_columns and text.transform.score is None:
                 scored = text.transform.scored
-                why = "no duels were asked which words win" if scored is None else str(scored)
+                why = "duels in chunks, or no word in two texts" if scored is None else str(scored)
                 return f"{text.score!r}, which the texts do not have ({why})"
         return None
 

@@ -211,7 +211,7 @@ def test_the_kernel_of_texts_goes_by_the_score() -> None:
     kernel = KernelChoice.parse(str(default_for(transform)))
     assert kernel.lacking(transform) is None
     without = table.transform_of(np.arange(N))
-    assert "no duels were asked" in str(kernel.lacking(without))
+    assert "duels in chunks, or no word in two texts" in str(kernel.lacking(without))
     with pytest.raises(ValueError, match=r"'said: score', which the texts do not have .* leave"):
         kernel.check_columns(without)
 
