@@ -19,6 +19,7 @@ from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.items import check_features
+from sparse_prefgp.data.texts import without_markup
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.known import KnownDuels
@@ -86,6 +87,10 @@ class Explanation(Result):
     words: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     """For each column of texts its words, those that tell most first, with how fast expected
     utility rises with the weight (tf-idf) of each, on average between the two items.
+    """
+    scored: Mapping[str, Mapping[str, Sequence[tuple[str, float]]]] = field(default_factory=dict)
+    """For each score of words, by the name of an item whose text was given: its words, those that
+    count most first, with what each adds to the score, in standard deviations of training texts.
     """
 
     @property
@@ -163,6 +168,13 @@ class Explanation(Result):
                 chosen = [word for word, slope in found if sign * slope > 0.0][:WORDS_SHOWN]
                 if chosen:
                     lines.append(f"{name} that {what} it here: {', '.join(chosen)}")
+        for name, items in self.scored.items():
+            for item, counted in items.items():
+                for sign, what in ((1.0, "for"), (-1.0, "against")):
+                    largest = [one for one in counted if sign * one[1] > 0.0][:WORDS_SHOWN]
+                    if largest:
+                        told = ", ".join(f"{word} {much:+.2f}" for word, much in largest)
+                        lines.append(f"{name} of {item}, what counts {what} it: {told}")
         return [self.headline, table, *lines, *self._how()]
 
 
@@ -216,7 +228,7 @@ def explain(
         first, second, items = _in_context(model, first, second, items, at)
     elif at is not None:
         raise ValueError("A context was given with features in place of ids; leave it out (at=).")
-    names, inputs = _pair(model, first, second, items)
+    names, inputs, texts = _pair(model, first, second, items)
     d = model.duels.num_features
     sides = inputs[:, :d]
     mean, variance = (np.asarray(x)[0] for x in model.predict_difference(inputs[:1], inputs[1:]))
@@ -246,12 +258,19 @@ def explain(
             means, variances = np.append(means, more_mean), np.append(variances, more_variance)
             rows.append((name, known[0], known[1]))
     said = () if model.duels.transform is None else model.duels.transform.texts
-    words = {}
+    words, scored = {}, {}
     if said:
         slopes = _slopes(model, sides, steps)
         for text in said:
             own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))
             words[text.words] = text.transform.word_weights(slopes[own])
+            if text.transform.score is not None:
+                counted = text.transform.score.contributions
+                scored[text.score] = {
+                    name: counted(without_markup(given[text.column]))[:WORDS_KEPT]
+                    for name, given in zip(names, texts, strict=True)
+                    if given.get(text.column)
+                }
     frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
     frame["contribution"] = means + 0.0
     frame["sd"] = np.sqrt(np.maximum(variances, 0.0))
@@ -271,6 +290,7 @@ def explain(
         negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
         tie_probability=None if model.likelihood.margin is None else float(tied),
         words={name: slopes[:WORDS_KEPT] for name, slopes in words.items()},
+        scored={name: items for name, items in scored.items() if items},
     )
 
 
@@ -294,11 +314,12 @@ def _one_place(at: Any) -> str | Mapping[str, Any] | None:
 
 def _pair(
     model: Predicts, first: Any, second: Any, items: Any
-) -> tuple[tuple[str, str], FloatArray]:
-    """What the items are called, and their inputs (2, D) or (2, D + 1)."""
+) -> tuple[tuple[str, str], FloatArray, list[dict[str, str]]]:
+    """What the items are called, their inputs (2, D) or (2, D + 1), and what is known of their
+    texts, by column."""
     d = model.duels.num_features
     known = None
-    names, rows = [], []
+    names, rows, texts = [], [], []
     for label, value in (("first", first), ("second", second)):
         if np.ndim(value) == 0:
             known = known_items(model, items) if known is None else known
@@ -311,6 +332,7 @@ def _pair(
                 )
             names.append(str(value))
             rows.append(known.inputs[row])
+            texts.append({name: each[row] for name, each in known.texts.items()})
             continue
         array = check_features(np.asarray(value)[None], label, model.duels.feature_names)[0]
         if len(array) != d and not (model.inputs.layout.numbered and len(array) == d + 1):
@@ -322,11 +344,12 @@ def _pair(
             array = np.append(array, -1.0)
         names.append(f"the {label} item")
         rows.append(array)
+        texts.append({})
     if np.ndim(first) == 0 and np.ndim(second) == 0 and id_text(first) == id_text(second):
         raise ValueError(
             f"The first and the second item are both {shortened(first)}; give two different items."
         )
-    return (names[0], names[1]), np.stack(rows)
+    return (names[0], names[1]), np.stack(rows), texts
 
 
 def _in_context(

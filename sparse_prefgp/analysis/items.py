@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sparse_prefgp.analysis.far import far_from
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
+from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column, texts_in
 from sparse_prefgp.data.items import check_features
 from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.io.answers import NONE
@@ -61,6 +61,10 @@ class ItemSet:
     """How a message names where the items are from."""
     rows: ItemRows | None = None
     """Of which item each row is, and in which context; None where each is an item."""
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """For each column of texts, (n,) those of the items, empty of items that the model alone knows,
+    as it keeps none; without columns where no table gave any.
+    """
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -157,6 +161,7 @@ class ItemSet:
             ),
             levels_never_seen={name: found for name, found in levels.items() if found},
             rows=None if self.rows is None else self.rows.select(chosen),
+            texts={name: [found[i] for i in chosen] for name, found in self.texts.items()},
         )
 
     def followed_by(self, other: ItemSet) -> ItemSet:
@@ -196,6 +201,13 @@ class ItemSet:
             self.rows
             if self.rows is None or more.rows is None
             else self.rows.followed_by(more.rows),
+            {
+                name: [
+                    *self.texts.get(name, [""] * n),
+                    *more.texts.get(name, [""] * len(more)),
+                ]
+                for name in dict.fromkeys([*self.texts, *more.texts])
+            },
         )
 
 
@@ -236,7 +248,9 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
     unknown = unknown_levels(duels, features, table.frame)
     numbers = _known_numbers(model, lookup)
     if duels.item_rows is None:
-        return _item_set(model, ids, features, numbers, unknown, table.name)
+        texts = {name: texts_in(table.frame, name) for name in transform.text_columns}
+        found = _item_set(model, ids, features, numbers, unknown, table.name)
+        return replace(found, texts=texts)
     columns, shared = duels.item_rows.columns, duels.item_rows.shared
     values = np.empty((len(ids), len(columns)), dtype=object)
     for j, name in enumerate(columns):

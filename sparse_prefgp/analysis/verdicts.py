@@ -217,17 +217,44 @@ def _number_of(scored: Mapping[str, Any]) -> int:
     return next((int(scored[name]) for name in _LEGENDS if name in scored), 0)
 
 
-def no_better_than_a_coin(scores: Scores) -> bool:
+def no_better_than_a_coin(scores: Scores, who: str = "model") -> bool:
     """Whether a model is hardly better than a coin, on duels that one side won: neither its score
     nor its accuracy is, to two standard errors, and these leave no room for more. Few duels do not
     tell.
+
+    :param who: the model, or a rival, for which the standard error of the model's gain serves.
     """
-    coin, model = scores.get("coin"), scores.get(AHEAD, scores.get("model"))
+    coin, model = scores.get("coin"), scores.get(who)
+    if who == "model":
+        model = scores.get(AHEAD, model)
     if coin is None or model is None or coin.get(GAIN_SE) is None:
         return False
     gain, error = coin["nlp_nats"] - model["nlp_nats"], _SURE * coin[GAIN_SE]
     unsure = gain < error and model["accuracy"] <= 0.5 + _luck(model["duels"])
     return bool(unsure and gain + error < _MUCH)
+
+
+def said_of_a_coin(scores: Scores, others: str) -> str:
+    """A note on a model that is hardly better than a coin.
+
+    Whether winner and loser are in the right columns is asked only where there is no rival: one
+    that is no better either shows that the features tell little, and one that is better learned
+    from these columns.
+
+    :param others: a sentence on columns that were not read, or nothing.
+    """
+    rivals = [name for name in rivals_in(scores) if name not in _BY_CHANCE]
+    better = [name for name in rivals if not no_better_than_a_coin(scores, name)]
+    if not rivals:
+        rest = f": does winner hold who won?{others} If it does, little can be said about who wins."
+    elif better:
+        rest = (
+            f", other than the {PREDICTOR_NAMES[better[0]]}, which tells more of who wins.{others}"
+        )
+    else:
+        rest = f", and so is the {PREDICTOR_NAMES[rivals[0]]}; little can be said about who wins."
+        rest += others
+    return f"The model is hardly better than a coin on the held-out duels{rest}"
 
 
 def is_reversed(scores: Scores) -> bool:

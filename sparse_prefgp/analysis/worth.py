@@ -400,7 +400,7 @@ def _columns(duels: KnownDuels) -> dict[str, IntArray]:
     if duels.transform is not None:  # directions have no units
         if duels.transform.reduced is not None:
             names = names[: -duels.transform.reduced.size]
-        words = {text.words for text in duels.transform.texts}
+        words = {name for text in duels.transform.texts for name in (text.words, text.score)}
     each = dict.fromkeys(names)
     return {str(name): np.flatnonzero(names == name) for name in each if name not in words}
 
@@ -410,7 +410,9 @@ def _without_units(transform: FeatureTransform) -> str | None:
     if transform.reduced is not None:
         return f"reduced features ({transform.reduced})"
     words = [text.words for text in transform.texts if text.transform.directions.size]
-    return f"directions of words ({words[0]})" if words else None
+    if not words:
+        return f"a score of words ({transform.scores[0]})" if transform.scores else None
+    return f"directions of words ({words[0]})"
 
 
 def _levels(duels: KnownDuels, name: str) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ from sparse_prefgp.data.reduction import (
     Part,
     Reduction,
 )
-from sparse_prefgp.data.texts import TextTransform
+from sparse_prefgp.data.texts import SCORE, TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
+from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.machine import ask
@@ -74,8 +75,10 @@ class FeatureTransform:
         texts: Sequence[str] = (),
         apart: Sequence[str] = (),
         items: int | None = None,
+        won: Won | None = None,
     ) -> FeatureTransform:
-        """Learn means, standard deviations, levels and directions from the rows of `frame`.
+        """Learn means, standard deviations, levels and directions from the rows of `frame`, and of
+        texts which words win.
 
         :param frame: a data frame, or a mapping from column name to values, with n training items.
         :param numeric: columns to standardise.
@@ -86,11 +89,13 @@ class FeatureTransform:
         :param apart: numeric and categorical columns that are features of their own however many
             there are.
         :param items: how many items the rows are of, by default n; 8 for each direction.
+        :param won: training duels between rows of `frame`, for a score of the words of each text;
+            by default there is none.
         :raises ValueError: a missing column, a value that is missing, not finite or not a number,
             or columns of which none varies.
         """
         found = cls._of_columns(frame, numeric, categorical, where)
-        found = found._with_texts(frame, texts)
+        found = found._with_texts(frame, texts, won)
         features = found.feature_names
         if found.dropped and not features and not vectors:
             raise ValueError(
@@ -163,9 +168,9 @@ class FeatureTransform:
             tuple(dates),
         )
 
-    def _with_texts(self, frame: Any, texts: Sequence[str]) -> FeatureTransform:
+    def _with_texts(self, frame: Any, texts: Sequence[str], won: Won | None) -> FeatureTransform:
         """With features of columns of texts; those that do not differ are dropped."""
-        found = {name: TextTransform.fit(texts_in(frame, name)) for name in texts}
+        found = {name: TextTransform.fit(texts_in(frame, name), won) for name in texts}
         return replace(
             self,
             texts=tuple(TextColumn(name, one) for name, one in found.items() if one.names),
@@ -247,7 +252,7 @@ class FeatureTransform:
             j = self.numeric.index(name)
             return self.mean[j], self.scale[j]
         for text in self.texts:
-            if name in text.made_of and name != text.words:
+            if name in text.made_of[: len(text.transform.statistics)]:
                 j = text.made_of.index(name)
                 return float(text.transform.mean[j]), float(text.transform.scale[j])
         return None
@@ -255,7 +260,8 @@ class FeatureTransform:
     @property
     def columns_made_of(self) -> tuple[str, ...]:
         """The raw column that each of the D output columns is made of, one name for all that are
-        made by the reduction; of texts the statistic, and one name for all directions of words.
+        made by the reduction; of texts the statistic or the score, and one name for all directions
+        of words.
         """
         pairs = zip(self.categorical, self.categories, strict=True)
         levels = (name for name, levels in pairs for _ in levels)
@@ -276,6 +282,11 @@ class FeatureTransform:
     def text_columns(self) -> tuple[str, ...]:
         """All raw columns of texts."""
         return tuple(one.column for one in self.texts)
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The features that are scores of the words of texts."""
+        return tuple(one.score for one in self.texts if one.transform.score is not None)
 
     @property
     def vectors(self) -> tuple[str, ...]:
@@ -566,14 +577,20 @@ class TextColumn(NamedTuple):
 
     @property
     def made_of(self) -> tuple[str, ...]:
-        """What each feature is made of: a statistic, or the words."""
+        """What each feature is made of: a statistic, the words, or those that won."""
         statistics = (f"{self.column}: {name}" for name in self.transform.statistics)
-        return (*statistics, *(self.words,) * self.transform.directions.size)
+        score = () if self.transform.score is None else (self.score,)
+        return (*statistics, *(self.words,) * self.transform.directions.size, *score)
 
     @property
     def words(self) -> str:
         """What the directions of its words are called together."""
         return f"{self.column}: words"
+
+    @property
+    def score(self) -> str:
+        """What the score of its words is called, where there is one."""
+        return f"{self.column}: {SCORE}"
 
 
 def _beginning(

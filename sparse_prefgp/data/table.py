@@ -16,6 +16,7 @@ from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
+from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import id_text
@@ -253,7 +254,8 @@ class DuelTable:
 
         :param rows: rows of the duels to keep (numbers, or a mask of length t); default all.
         :param standardise_on: the training rows, whose items set means, standard deviations and
-            levels. Default: the items in `rows`, or every item when `rows` is left out.
+            levels, and which tell the words of texts that win. Default: `rows`, or every item and
+            duel when `rows` is left out.
         :param transform: use this recorded transform instead of learning one.
         :param only_compared: leave out items that are in none of the kept duels.
         :param people_features: use these recorded ones instead of learning means, standard
@@ -269,12 +271,13 @@ class DuelTable:
         used = self._compared(index)
         if transform is None:
             if standardise_on is not None:
-                training = self._compared(self._rows(standardise_on))
+                told = self._rows(standardise_on)
+                training = self._compared(told)
             else:
-                training = np.arange(self.num_items) if rows is None else used
+                told, training = index, np.arange(self.num_items) if rows is None else used
             if len(training) == 0:
                 raise ValueError("standardise_on has no rows; choose at least one training row.")
-            transform = self.transform_of(training)
+            transform = self.transform_of(training, told)
         kept = used if only_compared else np.arange(self.num_items)
         position = np.zeros(self.num_items, dtype=np.int64)
         position[kept] = np.arange(len(kept))
@@ -296,11 +299,18 @@ class DuelTable:
             roles=self.roles,
         )
 
-    def transform_of(self, training: IntArray) -> FeatureTransform:
+    def transform_of(self, training: IntArray, told: IntArray | None = None) -> FeatureTransform:
         """What makes features of the items, learned from these rows of them.
 
+        :param told: training rows of the duels, which tell which words of texts win; by default no
+            score is made of them.
         :raises ValueError: what `FeatureTransform.fit` raises.
         """
+        won = None
+        if self.texts and told is not None:
+            place = np.full(self.num_items, -1)
+            place[training] = np.arange(len(training))
+            won = Won.of(self.events.take(told)).between(place)
         in_context: tuple[str, ...] = ()
         items = None
         if self.item_rows is not None:
@@ -315,6 +325,7 @@ class DuelTable:
             texts=self.texts,
             apart=(*in_context, *self.apart),
             items=items,
+            won=won,
         )
 
     def _compared(self, index: IntArray) -> IntArray:

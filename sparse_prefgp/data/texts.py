@@ -1,8 +1,8 @@
-"""Features of texts: statistics of their surface, and leading directions of their words.
+"""Features of texts: statistics of their surface, leading directions of their words, and a score.
 
 Learned from training texts, and applied to others by what was kept: which words were common, the
 vocabulary with its weights, and the directions (latent semantic analysis: Deerwester, Dumais,
-Furnas, Landauer & Harshman 1990).
+Furnas, Landauer & Harshman 1990). Of the score, which knows who won, see `word_score.py`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.word_score import Scored, Won, WordScore, learned
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 DIRECTIONS = 32
 MIN_TEXTS, MAX_SHARE = 3, 0.5  # in how many texts a word must be to count for the directions
 LONG_WORD = 7  # letters
+SCORE = "score"
 RARE_TEXTS = 1  # a word in no more texts than this is rare
 # Up to so many numbers the matrix of texts and words is decomposed as a whole.
 _WHOLE = 20_000_000
@@ -158,6 +160,7 @@ class WordDirections:
         There are at most 32 directions, fewer where texts or words are, and none where no word is
         in enough texts and in few enough.
         """
+        from sklearn import decomposition
         from sklearn.feature_extraction import text as feature_extraction
 
         vectorizer = feature_extraction.TfidfVectorizer(
@@ -167,8 +170,13 @@ class WordDirections:
             weights = vectorizer.fit_transform(words)
         except ValueError:  # no word is in enough texts and in few enough
             return cls((), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
-        centre = np.asarray(weights.mean(axis=0)).reshape(-1)
-        values, right = _leading(weights, centre)
+        kept = min(DIRECTIONS, *weights.shape)
+        whole = weights.shape[0] * weights.shape[1] <= _WHOLE or kept == min(weights.shape)
+        # The centred matrix of many texts is never there.
+        components = decomposition.PCA(
+            kept, svd_solver="full" if whole else "arpack", random_state=0
+        ).fit(weights.toarray() if whole else weights)
+        values, right = components.singular_values_, components.components_
         right = right[values > 1e-9 * values[0]]
         # Singular vectors have no sign of their own.
         largest = right[np.arange(len(right)), np.abs(right).argmax(axis=1)]
@@ -176,7 +184,7 @@ class WordDirections:
         return cls(
             tuple(map(str, vectorizer.get_feature_names_out())),
             np.asarray(vectorizer.idf_, dtype=np.float64),
-            centre,
+            np.asarray(components.mean_, dtype=np.float64),
             np.ascontiguousarray(found, dtype=np.float64),
         )
 
@@ -205,31 +213,9 @@ def _as_they_are(words: Sequence[str]) -> Sequence[str]:
     return words
 
 
-def _leading(weights: Any, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Singular values (r,) and right vectors (r, w) of sparse weights (n, w) less their mean."""
-    from scipy.sparse import linalg
-
-    n, width = weights.shape
-    kept = min(DIRECTIONS, n, width)
-    if n * width <= _WHOLE or kept == min(n, width):
-        _, values, right = np.linalg.svd(weights.toarray() - centre, full_matrices=False)
-        return values[:kept], right[:kept]
-    # The centred matrix is never there: products with it are those with the sparse one, less rest.
-    ones = np.ones(n)
-    operator = linalg.LinearOperator(
-        (n, width),
-        matvec=lambda x: weights @ x.reshape(-1) - ones * (centre @ x.reshape(-1)),
-        rmatvec=lambda y: weights.T @ y.reshape(-1) - centre * y.sum(),
-        dtype=np.float64,
-    )
-    start = np.random.default_rng(0).standard_normal(min(n, width))
-    _, values, right = linalg.svds(operator, k=kept, v0=start)
-    return values[::-1], right[::-1]
-
-
 @dataclass(frozen=True, eq=False)
 class TextTransform:
-    """Texts as features: statistics, each standardised, and directions with one scale."""
+    """Texts as features: statistics, each standardised, directions with one scale, and a score."""
 
     common: tuple[str, ...]
     """Words in more than one training text; others are rare."""
@@ -242,10 +228,17 @@ class TextTransform:
     spread: float
     """What all scores along directions are divided by: their variances are 1 on average."""
     directions: WordDirections
+    score: WordScore | None = None
+    """By the words that won; None where no duels tell of any."""
+    scored: Scored | None = None
+    """How the score came about, or why there is none; None where it was not looked for."""
 
     @classmethod
-    def fit(cls, texts: Sequence[str]) -> TextTransform:
-        """Learn from training texts; of those that differ in nothing there are no features."""
+    def fit(cls, texts: Sequence[str], won: Won | None = None) -> TextTransform:
+        """Learn from training texts; of those that differ in nothing there are no features.
+
+        :param won: training duels between rows of them, for the score; without any there is none.
+        """
         plain, words = _read(texts)
         common = common_words(words)
         values = _statistics(plain, words, common)
@@ -254,6 +247,8 @@ class TextTransform:
         directions = WordDirections.fit(words)
         scores = directions.scores(words)
         spread = float(np.sqrt(scores.var(0).mean())) if directions.size else 1.0
+        standard = (values[:, varies] - mean[varies]) / scale[varies]
+        found = (None, None) if won is None else learned(plain, standard, won)
         return cls(
             tuple(sorted(common)),
             tuple(name for name, kept in zip(STATISTICS, varies, strict=True) if kept),
@@ -261,55 +256,71 @@ class TextTransform:
             scale[varies],
             spread,
             directions,
+            *found,
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features: those of the statistics, then `lsa_01`, `lsa_02`, …"""
-        return (*self.statistics, *(f"lsa_{j + 1:02d}" for j in range(self.directions.size)))
+        """Of the features: those of the statistics, then `lsa_01`, `lsa_02`, …, and `score`."""
+        directions = (f"lsa_{j + 1:02d}" for j in range(self.directions.size))
+        return (*self.statistics, *directions, *([] if self.score is None else [SCORE]))
 
     def apply(self, texts: Sequence[str]) -> FloatArray:
-        """Features (n, k + r) of texts; words that are new count in statistics alone."""
+        """Features (n, k + r) of texts, or (n, k + r + 1) with a score; words that are new count in
+        statistics alone."""
         plain, words = _read(texts)
         kept = [STATISTICS.index(name) for name in self.statistics]
         values = _statistics(plain, words, self._common)[:, kept]
-        scores = self.directions.scores(words) / self.spread
-        return np.concatenate([(values - self.mean) / self.scale, scores], axis=1)
+        standard = (values - self.mean) / self.scale
+        columns = [standard, self.directions.scores(words) / self.spread]
+        if self.score is not None:
+            columns.append(self.score.apply(plain, standard))
+        return np.concatenate(columns, axis=1)
 
     def word_weights(self, slopes: FloatArray) -> list[tuple[str, float]]:
         """What the directions say of each word, the largest sizes first.
 
-        :param slopes: (k + r,) how fast something rises with each feature.
+        :param slopes: (k + r,) or (k + r + 1,) how fast something rises with each feature.
         :return: word, and how fast it rises with the tf-idf weight of that word.
         """
-        along = self.directions.directions @ (slopes[len(self.statistics) :] / self.spread)
+        k = len(self.statistics)
+        along = self.directions.directions @ (slopes[k : k + self.directions.size] / self.spread)
         order = np.argsort(-np.abs(along), kind="stable")
         return [(self.directions.words[i], float(along[i])) for i in order]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; the rest is in `arrays`."""
-        return {
+        plain = {
             "common": list(self.common),
             "statistics": list(self.statistics),
             "spread": self.spread,
             "words": list(self.directions.words),
         }
+        if self.scored is not None:
+            plain["scored"] = self.scored._asdict()
+        if self.score is not None:
+            plain["score"] = self.score.to_dict()
+        return plain
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name."""
+        score = {} if self.score is None else self.score.arrays()
         return {
             "mean": self.mean,
             "scale": self.scale,
             "idf": self.directions.idf,
             "centre": self.directions.centre,
             "directions": self.directions.directions,
+            **{f"score_{name}": array for name, array in score.items()},
         }
 
     @classmethod
     def from_dict(
         cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> TextTransform:
-        """The inverse of `to_dict` and `arrays`."""
+        """The inverse of `to_dict` and `arrays`; before there were scores there was none."""
+        own = {name.removeprefix("score_"): array for name, array in arrays.items()}
+        score, scored = values.get("score"), values.get("scored")
         return cls(
             tuple(values["common"]),
             tuple(values["statistics"]),
@@ -319,6 +330,8 @@ class TextTransform:
             WordDirections(
                 tuple(values["words"]), arrays["idf"], arrays["centre"], arrays["directions"]
             ),
+            None if score is None else WordScore.from_dict(score, own),
+            None if scored is None else Scored(**scored),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -25,8 +25,9 @@ def with_texts(
 ) -> Table:
     """Items of which some columns are texts, for whatever takes items.
 
-    Features are made of them when a model is fitted: statistics of their surface and directions of
-    their words, see `data/texts.py`. Missing texts are empty ones.
+    Features are made of them when a model is fitted: statistics of their surface, directions of
+    their words, and a score by the words that won training duels, see `data/texts.py`. Missing
+    texts are empty ones.
 
     :param items: path or data frame, as `read_duels` takes it.
     :param text: names of the columns.

@@ -41,6 +41,8 @@ PAIRS = 200
 LEAST_CURVATURE = 0.1
 
 
+# How far above the limit of its transform a value ends that would go below.
+ABOVE_LIMIT = 1e-6
 NOT_FINITE = "evidence and gradient near the mode are not finite"
 
 
@@ -114,12 +116,13 @@ class Hyperparameters:
         return tuple(names)
 
     def moved(self, step: FloatArray) -> None:
-        """Add (P,) to the logarithms."""
+        """Add (P,) to the logarithms; values with a limit from below end just above it."""
         values = [x.numpy().reshape(-1).copy() for _, x in self.named]
         for (i, where), by in zip(self.groups, step, strict=True):
             values[i][where] *= np.exp(by / _power(self.named[i][1]))
         for (_, x), value in zip(self.named, values, strict=True):
-            x.assign(value.reshape(x.shape))
+            least = x.transform.forward(tf.fill(x.shape, tf.constant(-np.inf, x.dtype))).numpy()
+            x.assign(np.maximum(value.reshape(x.shape), least * (1.0 + ABOVE_LIMIT)))
 
     def slopes(self, gradient: dict[int, FloatArray]) -> FloatArray:
         """(P,) in theta, of that in unconstrained variables by their ids."""

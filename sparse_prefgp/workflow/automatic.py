@@ -12,6 +12,7 @@ import numpy as np
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import says_itself, split_duels
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.workflow.comparison import (
     CompareProgress,
@@ -21,10 +22,17 @@ from sparse_prefgp.workflow.comparison import (
 )
 from sparse_prefgp.workflow.folds import plan_folds
 from sparse_prefgp.workflow.kernel_grammar import DIRECTIONS, Plain
-from sparse_prefgp.workflow.kernel_names import feature_groups
+from sparse_prefgp.workflow.kernel_names import (
+    MANY_DEFAULT,
+    OWN_VARIANCES,
+    default_for,
+    feature_groups,
+    of_scores,
+)
 from sparse_prefgp.workflow.model_names import (
     AUTO,
     DEFAULT_APPROXIMATION,
+    DEFAULT_KERNEL,
     Candidate,
     candidates_from,
 )
@@ -40,10 +48,9 @@ FOLDS = 3
 # The kernel `linear` is the linear probit itself, with its weights' prior learned.
 KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52")
 ADDITIVE_KERNEL = "additive-matern52"
-# Above so many features none has a lengthscale of its own.
-FEW = 16
+# Next to those of `of_scores`, where texts have scores of their words.
+SCORED_KERNELS = ("linear", "linear+iso(matern52)", "iso(matern52)")
 MANY_KERNELS = ("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)")
-MANY_DEFAULT = "linear+iso(matern52)"
 # What is compared for features that were reduced, and with what each does best.
 WIDE_APPROXIMATIONS = {"iso(matern52)": "prior-power:0.5"}
 # Directions are learned from the votes on each item, not from items: where there are more of these
@@ -98,7 +105,8 @@ def automatic_candidates(
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
     refuse_without_features(table)
-    return _candidates(table, _transform(table), kernel, approximation, inducing)
+    transform = _transform(table, np.arange(table.num_rows))
+    return _candidates(table, transform, kernel, approximation, inducing)
 
 
 def _candidates(
@@ -112,7 +120,9 @@ def _candidates(
     number = inducing if isinstance(inducing, int) else None
     if is_auto(kernel) and transform.reduction is not None:
         return wide_candidates(table, transform, approximation, number)
-    if is_auto(kernel) and len(transform.feature_names) > FEW:
+    if is_auto(kernel) and transform.scores:
+        kernels = (*of_scores(transform), *SCORED_KERNELS)
+    elif is_auto(kernel) and len(transform.feature_names) > OWN_VARIANCES:
         kernels = MANY_KERNELS
     elif is_auto(kernel):
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
@@ -139,10 +149,10 @@ def wide_candidates(
 ) -> tuple[Candidate, ...]:
     """The candidates for features that were reduced to directions.
 
-    Linear; one lengthscale for all directions, under the half-way approximation `prior-power:0.5`;
-    and a kernel on four learned directions of those before the first gap in their variances, with
-    an effect of each item where items have more than 20 votes each. The approximation of the
-    others is VFE, unless one is given.
+    Linear, also in scores of words alone where texts have any; one lengthscale for all directions,
+    under the half-way approximation `prior-power:0.5`; and a kernel on four learned directions of
+    those before the first gap in their variances, with an effect of each item where items have more
+    than 20 votes each. The approximation of the others is VFE, unless one is given.
 
     :param table: training duels.
     :param transform: of their items.
@@ -155,7 +165,8 @@ def wide_candidates(
     if first < own + reduction.size:
         found = replace(found, leading=first)
     votes = 2.0 * float(table.events.totals.sum()) / len(np.unique(table.sides()))
-    kernels = ("linear", "iso(matern52)", f"{found}+item" if votes > MANY_VOTES else str(found))
+    projected = f"{found}+item" if votes > MANY_VOTES else str(found)
+    kernels = (*of_scores(transform)[:1], "linear", "iso(matern52)", projected)
     return tuple(
         candidate
         for kernel in kernels
@@ -171,29 +182,31 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
     """The settings with the kernel that the features ask for, where none was named.
 
     Up to 16 features: as ever. Above: one lengthscale, and one variance of the linear term; and
-    `auto` for features that were reduced to directions, unless the fit is in chunks.
+    `auto` for features that were reduced to directions, unless the fit is in chunks. Of texts that
+    are not reduced along with vectors `prepare` says it, by `default_for`.
 
     :param table: what `Sources.read` gives, a table or a stream.
     """
     if settings.kernel is not None or settings.dated:
         return settings
     if not isinstance(table, DuelTable):
-        return replace(settings, kernel=MANY_DEFAULT) if table.num_features > FEW else settings
+        many = table.num_features > OWN_VARIANCES
+        return replace(settings, kernel=MANY_DEFAULT) if many else settings
     if not table.has_features or table.only_contexts:
         return settings
     transform = None if table.vectors else _transform(table)  # vectors are always reduced
     if transform is None or transform.reduction is not None:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
-    if len(transform.feature_names) > FEW:
-        return replace(settings, kernel=MANY_DEFAULT)
-    return settings
+    if transform.texts:  # whether they have scores is known when training duels are
+        return settings
+    return replace(settings, kernel=default_for(transform))
 
 
 def choose(
     table: DuelTable,
     settings: FitSettings,
     *,
-    kernel: str = AUTO,
+    kernel: str | None = AUTO,
     approximation: str | None = AUTO,
     time_budget: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -212,7 +225,7 @@ def choose(
     :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
         and the most iterations, of which a fit of the comparison takes no more than 60. Fits of the
         comparison are nested, with one start, by EP.
-    :param kernel: `auto`, or what is given.
+    :param kernel: `auto`, or what is given; None is what `default_for` says, else the default.
     :param approximation: `auto`, or what is given; None is what each kernel does best with where
         features were reduced, else the default.
     :param time_budget: as for `compare`.
@@ -232,7 +245,9 @@ def choose(
     train = table.select(outer.train_rows).without_grades()
     if train.ties is not None:
         train = train.select(~train.ties)
-    transform = _transform(train)
+    transform = _transform(train, np.arange(train.num_rows))
+    if kernel is None:
+        kernel = default_for(transform) or DEFAULT_KERNEL
     wide = is_auto(kernel) and transform.reduction is not None
     if approximation is None:
         approximation = AUTO if wide else DEFAULT_APPROXIMATION
@@ -283,9 +298,12 @@ def choose(
     return Automatic(settings, comparison, reason)
 
 
-def _transform(table: DuelTable) -> FeatureTransform:
-    """Of the items that are in a duel."""
-    return table.transform_of(np.unique(table.events.sides))
+def _transform(table: DuelTable, told: IntArray | None = None) -> FeatureTransform:
+    """Of the items that are in a duel.
+
+    :param told: training rows, of which texts have scores of their words.
+    """
+    return table.transform_of(np.unique(table.events.sides), told)
 
 
 def _parts_items(table: DuelTable, folds: int, seed: int) -> bool:

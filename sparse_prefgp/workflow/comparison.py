@@ -400,6 +400,8 @@ def _check_columns(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     for fold in plan.folds if any(kernel.named_columns for kernel in kernels) else ():
         train = plan.train(fold)
         for kernel in kernels:
+            if kernel.lacking(train.transform) is not None:
+                continue  # which fails on this fold
             kernel.check_columns(train.transform, train.covariate_names)
 
 
@@ -557,6 +559,10 @@ class _Run:
     def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
         """Fit a candidate on a fold, unless that has been done."""
         candidate, rows = entry.candidate, len(train.distinct_rows()[0])
+        lacking = candidate.kernel_choice.lacking(train.transform)
+        if lacking is not None:
+            entry.take(FinishedFit(None, reason=f"it names {lacking}"), k)
+            return
         kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
         groups = _groups(train, self._settings.groups) if kernel.is_additive else ()
         number = None

@@ -26,7 +26,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
     settings = holdout.settings
     plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
     features = list(holdout.train.feature_names or ())
-    reduced = _reduced(holdout.train.transform)
+    made = {**_reduced(holdout.train.transform), **_texts(holdout.train.transform)}
     if isinstance(holdout, StreamHoldout):
         train, rows = holdout.train, holdout.train.num_rows
         read_as = train.read_as
@@ -38,7 +38,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
                 "items": None if train.items is None else train.items.num_items,
                 **_placed(getattr(train.items, "item_rows", None)),
                 "features": features,
-                **reduced,
+                **made,
                 "covariates": list(train.scan.covariate_names),
                 "rows": rows + holdout.num_test,
                 "train_rows": rows,
@@ -59,7 +59,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
             "items": holdout.table.num_items,
             **_placed(holdout.table.item_rows),
             "features": features,
-            **reduced,
+            **made,
             "covariates": list(holdout.train.covariate_names),
             "duels": holdout.everything.num_duels,
             "ties": holdout.everything.num_ties,
@@ -86,6 +86,24 @@ def _reduced(transform: FeatureTransform | None) -> dict[str, Any]:
                 for block, kept in zip(reduction.blocks, reduction.shares().values(), strict=True)
             ],
         },
+    }
+
+
+def _texts(transform: FeatureTransform | None) -> dict[str, Any]:
+    """What was made of texts, and how well the score of their words did out of fold."""
+    if transform is None or not transform.texts:
+        return {}
+    return {
+        "texts": [
+            {
+                "column": one.column,
+                "statistics": len(one.transform.statistics),
+                "directions": one.transform.directions.size,
+                "score": one.transform.score is not None,
+                "scored": None if one.transform.scored is None else one.transform.scored._asdict(),
+            }
+            for one in transform.texts
+        ]
     }
 
 

@@ -38,7 +38,12 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
-from sparse_prefgp.workflow.kernel_names import FeatureGroup, KernelChoice, feature_groups
+from sparse_prefgp.workflow.kernel_names import (
+    FeatureGroup,
+    KernelChoice,
+    default_for,
+    feature_groups,
+)
 from sparse_prefgp.workflow.settings import NO, YES, FitSettings
 
 if TYPE_CHECKING:
@@ -366,7 +371,7 @@ class StreamHoldout:
         """
         together.check(chunks=True, items_without_features=not table.has_features)
         plain = prepare(table, settings, split)
-        rows = plain.split.test_rows
+        settings, rows = plain.settings, plain.split.test_rows
         train = stream_duels(plain.train)
         if not len(rows):
             return cls(settings, train, None, settings.split)
@@ -646,7 +651,8 @@ def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
 def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None) -> Holdout:
     """Split the table, standardise on the training items, and check what can be checked.
 
-    Warns of features that winner and loser share, which the kernel cannot use.
+    Warns of features that winner and loser share, which the kernel cannot use. Of texts the kernel
+    is that of `default_for` where none was named.
 
     :param split: how, where that is known already; by default as the settings say.
     :raises ValueError: what `split_duels`, `DuelTable.to_duels` and `FitSettings.of` raise; more
@@ -686,6 +692,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform, people_features=train.people_features)
     together.check(only_ties=not train.decided.any(), training=True)
+    if settings.kernel is None and not settings.dated and table.texts and train.transform:
+        settings = replace(settings, kernel=default_for(train.transform))
     choice = settings.approximation_choice
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)
     _check_effects_in_context(settings.kernel_choice, train)

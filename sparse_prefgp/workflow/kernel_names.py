@@ -51,6 +51,7 @@ LEAST_VARIANCE = 1e-10
 # Up to so many features each has a variance of its own in a linear term: under VFE more of them
 # take over while a stationary term recovers, which then is lost (docs/embeddings.md).
 OWN_VARIANCES = 16
+MANY_DEFAULT = "linear+iso(matern52)"
 
 
 class KernelStarts(Protocol):
@@ -167,6 +168,10 @@ class KernelChoice:
             assert transform is not None
             if name in known:
                 continue
+            if self.lacking(transform) is not None:
+                raise ValueError(
+                    f"The kernel {self} names {self.lacking(transform)}; leave that term out."
+                )
             if name in covariates:
                 raise ValueError(
                     f"The kernel {self} names {name!r}, which is a covariate: it has a coefficient "
@@ -249,6 +254,19 @@ class KernelChoice:
     def item_columns(self) -> dict[str, tuple[str, ...]]:
         """By term, the columns in which effects of items in a context differ."""
         return {str(term): columns_of(term) for term in self.terms if in_context(term)}
+
+    def lacking(self, transform: FeatureTransform | None) -> str | None:
+        """A score of words that it names and that the texts of some items do not have, in words;
+        None without.
+
+        :param transform: of the items.
+        """
+        for text in () if transform is None else transform.texts:
+            if text.score in self.named_columns and text.transform.score is None:
+                scored = text.transform.scored
+                why = "duels in chunks, or no word in two texts" if scored is None else str(scored)
+                return f"{text.score!r}, which the texts do not have ({why})"
+        return None
 
     def num_parameters(
         self,
@@ -421,6 +439,26 @@ def feature_groups(
         groups.append(FeatureGroup(",".join(here), tuple(i for name in here for i in blocks[name])))
     groups += [FeatureGroup(*block) for block in blocks.items() if block[0] not in names_taken]
     return tuple(sorted((group for group in groups if group.columns), key=lambda x: x.columns))
+
+
+def of_scores(transform: FeatureTransform) -> tuple[str, ...]:
+    """A weighted sum of the scores of words of texts, alone and with all features; none without a
+    score."""
+    if not transform.scores:
+        return ()
+    alone = str(Plain("linear", transform.scores))
+    return alone, f"{alone}+{MANY_DEFAULT}"
+
+
+def default_for(transform: FeatureTransform) -> str | None:
+    """The kernel that features ask for where none was named; None is the usual one.
+
+    Above 16 features one lengthscale, and one variance of the linear term; with scores of words a
+    linear term of these besides, whatever the number.
+    """
+    if transform.scores:
+        return of_scores(transform)[-1]
+    return MANY_DEFAULT if len(transform.feature_names) > OWN_VARIANCES else None
 
 
 def _is_linear(term: Term) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
-from sparse_prefgp.analysis.verdicts import no_better_than_a_coin
+from sparse_prefgp.analysis.verdicts import no_better_than_a_coin, said_of_a_coin
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.support.words import some_of
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
@@ -42,7 +42,6 @@ from sparse_prefgp.workflow.holdout import (
     prepare,
     refit_model,
 )
-from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
 from sparse_prefgp.workflow.output import FitOutput, alone, check_page, write_fit
 from sparse_prefgp.workflow.reporting import (
     ALIKE,
@@ -245,7 +244,7 @@ class _OneFit:
             chosen = choose(
                 duels,
                 settings,
-                kernel=settings.kernel or DEFAULT_KERNEL,
+                kernel=settings.kernel,
                 approximation=settings.approximation,
                 checkpoint=place,
                 resume=resume,
@@ -349,11 +348,7 @@ class _OneFit:
         if no_better_than_a_coin(figures["held_out"]):
             unused = [] if isinstance(holdout, StreamHoldout) else holdout.table.unused
             others = f" Columns that were not read: {some_of(unused)}." * bool(unused)
-            warnings.warn(
-                "The model is hardly better than a coin on the held-out duels: does winner hold "
-                f"who won?{others} If it does, little can be said about who wins.",
-                stacklevel=2,
-            )
+            warnings.warn(said_of_a_coin(figures["held_out"], others), stacklevel=2)
         return found
 
 

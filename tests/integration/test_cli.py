@@ -504,7 +504,7 @@ def test_long_lists_of_columns_are_shortened() -> None:
     transform = FeatureTransform.fit(some, [], texts=["said"])
     statistics = len(transform.texts[0].transform.statistics)
     assert column_lines(transform) == [
-        f"Texts: said ({statistics} statistics, 2 directions of 2 words)"
+        f"Texts: said ({statistics} statistics, 2 directions of 2 words; no score of words)"
     ]
 
 

@@ -12,6 +12,7 @@ from sparse_prefgp.analysis.verdicts import (
     named,
     no_better_than_a_coin,
     rivals_in,
+    said_of_a_coin,
     score_parts,
     score_table,
     verdicts,
@@ -39,6 +40,23 @@ def test_no_better_than_a_coin(gain, error, accuracy, number, blind):
     ahead = {**scores, "model_ahead": {**model, "nlp_nats": 0.1, "accuracy": 0.9}}
     assert not no_better_than_a_coin(ahead)
     assert not no_better_than_a_coin({"choices": scores})
+
+
+@pytest.mark.parametrize(
+    ("rivals", "said"),
+    [
+        ({}, "does winner hold who won"),
+        ({"linear_probit": (0.6925, 0.51)}, "and so is the linear probit"),
+        ({"linear_probit": (0.60, 0.68)}, "other than the linear probit"),
+    ],
+)
+def test_columns_are_asked_for_only_where_no_rival_was_fitted(rivals, said):
+    coin = {"nlp_nats": 0.6931, "gain_se": 0.003}
+    scores = {"model": {"nlp_nats": 0.6930, "accuracy": 0.5, "duels": 400}, "coin": coin}
+    for name, (nats, accuracy) in rivals.items():
+        scores[name] = {"nlp_nats": nats, "accuracy": accuracy, "duels": 400, "gain_se": 0.003}
+    found = said_of_a_coin(scores, " Columns that were not read: x.")
+    assert said in found and "hardly better than a coin" in found and "not read: x." in found
 
 
 @pytest.mark.parametrize(

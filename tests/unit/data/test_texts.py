@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import sparse_prefgp as spg
 from sparse_prefgp.data import texts
 from sparse_prefgp.data.texts import TextTransform, WordDirections, without_markup, words_of
+from tests.cases import DATA
 from tests.reference.slow_texts import slow_sentences, slow_without_tags, slow_words
 from tests.together import refused
 from tests.tolerances import IDENTITY, ROUNDING
@@ -96,6 +97,15 @@ def test_written_and_read_again_to_the_bit() -> None:
     new = written(9, 3)
     np.testing.assert_array_equal(again.apply(new), FITTED.apply(new))
     assert TextTransform.fit(TRAINING[:30]) != FITTED
+
+
+def test_features_saved_before_there_were_scores_are_the_same() -> None:
+    case = json.loads((DATA / "texts_case.json").read_text())
+    arrays = {name: np.array(values) for name, values in case["arrays"].items()}
+    again = TextTransform.from_dict(case["transform"], arrays)
+    assert again.score is None and list(again.names) == case["names"]
+    np.testing.assert_allclose(again.apply(case["texts"]), case["features"], atol=ROUNDING)
+    assert again.to_dict() == case["transform"] and {*again.arrays()} == {*arrays}
 
 
 def test_markup_is_left_out_and_less_than_stays() -> None:

@@ -23,6 +23,7 @@ from sparse_prefgp.learning.priors import learned_paths
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.parameters import LogParameter, half_t
 from sparse_prefgp.support.normals import Normals
+from sparse_prefgp.workflow.kernel_names import LEAST_VARIANCE, KernelChoice
 
 DATA = Path(__file__).parents[2] / "data" / "uncertainty_cases.json"
 CASES = {case["name"]: case for case in json.loads(DATA.read_text())["cases"]}
@@ -414,6 +415,18 @@ def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
     assert isinstance(spg.load(tmp_path / "fitted"), IntegratedGP)
     plain = spg.fit(duels=table, priors="weak", integrate="auto", test_fraction=0.0, kernel="item")
     assert plain.figures["fit"]["integration"]["gain"] == integration["gain"]
+
+
+def test_a_variance_at_its_limit_goes_no_lower() -> None:
+    """As of a term that plays no part in a fit."""
+    kernel = KernelChoice.parse("linear+se").build(2)
+    kernel.kernels[0].variance.assign(np.full(2, LEAST_VARIANCE * 1.001))
+    model = spg.PreferenceGP(duels_of("vfe_plane"), kernel)
+    theta = Hyperparameters(model)
+    before = kernel.kernels[1].variance.numpy()
+    theta.moved(np.full(len(theta), -5.0))
+    np.testing.assert_allclose(kernel.kernels[0].variance, LEAST_VARIANCE, rtol=1e-5)
+    np.testing.assert_allclose(kernel.kernels[1].variance, before * np.exp(-5.0), rtol=1e-5)
 
 
 def test_designs_have_the_moments_of_a_normal() -> None:

@@ -157,7 +157,7 @@ def test_what_comes_back(whole: spg.results.FitOutput) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_no_better_than_a_coin_asks_for_the_columns(
+def test_a_model_no_better_than_a_coin_names_the_columns_that_were_not_read(
     frames: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
     """As of two sides in the place of winner and loser, and the answer in a column not read."""
@@ -170,6 +170,7 @@ def test_a_model_no_better_than_a_coin_asks_for_the_columns(
     ) as said:
         found = spg.fit(frames[0], sides, **SMALL)
     assert str(said[-1].message) in found.notes
+    assert "does winner hold" not in str(said[-1].message), "as the probit is none either"
 
 
 @pytest.mark.slow
