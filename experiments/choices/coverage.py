@@ -5,9 +5,8 @@
 Each run draws 60 items in the unit square, utilities from a Gaussian process (squared exponential,
 lengthscale 0.5, variance 1) and answers with noise of variance 0.5 for each alternative of a look:
 300 choices of 4, and 100 rankings of 5. The variance of the kernel is learned with a weak prior
-and integrated out; all 60 items are inducing inputs, so that nothing is approximated but by expectation
-propagation. Intervals of 90 % are of utilities less their
-mean over the items.
+and integrated out; all 60 items are inducing inputs, so that nothing is approximated but by
+expectation propagation. Intervals of 90 % are of utilities less their mean over the items.
 """
 
 from __future__ import annotations
