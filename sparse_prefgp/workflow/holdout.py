@@ -182,13 +182,13 @@ class Training:
         inputs: FloatArray | AutoInputs | None,
         kernel: Kernel | None = None,
         margin: float | None = None,
-        taste: Kernel | None = None,
+        terms: Sequence[Term] | None = None,
     ) -> PreferenceGP:
         """The model of the settings before anything is learned.
 
         :param kernel: in place of that of the settings.
         :param margin: the same.
-        :param taste: the same.
+        :param terms: the same.
         """
         import gpflow
 
@@ -201,9 +201,9 @@ class Training:
             approximation=self.approximation,
             inducing_variable=inputs,
             engine=settings.engine_choice.build(),
-            terms=_terms(
-                settings, self.train.covariate_names, self.taste() if taste is None else taste
-            ),
+            terms=_terms(settings, self.train.covariate_names, self.taste())
+            if terms is None
+            else terms,
             likelihood=_likelihood(settings, self.train, self.margin if margin is None else margin),
         )
         _fix(model, settings)
@@ -562,20 +562,14 @@ def refit_model(
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, starting from the parameters of a model fitted to the training duels."""
     whole = holdout.of_everything()
-    import gpflow
-
     margin = model.likelihood.margin
     again = whole.model(
         model.inducing_variable,
         model.kernel,
         None if margin is None else float(margin.numpy()),
-        model.terms.taste,
+        model.terms,
     )
     again.likelihood.continue_from(model.likelihood)
-    for term, known in zip(again.terms, model.terms, strict=True):
-        for name, parameter in vars(term).items():
-            if isinstance(parameter, gpflow.Parameter):
-                parameter.assign(getattr(known, name))
     return fit_model(whole, watch, checkpoint, model=again)
 
 

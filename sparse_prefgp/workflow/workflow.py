@@ -43,6 +43,7 @@ from sparse_prefgp.workflow.holdout import (
     refit_model,
 )
 from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
+from sparse_prefgp.workflow.in_time import decide_in_time
 from sparse_prefgp.workflow.output import FitOutput, alone, check_page, write_fit
 from sparse_prefgp.workflow.reporting import (
     ALIKE,
@@ -203,9 +204,9 @@ def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) 
             figures = data_figures(holdout)
         if chosen is not None:
             figures["automatic"] = chosen.to_dict()
-        model, report = work.fitted(holdout, figures)
+        holdout, model, report = work.fitted(holdout, figures, settings.kernel is None)
         if isinstance(holdout, Holdout) and model.inputs.layout.dated:
-            figures["in_time"] = time_figures(model)
+            figures["in_time"] = {**figures.get("in_time", {}), **time_figures(model)}
         alike = work.alike(holdout, model, figures)
         held_out = work.scored(holdout, model, figures, alike)
         if isinstance(holdout, Holdout) and holdout.settings.refit:
@@ -254,8 +255,14 @@ class _OneFit:
         self.reporter.done(COMPARING, chosen)
         return chosen
 
-    def fitted(self, holdout: Holdout | StreamHoldout, figures: dict[str, Any]) -> tuple[Any, Any]:
-        """The model of the training duels, and what the optimiser says of it."""
+    def fitted(
+        self, holdout: Holdout | StreamHoldout, figures: dict[str, Any], is_open: bool
+    ) -> tuple[Holdout | StreamHoldout, Any, Any]:
+        """The duels with the settings as they were decided, the model of the training ones, and
+        what the optimiser says of it.
+
+        :param is_open: no kernel was named.
+        """
         rng = np.random.default_rng(holdout.settings.seed)
         with self.reporter.started(PLACING):
             inputs = holdout.first_inputs(rng)
@@ -268,9 +275,14 @@ class _OneFit:
             part = settings.stream and settings.gradients_kind == SUBSET
             checkpoint = None if part else self.checkpoints.stage(FIT_FILE)
             model, report = fit_model(holdout, watch or FitCallbacks(), checkpoint, inputs, rng)
+            if isinstance(holdout, Holdout) and model.inputs.layout.dated:
+                watch = watch or FitCallbacks()
+                decided = decide_in_time(holdout, model, report, watch, is_open)
+                holdout, model, report = decided.holdout, decided.model, decided.report
+                figures["in_time"] = decided.told
             model = integrated(model, settings)
         self._keep("fit", holdout, model, report, figures)
-        return model, report
+        return holdout, model, report
 
     def fitted_again(
         self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]

@@ -1,0 +1,283 @@
+"""What a fit of duels with dates decides with the training duels alone: in which slices of time
+they are taken together, by which kernel utilities move, and whether newcomers come in at a level of
+their own."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.data.slices import AUTO, DAYS_A_YEAR, SLICES, date_text
+from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout
+from sparse_prefgp.workflow.kernel_grammar import Moving
+
+if TYPE_CHECKING:
+    from sparse_prefgp.covariances.markov import MarkovKernel
+    from sparse_prefgp.learning.report import OptimisationReport, Progress
+    from sparse_prefgp.models import PreferenceGP
+
+# Nats of evidence for which another kernel, or a coefficient more, is taken.
+WORTH = 2.0
+# How often slices are asked for again with what was learned.
+TIMES_AGAIN = 2
+# A kernel is tried for so many steps, on slices as fine as these; from the second number on it may
+# end before, where the gain of the last steps would not do.
+TRIAL_STEPS, TRIAL_SLICES, TRIAL_LEAST = 10, "quarter", 3
+# The last share of the training duels, at which an entry level has to be better too.
+LAST = 0.2
+WIENER = "wiener"
+# What is tried after it, in this order.
+OTHERS = ("matern12", "constant+matern12")
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """What was decided, and the fit that came of it."""
+
+    holdout: Holdout
+    """Its settings name the kernel."""
+    model: PreferenceGP
+    report: OptimisationReport
+    """Of the model; iterations, evaluations, sweeps and seconds are those of all that was tried."""
+    told: dict[str, Any]
+    """Plain values for `metrics.json`."""
+
+
+def decide_in_time(
+    holdout: Holdout,
+    model: PreferenceGP,
+    report: OptimisationReport,
+    watch: FitCallbacks,
+    is_open: bool,
+) -> Decided:
+    """Go on from a fit of utilities that move in time.
+
+    Slices that were `auto` are asked for again with the learned kernel, at most twice, and learning
+    goes on from the learned values where finer ones are answered. Where the kernel is open,
+    `matern12` and `constant+matern12` take the place of `wiener` for 2 nats of evidence, and an
+    entry level of newcomers is kept for 2 nats and better forecasts of the last fifth of the
+    training duels by those before.
+
+    :param holdout: with the settings of the fit.
+    :param model: fitted to its training duels.
+    :param report: what the optimiser said of it.
+    :param is_open: no kernel was named, and the model has the default.
+    """
+    work = _Deciding(holdout, watch)
+    work.count(report)
+    moving = next(term for term in holdout.settings.kernel_choice.terms if isinstance(term, Moving))
+    best = _Fitted(model, report, "+".join(moving.kernels), (str(model.in_time.slices),))
+    told: dict[str, Any] = {}
+    if moving.slices == AUTO:
+        best = work.asked_again(best)
+    if is_open:
+        found = [best]
+        for name in OTHERS:
+            other = work.tried(name, found[0], best)
+            found.append(other)
+            if other.slices and other.report.log_evidence >= best.report.log_evidence + WORTH:
+                best = other
+        told["kernels"] = [
+            {
+                "kernel": one.kernel,
+                "slices": list(one.slices),
+                "log_evidence": one.report.log_evidence,
+            }
+            for one in found
+        ]
+        best, told["entry_level"] = work.entry_level(best)
+        kernel = str(holdout.settings.kernel_choice).replace(WIENER, best.kernel)
+        holdout = replace(holdout, settings=replace(holdout.settings, kernel=kernel))
+    told |= {"kernel": best.kernel, "learned_on": list(best.slices)}
+    return Decided(holdout, best.model, work.counted(best.report), told)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    model: Any
+    report: Any
+    kernel: str
+    slices: tuple[str, ...]
+    """On which it was learned, one after the other; none of a kernel that was only tried."""
+
+
+class _Deciding:
+    """The decisions of one fit, and what they cost."""
+
+    def __init__(self, holdout: Holdout, watch: FitCallbacks) -> None:
+        self._holdout, self._watch, self._reports = holdout, watch, list[Any]()
+
+    def count(self, report: OptimisationReport) -> None:
+        self._reports.append(report)
+
+    def counted(self, report: OptimisationReport) -> OptimisationReport:
+        """A report, of the effort of all."""
+        names = ("iterations", "evaluations", "failed_evaluations", "sweeps", "seconds")
+        sums = {name: sum(getattr(one, name) for one in self._reports) for name in names}
+        return replace(report, **sums)
+
+    def learned(self, model: Any, trial: Callable[[Progress], None] | None = None) -> Any:
+        """What the optimiser says after it went on from where a model is."""
+        from sparse_prefgp.learning.optimise import optimise
+
+        settings, watch = self._holdout.settings, self._watch.step
+
+        def step(progress: Progress) -> None:
+            if watch is not None:
+                watch(progress)
+            if trial is not None:
+                trial(progress)
+
+        report = optimise(
+            model, settings.max_iterations, callback=step, least_gain=settings.least_gain
+        )
+        self.count(report)
+        return report
+
+    def asked_again(self, fitted: _Fitted) -> _Fitted:
+        """Learned on in the slices that the learned kernel asks for, if these are finer."""
+        for _ in range(TIMES_AGAIN):
+            model = fitted.model
+            term, noise = model.in_time.term, float(np.sqrt(2.0 * model.likelihood.noise.numpy()))
+            wanted, names = term.asked_for(model.duels.times, noise), list(SLICES)
+            if names.index(wanted) <= names.index(fitted.slices[-1]):
+                break
+            finer = model.in_time.with_slices(wanted)
+            report = self.learned(finer)
+            fitted = _Fitted(finer, report, fitted.kernel, (*fitted.slices, wanted))
+        return fitted
+
+    def tried(self, name: str, first: _Fitted, best: _Fitted) -> _Fitted:
+        """Another kernel: some steps on coarse slices from the values of the first one and, where
+        these gain anything on the best, learned as that was.
+
+        :param first: of a Wiener process.
+        """
+        from sparse_prefgp.covariances.item_in_time import time_term
+        from sparse_prefgp.learning.priors import WEAK, default_priors
+        from sparse_prefgp.models import replace as replace_parts
+
+        names = list(SLICES)
+        slices = min(first.slices[0], TRIAL_SLICES, key=names.index)
+        if name.startswith("constant"):  # form of weeks is lost in slices of a year
+            slices = max(first.slices[0], TRIAL_SLICES, key=names.index)
+        base, rival = (
+            one.model if one.slices[-1] == slices else one.model.in_time.with_slices(slices)
+            for one in (first, best)
+        )
+        kernel = copy.deepcopy(base.kernel)
+        term = time_term(kernel)
+        assert term is not None
+        term.kernel = begun(name, term.kernel, float(np.ptp(base.duels.times)) / DAYS_A_YEAR)
+        model = replace_parts(base, kernel=kernel)
+        if self._holdout.settings.priors == WEAK:
+            default_priors(model)
+        model.inference.start_from(*base.inference.sites())
+        to_beat = rival.log_evidence()
+        report = self.learned(model, _Trial(to_beat))
+        if report.log_evidence <= to_beat:
+            return _Fitted(model, report, name, ())
+        if slices != best.slices[-1] or not report.converged:
+            model = model.in_time.with_slices(first.slices[-1])
+            report = self.learned(model)
+        learned = _Fitted(model, report, name, (str(model.in_time.slices),))
+        return self.asked_again(learned)
+
+    def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, dict[str, Any]]:
+        """With a level at which newcomers come in, where that is worth it; what is to be told."""
+        from sparse_prefgp.models import EntryLevel
+        from sparse_prefgp.models import replace as replace_parts
+
+        model = fitted.model
+        made = replace_parts(model, terms=[*model.terms, EntryLevel()])
+        (term,) = made.terms.parts(EntryLevel)
+        number = int(np.sum(model.in_time.known.begin > term.after))
+        told: dict[str, Any] = {"after": date_text(term.after), "newcomers": number, "kept": False}
+        if not number:
+            return fitted, told
+        made.inference.start_from(*model.inference.sites())
+        told["gain"] = made.log_evidence() - fitted.report.log_evidence
+        if told["gain"] <= 0.0:
+            return fitted, told
+        report = self.learned(made)
+        told["gain"] = report.log_evidence - fitted.report.log_evidence
+        if told["gain"] < WORTH:
+            return fitted, told
+        with_it, without = (frozen_at_the_end(self._holdout, one) for one in (made, model))
+        told |= {"last_fifth": with_it, "last_fifth_without": without}
+        if not with_it < without:
+            return fitted, told
+        told |= {"kept": True, "level": level_of(made)}
+        return replace(fitted, model=made, report=report), told
+
+
+class _Trial:
+    """Ends some steps of the optimiser, sooner where their gains would not do."""
+
+    def __init__(self, to_beat: float) -> None:
+        self._to_beat, self._values = to_beat, list[float]()
+
+    def __call__(self, progress: Progress) -> None:
+        values = self._values
+        values.append(progress.log_evidence)
+        left, missing = TRIAL_STEPS - len(values), self._to_beat - values[-1]
+        if left <= 0:
+            raise StopIteration
+        if len(values) >= TRIAL_LEAST and left * (values[-1] - values[-2]) < missing:
+            raise StopIteration
+
+
+def begun(name: str, wiener: MarkovKernel, span: float) -> MarkovKernel:
+    """Another kernel that begins as a learned Wiener process moves.
+
+    :param name: one of `OTHERS`.
+    :param span: of the duels, in years.
+    """
+    from sparse_prefgp.covariances import markov
+
+    variance, rate = (float(x.numpy()) for x in (wiener.variance, wiener.rate))
+    if name == "matern12":
+        everything = variance + rate * span / 4.0
+        return markov.Matern12(everything, min(2.0 * everything / rate, 5.0 * span))
+    length = min(1.0, span / 8.0)
+    return markov.Constant(variance) + markov.Matern12(max(rate * length / 2.0, 1e-3), length)
+
+
+def frozen_at_the_end(holdout: Holdout, model: PreferenceGP) -> float:
+    """Nats of the last fifth of the training duels, by a model of those before at the same
+    hyperparameters, of duels that one side won."""
+    from sparse_prefgp.analysis.metrics import MODEL
+    from sparse_prefgp.analysis.scoring import Asked, score_events
+    from sparse_prefgp.models import replace as replace_parts
+
+    table, rows = holdout.table, holdout.split.train_rows
+    times = table.events.time
+    assert times is not None
+    days = times[rows]
+    cut = np.quantile(days, 1.0 - LAST)
+    early, late = rows[days <= cut], rows[days > cut]
+    if not len(late) or not len(early):
+        return float("nan")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what was said of the whole
+        duels = table.to_duels(early, transform=holdout.train.transform)
+        before = replace_parts(model, duels)
+        asked = Asked(table.events.take(late), before.inputs.of_items())
+        scores = score_events(before, {}, [asked]).scores()
+    return float(scores[MODEL]["nlp_nats"])
+
+
+def level_of(model: PreferenceGP) -> float:
+    """What newcomers come in at, less what others did, in units of the noise of a duel."""
+    from sparse_prefgp.models import EntryLevel
+
+    (term,) = model.terms.parts(EntryLevel)
+    rows = np.repeat(model.duels.items[:1], 2, axis=0)  # of nobody that the model knows
+    at = [term.after, max(model.in_time.last_date, term.after + 1.0)]
+    (before, now), _ = (x.numpy().reshape(-1) for x in model.predict_f(rows, at=at))
+    return float((now - before) / np.sqrt(2.0 * model.likelihood.noise.numpy()))
