@@ -230,19 +230,16 @@ def _decided(in_time: Mapping[str, Any]) -> list[str]:
         parts.append(f"learned on slices of a {first}, then of a {', then of a '.join(later)}")
     kernels = in_time.get("kernels", ())
     if kernels:
-        evidences = ", ".join(
-            f"{one['kernel']} {one['log_evidence']:,.1f}" + " when tried" * (not one["slices"])
-            for one in kernels
-        )
-        parts.append(f"{in_time['kernel']} was taken (nats of evidence: {evidences})")
+        gains = ", ".join(f"{one['kernel']} {one['gain']:+,.1f}" for one in kernels[1:])
+        beside = f"nats of evidence on {kernels[0]['kernel']}, 2 are asked for: {gains}"
+        parts.append(f"{in_time['kernel']} was taken ({beside})")
     entry = in_time.get("entry_level", {})
     if entry.get("kept"):
         where = "lower" if entry["level"] < 0.0 else "higher"
         parts.append(
             f"items whose first duel is after {entry['after']} come in {where} by "
-            f"{abs(entry['level']):.2f} ({entry['gain']:.1f} nats of evidence, and "
-            f"{entry['last_fifth']:.4f} in place of {entry['last_fifth_without']:.4f} nats per duel "
-            "of the last fifth)"
+            f"{abs(entry['level']):.2f} ({entry['gain']:.1f} nats of evidence; the last fifth has "
+            f"{entry['last_fifth']:.4f} in place of {entry['last_fifth_without']:.4f} nats a duel)"
         )
     return [f"Decided on the training duels: {'; '.join(parts)}."] if parts else []
 

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 WORTH = 2.0
 # How often slices are asked for again with what was learned.
 TIMES_AGAIN = 2
-# A kernel is tried for so many steps, on slices as fine as these; from the second number on it may
-# end before, where the gain of the last steps would not do.
-TRIAL_STEPS, TRIAL_SLICES, TRIAL_LEAST = 10, "quarter", 3
+# A kernel is tried for so many steps, and from the second number on for fewer, where gains as the
+# last one would not do.
+TRIAL_STEPS, TRIAL_LEAST = 10, 3
 # The last share of the training duels, at which an entry level has to be better too.
 LAST = 0.2
 WIENER = "wiener"
 # What is tried after it, in this order.
 OTHERS = ("matern12", "constant+matern12")
+# Form of weeks is lost in slices of a year: what has any is tried on slices as fine as these.
+FAST, TRIAL_SLICES = ("constant+matern12",), "quarter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,23 +75,11 @@ def decide_in_time(
     moving = next(term for term in holdout.settings.kernel_choice.terms if isinstance(term, Moving))
     best = _Fitted(model, report, "+".join(moving.kernels), (str(model.in_time.slices),))
     told: dict[str, Any] = {}
+    if is_open:
+        best, told["kernels"] = work.kernel(best)
     if moving.slices == AUTO:
         best = work.asked_again(best)
     if is_open:
-        found = [best]
-        for name in OTHERS:
-            other = work.tried(name, found[0], best)
-            found.append(other)
-            if other.slices and other.report.log_evidence >= best.report.log_evidence + WORTH:
-                best = other
-        told["kernels"] = [
-            {
-                "kernel": one.kernel,
-                "slices": list(one.slices),
-                "log_evidence": one.report.log_evidence,
-            }
-            for one in found
-        ]
         best, told["entry_level"] = work.entry_level(best)
         kernel = str(holdout.settings.kernel_choice).replace(WIENER, best.kernel)
         holdout = replace(holdout, settings=replace(holdout.settings, kernel=kernel))
@@ -103,7 +93,9 @@ class _Fitted:
     report: Any
     kernel: str
     slices: tuple[str, ...]
-    """On which it was learned, one after the other; none of a kernel that was only tried."""
+    """On which it was learned, one after the other."""
+    gain: float = 0.0
+    """In nats of evidence, on that of a Wiener process on the same slices."""
 
 
 class _Deciding:
@@ -152,24 +144,42 @@ class _Deciding:
             fitted = _Fitted(finer, report, fitted.kernel, (*fitted.slices, wanted))
         return fitted
 
-    def tried(self, name: str, first: _Fitted, best: _Fitted) -> _Fitted:
-        """Another kernel: some steps on coarse slices from the values of the first one and, where
-        these gain anything on the best, learned as that was.
+    def kernel(self, first: _Fitted) -> tuple[_Fitted, list[dict[str, Any]]]:
+        """The kernel in whose place no other one is worth its parameters; what is to be told.
 
         :param first: of a Wiener process.
+        """
+        best, tried = first, [self.tried(name, first) for name in OTHERS]
+        # The one with more parameters only where it is that much better than the other too.
+        most = max(tried, key=lambda one: one.gain - WORTH * tried.index(one))
+        if most.gain > 0.0:
+            report = self.learned(most.model)
+            gain = most.gain + report.log_evidence - most.report.log_evidence
+            learned = replace(most, report=report, gain=gain)
+            tried[tried.index(most)] = learned
+            best = learned if gain >= WORTH else first
+        keys = ("kernel", "gain")
+        told = [{key: getattr(one, key) for key in keys} for one in (first, *tried)]
+        return best, [
+            {**one, "slices": each.slices[0]}
+            for one, each in zip(told, (first, *tried), strict=True)
+        ]
+
+    def tried(self, name: str, first: _Fitted) -> _Fitted:
+        """Another kernel after some steps from the values of a Wiener process.
+
+        :param first: of that.
         """
         from sparse_prefgp.covariances.item_in_time import time_term
         from sparse_prefgp.learning.priors import WEAK, default_priors
         from sparse_prefgp.models import replace as replace_parts
 
-        names = list(SLICES)
-        slices = min(first.slices[0], TRIAL_SLICES, key=names.index)
-        if name.startswith("constant"):  # form of weeks is lost in slices of a year
-            slices = max(first.slices[0], TRIAL_SLICES, key=names.index)
-        base, rival = (
-            one.model if one.slices[-1] == slices else one.model.in_time.with_slices(slices)
-            for one in (first, best)
-        )
+        base, slices = first.model, first.slices[-1]
+        if name in FAST:
+            slices = max(slices, TRIAL_SLICES, key=[*SLICES].index)
+        if slices != first.slices[-1]:
+            base = base.in_time.with_slices(slices)
+        to_beat = base.log_evidence()
         kernel = copy.deepcopy(base.kernel)
         term = time_term(kernel)
         assert term is not None
@@ -178,15 +188,8 @@ class _Deciding:
         if self._holdout.settings.priors == WEAK:
             default_priors(model)
         model.inference.start_from(*base.inference.sites())
-        to_beat = rival.log_evidence()
         report = self.learned(model, _Trial(to_beat))
-        if report.log_evidence <= to_beat:
-            return _Fitted(model, report, name, ())
-        if slices != best.slices[-1] or not report.converged:
-            model = model.in_time.with_slices(first.slices[-1])
-            report = self.learned(model)
-        learned = _Fitted(model, report, name, (str(model.in_time.slices),))
-        return self.asked_again(learned)
+        return _Fitted(model, report, name, (slices,), report.log_evidence - to_beat)
 
     def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, dict[str, Any]]:
         """With a level at which newcomers come in, where that is worth it; what is to be told."""
@@ -208,9 +211,9 @@ class _Deciding:
         told["gain"] = report.log_evidence - fitted.report.log_evidence
         if told["gain"] < WORTH:
             return fitted, told
-        with_it, without = (frozen_at_the_end(self._holdout, one) for one in (made, model))
-        told |= {"last_fifth": with_it, "last_fifth_without": without}
-        if not with_it < without:
+        found = [frozen_at_the_end(self._holdout, one) for one in (made, model)]
+        told |= {"last_fifth": found[0], "last_fifth_without": found[1]}
+        if found[0] is None or found[1] is None or not found[0] < found[1]:
             return fitted, told
         told |= {"kept": True, "level": level_of(made)}
         return replace(fitted, model=made, report=report), told
@@ -248,9 +251,9 @@ def begun(name: str, wiener: MarkovKernel, span: float) -> MarkovKernel:
     return markov.Constant(variance) + markov.Matern12(max(rate * length / 2.0, 1e-3), length)
 
 
-def frozen_at_the_end(holdout: Holdout, model: PreferenceGP) -> float:
-    """Nats of the last fifth of the training duels, by a model of those before at the same
-    hyperparameters, of duels that one side won."""
+def frozen_at_the_end(holdout: Holdout, model: PreferenceGP) -> float | None:
+    """Nats of the last fifth of the training duels, of those that one side won, by a model of those
+    before at the same hyperparameters; None where no day parts them."""
     from sparse_prefgp.analysis.metrics import MODEL
     from sparse_prefgp.analysis.scoring import Asked, score_events
     from sparse_prefgp.models import replace as replace_parts
@@ -261,8 +264,9 @@ def frozen_at_the_end(holdout: Holdout, model: PreferenceGP) -> float:
     days = times[rows]
     cut = np.quantile(days, 1.0 - LAST)
     early, late = rows[days <= cut], rows[days > cut]
-    if not len(late) or not len(early):
-        return float("nan")
+    ties = table.ties
+    if not len(late) or (ties is not None and min(np.mean(ties[early]), np.mean(ties[late])) == 1):
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what was said of the whole
         duels = table.to_duels(early, transform=holdout.train.transform)
