@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.slices import AUTO, DAYS_A_YEAR, SLICES, date_text
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout
 from sparse_prefgp.workflow.kernel_grammar import Moving
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 WORTH = 2.0
 # How often slices are asked for again with what was learned.
 TIMES_AGAIN = 2
-# A kernel is tried for so many steps, and from the second number on for fewer, where gains as the
+# A kernel is tried for so many steps, and from the second number on for fewer, where gains like the
 # last one would not do.
 TRIAL_STEPS, TRIAL_LEAST = 10, 3
 # The last share of the training duels, at which an entry level has to be better too.
@@ -33,8 +35,9 @@ LAST = 0.2
 WIENER = "wiener"
 # What is tried after it, in this order.
 OTHERS = ("matern12", "constant+matern12")
-# Form of weeks is lost in slices of a year: what has any is tried on slices as fine as these.
-FAST, TRIAL_SLICES = ("constant+matern12",), "quarter"
+# Of two numbers an item a sweep costs six times as much, and form of weeks is lost in slices of a
+# year: tried on so many of the last duels, on slices as fine as these.
+SLOW, MOST_TRIED, TRIAL_SLICES = ("constant+matern12",), 2500, "quarter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +98,7 @@ class _Fitted:
     slices: tuple[str, ...]
     """On which it was learned, one after the other."""
     gain: float = 0.0
-    """In nats of evidence, on that of a Wiener process on the same slices."""
+    """In nats of evidence over a Wiener process."""
 
 
 class _Deciding:
@@ -145,41 +148,51 @@ class _Deciding:
         return fitted
 
     def kernel(self, first: _Fitted) -> tuple[_Fitted, list[dict[str, Any]]]:
-        """The kernel in whose place no other one is worth its parameters; what is to be told.
+        """The kernel on which no other one is worth its parameters; what is to be told.
 
         :param first: of a Wiener process.
         """
-        best, tried = first, [self.tried(name, first) for name in OTHERS]
-        # The one with more parameters only where it is that much better than the other too.
-        most = max(tried, key=lambda one: one.gain - WORTH * tried.index(one))
-        if most.gain > 0.0:
-            report = self.learned(most.model)
-            gain = most.gain + report.log_evidence - most.report.log_evidence
-            learned = replace(most, report=report, gain=gain)
-            tried[tried.index(most)] = learned
-            best = learned if gain >= WORTH else first
-        keys = ("kernel", "gain")
-        told = [{key: getattr(one, key) for key in keys} for one in (first, *tried)]
-        return best, [
-            {**one, "slices": each.slices[0]}
-            for one, each in zip(told, (first, *tried), strict=True)
-        ]
+        best, every = first, [first]
+        for name in OTHERS:
+            other = self.tried(name, best)
+            if name not in SLOW and other.gain > best.gain and not other.report.converged:
+                report = self.learned(other.model)
+                gain = other.gain + report.log_evidence - other.report.log_evidence
+                other = replace(other, report=report, gain=gain)
+            every.append(other)
+            best = other if other.gain >= best.gain + WORTH else best
+        told = [{"kernel": one.kernel, "slices": one.slices[0], "gain": one.gain} for one in every]
+        return best, told
 
-    def tried(self, name: str, first: _Fitted) -> _Fitted:
-        """Another kernel after some steps from the values of a Wiener process.
+    def tried(self, name: str, best: _Fitted) -> _Fitted:
+        """Another kernel after some steps from the values of the best one so far."""
+        base, to_beat = best.model, best.report.log_evidence
+        if name not in SLOW:
+            model = self._with_kernel(base, name)
+            report = self.learned(model, _Trial(to_beat + WORTH))
+            gain = best.gain + report.log_evidence - to_beat
+            return _Fitted(model, report, name, best.slices, gain)
+        # What costs many times as much is tried on the last duels alone, next to the best one.
+        if [*SLICES].index(best.slices[-1]) < [*SLICES].index(TRIAL_SLICES):
+            base = base.in_time.with_slices(TRIAL_SLICES)
+        part = self._of_rows(base, self._days.argsort(kind="stable")[-MOST_TRIED:])
+        to_beat = self.learned(part).log_evidence
+        report = self.learned(self._with_kernel(part, name), _Trial(to_beat + WORTH))
+        slices = (str(base.in_time.slices),)
+        gain = best.gain + report.log_evidence - to_beat
+        if gain < best.gain + WORTH:
+            return _Fitted(part, report, name, slices, gain)
+        model = self._with_kernel(base, name)
+        report = self.learned(model)
+        gain = best.gain + report.log_evidence - base.log_evidence()
+        return _Fitted(model, report, name, slices, gain)
 
-        :param first: of that.
-        """
+    def _with_kernel(self, base: Any, name: str) -> Any:
+        """A model with another kernel in time, before anything is learned."""
         from sparse_prefgp.covariances.item_in_time import time_term
         from sparse_prefgp.learning.priors import WEAK, default_priors
         from sparse_prefgp.models import replace as replace_parts
 
-        base, slices = first.model, first.slices[-1]
-        if name in FAST:
-            slices = max(slices, TRIAL_SLICES, key=[*SLICES].index)
-        if slices != first.slices[-1]:
-            base = base.in_time.with_slices(slices)
-        to_beat = base.log_evidence()
         kernel = copy.deepcopy(base.kernel)
         term = time_term(kernel)
         assert term is not None
@@ -188,8 +201,24 @@ class _Deciding:
         if self._holdout.settings.priors == WEAK:
             default_priors(model)
         model.inference.start_from(*base.inference.sites())
-        report = self.learned(model, _Trial(to_beat))
-        return _Fitted(model, report, name, (slices,), report.log_evidence - to_beat)
+        return model
+
+    @property
+    def _days(self) -> FloatArray:
+        """Of the training rows of the table."""
+        time = self._holdout.table.events.time
+        assert time is not None
+        return time[self._holdout.split.train_rows]
+
+    def _of_rows(self, model: Any, some: IntArray) -> Any:
+        """The model of some of the training rows, with copies of its parameters."""
+        from sparse_prefgp.models import replace as replace_parts
+
+        holdout, rows = self._holdout, np.sort(self._holdout.split.train_rows[some])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what was said of the whole
+            duels = holdout.table.to_duels(rows, transform=holdout.train.transform)
+            return replace_parts(model, duels)
 
     def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, dict[str, Any]]:
         """With a level at which newcomers come in, where that is worth it; what is to be told."""
@@ -207,16 +236,35 @@ class _Deciding:
         told["gain"] = made.log_evidence() - fitted.report.log_evidence
         if told["gain"] <= 0.0:
             return fitted, told
+        found = [self.frozen_at_the_end(one) for one in (made, model)]
+        told |= {"last_fifth": found[0], "last_fifth_without": found[1]}
+        if found[0] is None or found[1] is None or not found[0] < found[1]:
+            return fitted, told
         report = self.learned(made)
         told["gain"] = report.log_evidence - fitted.report.log_evidence
         if told["gain"] < WORTH:
             return fitted, told
-        found = [frozen_at_the_end(self._holdout, one) for one in (made, model)]
-        told |= {"last_fifth": found[0], "last_fifth_without": found[1]}
-        if found[0] is None or found[1] is None or not found[0] < found[1]:
-            return fitted, told
         told |= {"kept": True, "level": level_of(made)}
         return replace(fitted, model=made, report=report), told
+
+    def frozen_at_the_end(self, model: Any) -> float | None:
+        """Nats of the last fifth of the training duels, of those that one side won, by a model of
+        those before at the same hyperparameters; None where no day parts them."""
+        from sparse_prefgp.analysis.metrics import MODEL
+        from sparse_prefgp.analysis.scoring import Asked, score_events
+
+        days, events = self._days, self._holdout.table.events
+        late = days > np.quantile(days, 1.0 - LAST)
+        rows = self._holdout.split.train_rows
+        won = events.kind != TIE
+        if not won[rows[late]].any() or not won[rows[~late]].any():
+            return None
+        before = self._of_rows(model, np.flatnonzero(~late))
+        asked = Asked(events.take(rows[late]), before.inputs.of_items())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = score_events(before, {}, [asked]).scores()
+        return float(scores[MODEL]["nlp_nats"])
 
 
 class _Trial:
@@ -235,45 +283,26 @@ class _Trial:
             raise StopIteration
 
 
-def begun(name: str, wiener: MarkovKernel, span: float) -> MarkovKernel:
-    """Another kernel that begins as a learned Wiener process moves.
+def begun(name: str, known: MarkovKernel, span: float) -> MarkovKernel:
+    """Another kernel that begins as a learned one moves from day to day.
 
     :param name: one of `OTHERS`.
+    :param known: a Wiener process or, for `constant+matern12`, a `Matern12`.
     :param span: of the duels, in years.
     """
     from sparse_prefgp.covariances import markov
 
-    variance, rate = (float(x.numpy()) for x in (wiener.variance, wiener.rate))
+    variance = float(known.variance.numpy())
+    if isinstance(known, markov.Matern12):
+        length = float(known.lengthscale.numpy())
+        return markov.Constant(variance / 2.0) + markov.Matern12(variance / 2.0, length / 2.0)
+    assert isinstance(known, markov.Wiener)
+    rate = float(known.rate.numpy())
     if name == "matern12":
         everything = variance + rate * span / 4.0
         return markov.Matern12(everything, min(2.0 * everything / rate, 5.0 * span))
     length = min(1.0, span / 8.0)
     return markov.Constant(variance) + markov.Matern12(max(rate * length / 2.0, 1e-3), length)
-
-
-def frozen_at_the_end(holdout: Holdout, model: PreferenceGP) -> float | None:
-    """Nats of the last fifth of the training duels, of those that one side won, by a model of those
-    before at the same hyperparameters; None where no day parts them."""
-    from sparse_prefgp.analysis.metrics import MODEL
-    from sparse_prefgp.analysis.scoring import Asked, score_events
-    from sparse_prefgp.models import replace as replace_parts
-
-    table, rows = holdout.table, holdout.split.train_rows
-    times = table.events.time
-    assert times is not None
-    days = times[rows]
-    cut = np.quantile(days, 1.0 - LAST)
-    early, late = rows[days <= cut], rows[days > cut]
-    ties = table.ties
-    if not len(late) or (ties is not None and min(np.mean(ties[early]), np.mean(ties[late])) == 1):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what was said of the whole
-        duels = table.to_duels(early, transform=holdout.train.transform)
-        before = replace_parts(model, duels)
-        asked = Asked(table.events.take(late), before.inputs.of_items())
-        scores = score_events(before, {}, [asked]).scores()
-    return float(scores[MODEL]["nlp_nats"])
 
 
 def level_of(model: PreferenceGP) -> float:

@@ -133,6 +133,11 @@ def test_other_kernels_begin_as_the_wiener_process_moves() -> None:
         kernel = begun(name, wiener, span=8.0)
         h = kernel.observed
         assert float(h @ kernel.added(day)[0].numpy() @ h) == pytest.approx(step, rel=0.01)
+    form = markov.Matern12(0.8, 3.0)
+    both = begun("constant+matern12", form, span=8.0)
+    assert float(both.start().numpy().sum()) == pytest.approx(0.8)
+    step = float(form.added(day)[0, 0, 0])
+    assert float(both.added(day).numpy().sum()) == pytest.approx(step, rel=0.01)
     still = begun("matern12", markov.Wiener(0.8, 1e-9), span=8.0)
     assert float(still.lengthscale.numpy()) == pytest.approx(40.0)
 
