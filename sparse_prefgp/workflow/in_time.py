@@ -30,6 +30,8 @@ TIMES_AGAIN = 2
 # A kernel is tried for so many steps, and from the second number on for fewer, where gains like the
 # last one would not do.
 TRIAL_STEPS, TRIAL_LEAST = 10, 3
+# Of a Wiener process that hardly moves, a year: so that no lengthscale is endless.
+LEAST_RATE = 1e-4
 # The last share of the training duels, at which an entry level has to be better too.
 LAST = 0.2
 WIENER = "wiener"
@@ -37,7 +39,7 @@ WIENER = "wiener"
 OTHERS = ("matern12", "constant+matern12")
 # Of two numbers an item a sweep costs six times as much, and form of weeks is lost in slices of a
 # year: tried on so many of the last duels, on slices as fine as these.
-SLOW, MOST_TRIED, TRIAL_SLICES = ("constant+matern12",), 2500, "quarter"
+SLOW, MOST_TRIED, TRIAL_SLICES = ("constant+matern12",), 1500, "quarter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,14 +213,21 @@ class _Deciding:
         return time[self._holdout.split.train_rows]
 
     def _of_rows(self, model: Any, some: IntArray) -> Any:
-        """The model of some of the training rows, with copies of its parameters."""
+        """The model of some of the training rows, with copies of its parameters; inference begins
+        from its sites."""
         from sparse_prefgp.models import replace as replace_parts
 
-        holdout, rows = self._holdout, np.sort(self._holdout.split.train_rows[some])
+        holdout, some = self._holdout, np.sort(some)
+        rows = holdout.split.train_rows[some]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what was said of the whole
             duels = holdout.table.to_duels(rows, transform=holdout.train.transform)
-            return replace_parts(model, duels)
+            part = replace_parts(model, duels)
+        sites = np.zeros((part.graph.num_sites, 2))
+        found = np.column_stack(model.inference.sites())
+        sites[part.graph.sites_of_duels] = found[model.graph.sites_of_duels[some]]
+        part.inference.start_from(*sites.T)
+        return part
 
     def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, dict[str, Any]]:
         """With a level at which newcomers come in, where that is worth it; what is to be told."""
@@ -300,7 +309,7 @@ def begun(name: str, known: MarkovKernel, span: float) -> MarkovKernel:
     rate = float(known.rate.numpy())
     if name == "matern12":
         everything = variance + rate * span / 4.0
-        return markov.Matern12(everything, min(2.0 * everything / rate, 5.0 * span))
+        return markov.Matern12(everything, 2.0 * everything / max(rate, LEAST_RATE))
     length = min(1.0, span / 8.0)
     return markov.Constant(variance) + markov.Matern12(max(rate * length / 2.0, 1e-3), length)
 

@@ -139,7 +139,7 @@ def test_other_kernels_begin_as_the_wiener_process_moves() -> None:
     step = float(form.added(day)[0, 0, 0])
     assert float(both.added(day).numpy().sum()) == pytest.approx(step, rel=0.01)
     still = begun("matern12", markov.Wiener(0.8, 1e-9), span=8.0)
-    assert float(still.lengthscale.numpy()) == pytest.approx(40.0)
+    assert float(still.lengthscale.numpy()) == pytest.approx(2.0 * 0.8 / 1e-4)
 
 
 @pytest.mark.parametrize(("rate", "slices"), [(1e-4, "year"), (0.05, "quarter"), (3.0, "day")])
