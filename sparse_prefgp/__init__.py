@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.tastes import begin_tastes as begin_tastes
     from sparse_prefgp.learning.tensorboard import to_tensorboard as to_tensorboard
     from sparse_prefgp.models import Coefficients as Coefficients
+    from sparse_prefgp.models import EntryLevel as EntryLevel
     from sparse_prefgp.models import Lean as Lean
     from sparse_prefgp.models import PreferenceGP as PreferenceGP
     from sparse_prefgp.models import Probit as Probit
@@ -178,6 +179,7 @@ _HOMES = {
     "integrate": "learning.integration",
     "to_tensorboard": "learning.tensorboard",
     "Coefficients": "models",
+    "EntryLevel": "models",
     "Lean": "models",
     "PreferenceGP": "models",
     "Probit": "models",

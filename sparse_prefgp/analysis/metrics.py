@@ -15,7 +15,9 @@ from sparse_prefgp.support.checks import check_choice, check_shape, numbers
 
 # As tables for people call them.
 MODEL, ONE_UTILITY = "model", "one_utility"  # the same model without tastes of one's own
-# Of utilities in time: from the results of all days before each one, next to frozen ones.
+# Of utilities in time: the same items with utilities that stay as they are; and from the results of
+# all days before each duel, next to frozen forecasts.
+WITHOUT_DATES = "without_dates"
 AHEAD, ELO, ELO_AHEAD = "model_ahead", "elo", "elo_ahead"
 # The key of how many there were.
 COUNTED_AS = {DUELS: DUELS, OUTCOMES: DUELS, GRADES: DUELS, CHOICES: CHOICES, RANKINGS: "answers"}

@@ -7,13 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparse_prefgp.analysis.metrics import AHEAD, ELO, ELO_AHEAD, GAIN_SE, ONE_UTILITY, SE_OVER
+from sparse_prefgp.analysis.metrics import (
+    AHEAD,
+    ELO,
+    ELO_AHEAD,
+    GAIN_SE,
+    ONE_UTILITY,
+    SE_OVER,
+    WITHOUT_DATES,
+)
 from sparse_prefgp.support.words import counted
 from sparse_prefgp.tell.tables import APART, Column, Table, score_text
 
 PREDICTOR_NAMES = {
     "model": "model",
     ONE_UTILITY: "one utility for all",
+    WITHOUT_DATES: "model without dates",
     AHEAD: "model, updating",
     ELO: "Elo",
     ELO_AHEAD: "Elo, updating",
@@ -320,6 +329,8 @@ def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
     if not scores or not _is_finite(logs["model"]):
         return []
     rivals = [name for name in rivals_in(scores) if _is_finite(logs[name])]
+    if WITHOUT_DATES in scores and logs[WITHOUT_DATES] < logs["model"] - _SHOWN_AS_0:
+        rivals.append(WITHOUT_DATES)
     found = [verdict(scores, rival, unit) for rival in rivals]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))

@@ -46,7 +46,7 @@ class Printer:
             import_tensorflow(console)
         if stage == stages.PLACING and not isinstance(self._holdout, StreamHoldout):
             return console.status("Placing inducing inputs …")
-        if stage in (stages.FITTING, stages.ALIKE, stages.REFITTING):
+        if stage in (stages.FITTING, stages.ALIKE, stages.UNDATED, stages.REFITTING):
             return passes_bar(console) if about.streamed else _steps(console, about, stage)
         if stage == stages.SCORING:
             return console.status("Scoring the held-out duels …")
@@ -110,6 +110,7 @@ def _steps(console: Output, holdout: Holdout, stage: str) -> Iterator[FitCallbac
     label = {
         stages.FITTING: "Fitting",
         stages.ALIKE: "Fitting one utility for all",
+        stages.UNDATED: "Fitting without dates",
         stages.REFITTING: f"Fitting to all {whole.events.noun}",
     }[stage]
     unit = whole.events.unit

@@ -99,7 +99,25 @@ class CovariateTerm(TermOfDuels):
         return said
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        return self.K_diag(self.said_columns(second - first))
+        return self.K_diag(self.said_columns(second) - self.said_columns(first))
+
+
+class EntryTerm(CovariateTerm):
+    """The linear term of one covariate, 1 of items whose first duel is after a day, 0 of others.
+
+    :param variance: (1,) prior variance of the coefficient.
+    :param column: the place in a row of the day of the item's first duel.
+    :param after: the day, as the rows have it.
+    """
+
+    def __init__(self, variance: gpflow.Parameter, column: int, after: float) -> None:
+        super().__init__(variance, [column])
+        self.after = after
+
+    def said_columns(self, rows: tf.Tensor) -> tf.Tensor:
+        if rows.shape[-1] <= self.columns[0]:
+            return super().said_columns(rows)
+        return tf.cast(super().said_columns(rows) > self.after, rows.dtype)
 
 
 class LeanTerm(TermOfDuels):

@@ -99,21 +99,24 @@ class ItemInTime(FiniteKernel):
         raise AssertionError("utilities in time are filtered, and have no features of their own")
 
     def settle(self, days: FloatArray, noise: float) -> None:
-        """Replace "auto" by the slices that it stands for.
+        """Replace "auto" by the slices that it stands for, see `asked_for`."""
+        if isinstance(self.slices, str) and self.slices == AUTO:
+            self.slices = self.asked_for(days, noise)
+
+    def asked_for(self, days: FloatArray, noise: float) -> str:
+        """The slices that "auto" stands for with the kernel as it is: the coarsest within which
+        utilities move by at most 0.15 standard deviations of the noise.
 
         :param days: of the duels.
         :param noise: standard deviation of the noise of a duel.
         """
-        if not isinstance(self.slices, str) or self.slices != AUTO:
-            return
         for name, length in SLICES.items():
             span = tf.constant([length / DAYS_A_YEAR], gpflow.default_float())
             h = self.kernel.observed
             moved = float(np.sqrt(h @ self.kernel.added(span)[0].numpy() @ h))
             if moved <= _MOVED_WITHIN * noise and len(sliced(days, name)[0]) >= FEWEST:
-                self.slices = name
-                return
-        self.slices = "day"
+                return name
+        return "day"
 
 
 def time_term(kernel: gpflow.kernels.Kernel) -> ItemInTime | None:

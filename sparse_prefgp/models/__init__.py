@@ -6,6 +6,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP as PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace
 from sparse_prefgp.models.registry import register as register
 from sparse_prefgp.models.terms import Coefficients as Coefficients
+from sparse_prefgp.models.terms import EntryLevel as EntryLevel
 from sparse_prefgp.models.terms import Lean as Lean
 from sparse_prefgp.models.terms import Taste as Taste
 from sparse_prefgp.models.terms import Term as Term

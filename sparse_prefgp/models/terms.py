@@ -12,7 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import gpflow
 import numpy as np
 
-from sparse_prefgp.covariances.coefficients import CovariateTerm, LeanTerm, TermOfDuels
+from sparse_prefgp.covariances.coefficients import (
+    CovariateTerm,
+    EntryTerm,
+    LeanTerm,
+    TermOfDuels,
+)
 from sparse_prefgp.data.leaning import OF_LABELS, Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.models.known import KnownDuels, described_by
@@ -25,6 +30,8 @@ from sparse_prefgp.support.words import shortened
 FIRST_VARIANCE = 0.25
 # Each is an inducing value more: P has as many rows and columns.
 MOST_COEFFICIENTS = 2000
+# Share of the span of the duels after which an item that is new is a newcomer.
+ENTERED_AFTER = 0.15
 
 
 class Columns(NamedTuple):
@@ -225,6 +232,51 @@ class Lean(Term):
     def kernels(self, columns: Columns) -> Sequence[TermOfDuels]:
         assert self.covariate is not None
         return [columns.each_level(self.by, self.covariate, self.variance)]
+
+
+class EntryLevel(Term):
+    """The level at which newcomers come in, next to utilities that move in time (`ItemInTime`): a
+    coefficient `b ~ N(0, variance)` that all items share whose first duel is after a date.
+
+    An item that the model has not met yet is a newcomer at its date.
+
+    :param after: the date, in days since 1970; by default 15 % of the span of the duels after the
+        first one.
+    :param variance: to begin from; by default 0.25. It is learned, its root with a half-t prior of
+        that scale.
+    :raises ValueError: a variance that is not above 0; a date that is no number.
+    """
+
+    def __init__(self, after: float | None = None, variance: Any = None) -> None:
+        super().__init__()
+        if after is not None:
+            check_number("The date of an EntryLevel", after, hint=", of days since 1970")
+        self.after, self.variance = after, variance
+
+    def on(self, duels: Any) -> Self:
+        made = copy.copy(self)
+        if getattr(duels, "times", None) is None:
+            raise ValueError(
+                "EntryLevel asks when items had their first duels, and these have no dates; give "
+                "them (Duels(…, times=…), --time)."
+            )
+        if made.after is None:
+            first, last = float(np.min(duels.times)), float(np.max(duels.times))
+            made.after = first + ENTERED_AFTER * (last - first)
+        if not isinstance(self.variance, gpflow.Parameter):
+            first_variance = FIRST_VARIANCE if self.variance is None else self.variance
+            check_number("The variance of an EntryLevel", first_variance, above=0.0)
+            made.variance = variance_parameter(np.array([float(first_variance)]))
+        return made
+
+    def kernels(self, columns: Columns) -> Sequence[TermOfDuels]:
+        if not columns.layout.dated:
+            raise ValueError(
+                "EntryLevel stands next to utilities that move in time, and the kernel has none; "
+                "add ItemInTime(spg.markov.Wiener()) to it, or leave EntryLevel out."
+            )
+        assert self.after is not None
+        return [EntryTerm(self.variance, columns.layout.date + 1, self.after)]
 
 
 class Taste(Term):

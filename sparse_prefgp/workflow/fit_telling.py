@@ -216,8 +216,32 @@ def time_sentences(in_time: Mapping[str, Any] | None) -> list[str]:
     return [
         f"Utilities move by {in_time['moved_in_a_year']:.2f} standard deviations of the noise of a "
         f"duel in a year; duels of a {in_time['slices']} are taken together.",
+        *_decided(in_time),
         f"Best when: {best}.",
     ]
+
+
+def _decided(in_time: Mapping[str, Any]) -> list[str]:
+    """What was decided on the training duels about utilities that move, in a sentence; none where
+    there was nothing to decide."""
+    parts = []
+    if len(in_time.get("learned_on", ())) > 1:
+        first, *later = in_time["learned_on"]
+        parts.append(f"learned on slices of a {first}, then of a {', then of a '.join(later)}")
+    kernels = in_time.get("kernels", ())
+    if kernels:
+        gains = ", ".join(f"{one['kernel']} {one['gain']:+,.1f}" for one in kernels[1:])
+        beside = f"nats of evidence on {kernels[0]['kernel']}, 2 are asked for: {gains}"
+        parts.append(f"{in_time['kernel']} was taken ({beside})")
+    entry = in_time.get("entry_level", {})
+    if entry.get("kept"):
+        where = "lower" if entry["level"] < 0.0 else "higher"
+        parts.append(
+            f"items whose first duel is after {entry['after']} come in {where} by "
+            f"{abs(entry['level']):.2f} ({entry['gain']:.1f} nats of evidence; the last fifth has "
+            f"{entry['last_fifth']:.4f} in place of {entry['last_fifth_without']:.4f} nats a duel)"
+        )
+    return [f"Decided on the training duels: {'; '.join(parts)}."] if parts else []
 
 
 def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> list[Section]:

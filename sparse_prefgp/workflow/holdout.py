@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.analysis.metrics import ONE_UTILITY
+from sparse_prefgp.analysis.metrics import ONE_UTILITY, WITHOUT_DATES
 from sparse_prefgp.data.answers import WIN, Answers, Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.flags import refuse_cells
@@ -38,6 +38,7 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
+from sparse_prefgp.workflow.kernel_grammar import Moving
 from sparse_prefgp.workflow.kernel_names import (
     FeatureGroup,
     KernelChoice,
@@ -187,13 +188,13 @@ class Training:
         inputs: FloatArray | AutoInputs | None,
         kernel: Kernel | None = None,
         margin: float | None = None,
-        taste: Kernel | None = None,
+        terms: Sequence[Term] | None = None,
     ) -> PreferenceGP:
         """The model of the settings before anything is learned.
 
         :param kernel: in place of that of the settings.
         :param margin: the same.
-        :param taste: the same.
+        :param terms: the same.
         """
         import gpflow
 
@@ -206,9 +207,9 @@ class Training:
             approximation=self.approximation,
             inducing_variable=inputs,
             engine=settings.engine_choice.build(),
-            terms=_terms(
-                settings, self.train.covariate_names, self.taste() if taste is None else taste
-            ),
+            terms=_terms(settings, self.train.covariate_names, self.taste())
+            if terms is None
+            else terms,
             likelihood=_likelihood(settings, self.train, self.margin if margin is None else margin),
         )
         _fix(model, settings)
@@ -262,6 +263,14 @@ class Holdout(Training):
     def without_tastes(self) -> Holdout:
         """The same duels, to be fitted with one utility for all."""
         return replace(self, settings=replace(self.settings, tastes=False, taste=None, starts=1))
+
+    def without_dates(self) -> Holdout:
+        """The same duels, to be fitted with utilities of items that stay as they are."""
+        settings, choice = self.settings, self.settings.kernel_choice
+        kernel = "+".join("item" if isinstance(x, Moving) else str(x) for x in choice.terms)
+        exact = str(settings.approximation_choice)
+        plain = replace(settings, dated=False, kernel=kernel, approximation=exact, starts=1)
+        return replace(self, settings=plain)
 
     def of_everything(self) -> Holdout:
         """All duels, to fit to once more from where a fitted model is."""
@@ -571,33 +580,25 @@ def refit_model(
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, starting from the parameters of a model fitted to the training duels."""
     whole = holdout.of_everything()
-    import gpflow
-
     margin = model.likelihood.margin
     again = whole.model(
         model.inducing_variable,
         model.kernel,
         None if margin is None else float(margin.numpy()),
-        model.terms.taste,
+        model.terms,
     )
     again.likelihood.continue_from(model.likelihood)
-    for term, known in zip(again.terms, model.terms, strict=True):
-        for name, parameter in vars(term).items():
-            if isinstance(parameter, gpflow.Parameter):
-                parameter.assign(getattr(known, name))
     return fit_model(whole, watch, checkpoint, model=again)
 
 
-def predict_held_out(
-    holdout: Holdout | StreamHoldout, model: Any, consensus: Any = None
-) -> HeldOut:
+def predict_held_out(holdout: Holdout | StreamHoldout, model: Any, other: Any = None) -> HeldOut:
     """Let the model, the linear probit and the coin predict the test duels; of answers about sets
     a conditional logit and equal shares in place of the last two.
 
     With noise by group each has that of its own group; for unknown groups, of which a warning
     tells, probabilities are averaged over the prior. With tastes each person has an own one.
 
-    :param consensus: a model of the same duels without tastes, to be scored too.
+    :param other: a model of the same duels without tastes, or without dates, to be scored too.
     """
     from sparse_prefgp.analysis.forecasts import with_forecasts
     from sparse_prefgp.analysis.scoring import score_events
@@ -613,9 +614,10 @@ def predict_held_out(
     )
     if not isinstance(holdout, Holdout):
         return scored
-    if consensus is not None:
-        plain = score_events(consensus, {}, holdout.test_rows(consensus))
-        scored = scored.with_model(plain, ONE_UTILITY)
+    if other is not None:
+        plain = score_events(other, {}, holdout.test_rows(other))
+        name = WITHOUT_DATES if model.inputs.layout.dated else ONE_UTILITY
+        scored = scored.with_model(plain, name)
     if model.inputs.layout.dated:
         transform, rows = holdout.train.transform, holdout.split.test_rows
         test = holdout.table.to_duels(rows, transform=transform)

@@ -14,11 +14,13 @@ STAGES = (
     "placing",
     "fitting",
     "one utility for all",
+    "without dates",
     "scoring",
     "refitting",
     "writing",
 )
-READING, COMPARING, HOLDING, LOADING, PLACING, FITTING, ALIKE, SCORING, REFITTING, WRITING = STAGES
+READING, COMPARING, HOLDING, LOADING, PLACING, FITTING, ALIKE, UNDATED, *_LATER = STAGES
+SCORING, REFITTING, WRITING = _LATER
 
 
 class Reporter(Protocol):

@@ -42,6 +42,7 @@ from sparse_prefgp.workflow.holdout import (
     prepare,
     refit_model,
 )
+from sparse_prefgp.workflow.in_time import decide_in_time
 from sparse_prefgp.workflow.output import FitOutput, alone, check_page, write_fit
 from sparse_prefgp.workflow.reporting import (
     ALIKE,
@@ -53,6 +54,7 @@ from sparse_prefgp.workflow.reporting import (
     READING,
     REFITTING,
     SCORING,
+    UNDATED,
     WRITING,
     Reporter,
     SilentReporter,
@@ -202,11 +204,12 @@ def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) 
             figures = data_figures(holdout)
         if chosen is not None:
             figures["automatic"] = chosen.to_dict()
-        model, report = work.fitted(holdout, figures)
+        is_open = settings.kernel is None
+        holdout, model, report = work.fitted(holdout, figures, is_open)
         if isinstance(holdout, Holdout) and model.inputs.layout.dated:
-            figures["in_time"] = time_figures(model)
-        alike = work.alike(holdout, model, figures)
-        held_out = work.scored(holdout, model, figures, alike)
+            figures["in_time"] = {**figures.get("in_time", {}), **time_figures(model)}
+        plain = work.beside(holdout, model, figures, is_open)
+        held_out = work.scored(holdout, model, figures, plain)
         if isinstance(holdout, Holdout) and holdout.settings.refit:
             model, report = work.fitted_again(holdout, model, figures)
         figures["seconds"] = time.perf_counter() - work.began
@@ -253,8 +256,14 @@ class _OneFit:
         self.reporter.done(COMPARING, chosen)
         return chosen
 
-    def fitted(self, holdout: Holdout | StreamHoldout, figures: dict[str, Any]) -> tuple[Any, Any]:
-        """The model of the training duels, and what the optimiser says of it."""
+    def fitted(
+        self, holdout: Holdout | StreamHoldout, figures: dict[str, Any], is_open: bool
+    ) -> tuple[Holdout | StreamHoldout, Any, Any]:
+        """The duels with the settings as they were decided, the model of the training ones, and
+        what the optimiser says of it.
+
+        :param is_open: no kernel was named.
+        """
         rng = np.random.default_rng(holdout.settings.seed)
         with self.reporter.started(PLACING):
             inputs = holdout.first_inputs(rng)
@@ -267,9 +276,14 @@ class _OneFit:
             part = settings.stream and settings.gradients_kind == SUBSET
             checkpoint = None if part else self.checkpoints.stage(FIT_FILE)
             model, report = fit_model(holdout, watch or FitCallbacks(), checkpoint, inputs, rng)
+            if isinstance(holdout, Holdout) and model.inputs.layout.dated:
+                watch = watch or FitCallbacks()
+                decided = decide_in_time(holdout, model, report, watch, is_open)
+                holdout, model, report = decided.holdout, decided.model, decided.report
+                figures["in_time"] = decided.told
             model = integrated(model, settings)
         self._keep("fit", holdout, model, report, figures)
-        return model, report
+        return holdout, model, report
 
     def fitted_again(
         self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]
@@ -304,20 +318,27 @@ class _OneFit:
         for note in notes_of(found):
             self.reporter.note(note)
 
-    def alike(
-        self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any]
+    def beside(
+        self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any], is_open: bool
     ) -> PreferenceGP | None:
-        """With tastes, what is known of people, and the model of the same duels without tastes, to
-        be scored next to it; None without tastes or held-out duels."""
-        if isinstance(holdout, StreamHoldout) or model.terms.taste is None:
+        """A plainer model of the same duels, to be scored next to it: with tastes one without,
+        after what is known of people; of dates with no kernel named one without dates. None for
+        others, or without held-out duels."""
+        if isinstance(holdout, StreamHoldout):
             return None
-        figures["people"] = people_figures(model)
+        stage, name = ALIKE, "fit_alike"
+        if model.terms.taste is not None:
+            figures["people"] = people_figures(model)
+            plain = holdout.without_tastes()
+        elif model.inputs.layout.dated and is_open:
+            stage, name, plain = UNDATED, "fit_without_dates", holdout.without_dates()
+        else:
+            return None
         if not holdout.num_test:
             return None
-        plain = holdout.without_tastes()
-        with self.reporter.started(ALIKE, plain) as watch:
+        with self.reporter.started(stage, plain) as watch:
             found, report = fit_model(plain, watch or FitCallbacks())
-        figures["fit_alike"] = fit_figures(plain, found, report)
+        figures[name] = fit_figures(plain, found, report)
         return found
 
     def scored(
@@ -325,14 +346,14 @@ class _OneFit:
         holdout: Holdout | StreamHoldout,
         model: Any,
         figures: dict[str, Any],
-        alike: PreferenceGP | None = None,
+        plain: PreferenceGP | None = None,
     ) -> HeldOut | None:
         """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
             self.reporter.done(SCORING, figures)
             return None
         with self.reporter.started(SCORING):
-            found = predict_held_out(holdout, model, alike)
+            found = predict_held_out(holdout, model, plain)
             figures["held_out"] = found.scores()
             if found.parts:
                 figures["held_out_people"] = found.part_scores()

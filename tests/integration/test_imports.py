@@ -178,6 +178,7 @@ LATE = {
     "workflow/fit_sources.py": {"models"},
     "workflow/folder.py": {"analysis", "disk"},
     "workflow/holdout.py": {"analysis", "covariances", "engines", "gpflow", "learning", "models"},
+    "workflow/in_time.py": {"analysis", "covariances", "learning", "models"},
     "workflow/kernel_names.py": {"covariances", "gpflow"},
     "workflow/model_names.py": {"approximations", "engines"},
     "workflow/output.py": {"analysis"},

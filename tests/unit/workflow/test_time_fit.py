@@ -18,7 +18,7 @@ from sparse_prefgp.workflow.workflow import Sources, settings_of
 from tests.together import apart
 
 N, T = 12, 600
-BOTH = ["model", "model_ahead", "linear_probit", "coin", "elo", "elo_ahead"]
+BOTH = ["model", "model_ahead", "without_dates", "linear_probit", "coin", "elo", "elo_ahead"]
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,11 @@ def test_both_rules_next_to_elo(tables: tuple[pd.DataFrame, pd.DataFrame]) -> No
     found = spg.fit(
         None, tables[1], time="day", covariate=["home"], max_iterations=8, test_fraction=0.3
     )
-    assert found.settings.kernel_choice.parts == ("item-in-time(wiener)",)
+    (kernel,) = found.settings.kernel_choice.parts
+    assert kernel == f"item-in-time({found.figures['in_time']['kernel']})"
     assert str(found.settings.approximation_choice) == "exact"
     assert found.settings.split == "time:day"
-    assert found.model.in_time.slices in ("quarter", "month")
+    assert found.model.in_time.slices in ("quarter", "month", "week")
     scores, outcomes = found.scores, found.figures["held_out_outcomes"]
     assert sorted(scores) == sorted(BOTH)
     assert {each["duels"] for each in scores.values()} == {scores["coin"]["duels"]}
