@@ -76,6 +76,15 @@ UNSEEN = "Of these, pairs never compared in training"
 LITTLE, _MUCH = 0.01, 0.03
 # Standard errors from which on a gain is not taken for luck.
 _SURE = 2.0
+# Nats by which a rival that is surely better is named with what takes it.
+_BEHIND = 0.003
+_TAKEN_BY = {
+    "linear_probit": "take --kernel linear",
+    "conditional_logit": "take --kernel linear",
+    "bradley_terry": "take --kernel item",
+    WITHOUT_DATES: "leave --time out",
+    ONE_UTILITY: "leave --person out",
+}
 # Below, four decimals show a 0.
 _SHOWN_AS_0 = 5e-5
 # A rival that knows of no feature and no covariate is this one, to so many nats.
@@ -312,6 +321,10 @@ def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") 
     """By how much one predictor in a table of scores is better than another, as a sentence."""
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
     found = compared_scores(scores, who, other, named(other), unit)
+    error = scores[other].get(GAIN_SE)
+    ahead = scores[who]["nlp_nats"] - scores[other]["nlp_nats"]
+    if error is not None and ahead > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
+        found += f"; {_TAKEN_BY[other]}"
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
 
 

@@ -119,7 +119,7 @@ class _Deciding:
         return replace(report, **sums)
 
     def learned(self, model: Any, trial: Callable[[Progress], None] | None = None) -> Any:
-        """What the optimiser says after it went on from where a model is."""
+        """What the optimiser says after it resumed from where a model is."""
         from sparse_prefgp.learning.optimise import optimise
 
         settings, watch = self._holdout.settings, self._watch.step
