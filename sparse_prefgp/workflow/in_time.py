@@ -65,7 +65,7 @@ def decide_in_time(
     """Go on from a fit of utilities that move in time.
 
     Slices that were `auto` are asked for again with the learned kernel, at most twice, and learning
-    goes on from the learned values where finer ones are answered. Where the kernel is open,
+    resumes from the learned values where finer ones are answered. Where the kernel is open,
     `matern12` and `constant+matern12` take the place of `wiener` for 2 nats of evidence, and an
     entry level of newcomers is kept for 2 nats and better forecasts of the last fifth of the
     training duels by those before.
