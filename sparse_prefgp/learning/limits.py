@@ -49,7 +49,7 @@ def limits_of(model: Learns) -> tuple[str, ...]:
     return (
         *_at_limits(model),
         *small_lengthscales(model),
-        *_hardly_returning(model),
+        *hardly_returning(model),
         *_runaway(model),
     )
 
@@ -138,7 +138,7 @@ def _may_curve(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArra
     return all(any(column in columns for columns in curved) for column in seen[at])
 
 
-def _hardly_returning(model: Learns) -> Iterator[str]:
+def hardly_returning(model: Learns) -> Iterator[str]:
     """Of utilities in time that come back to their mean after all duels are long over."""
     term = time_term(model.kernel)
     if term is None or model.duels.times is None:

@@ -150,10 +150,13 @@ class _Deciding:
         return fitted
 
     def kernel(self, first: _Fitted) -> tuple[_Fitted, list[dict[str, Any]]]:
-        """The kernel on which no other one is worth its parameters; what is to be told.
+        """The kernel on which no other one is worth its parameters, or comes back to a mean only
+        after all duels; what is to be told.
 
         :param first: of a Wiener process.
         """
+        from sparse_prefgp.learning.limits import hardly_returning
+
         best, every = first, [first]
         for name in OTHERS:
             other = self.tried(name, best)
@@ -162,7 +165,8 @@ class _Deciding:
                 gain = other.gain + report.log_evidence - other.report.log_evidence
                 other = replace(other, report=report, gain=gain)
             every.append(other)
-            best = other if other.gain >= best.gain + WORTH else best
+            if other.gain >= best.gain + WORTH and not any(hardly_returning(other.model)):
+                best = other
         told = [{"kernel": one.kernel, "slices": one.slices[0], "gain": one.gain} for one in every]
         return best, told
 

@@ -103,7 +103,7 @@ def test_new_people_are_predicted_by_their_features(
         model.terms.taste.kernels[0].variance.assign(0.5)
         if people is not None:
             model.terms.by_features.assign(3.0)
-            refitted = holdout.of_everything().model(None, model.kernel, None, model.terms.taste)
+            refitted = holdout.of_everything().model(None, model.kernel, None, model.terms)
             after, before = (m.duels.people_features for m in (refitted, model))
             np.testing.assert_array_equal(
                 after.of(model.people.names), before.of(model.people.names)
