@@ -230,7 +230,11 @@ def _decided(in_time: Mapping[str, Any]) -> list[str]:
         parts.append(f"learned on slices of a {first}, then of a {', then of a '.join(later)}")
     kernels = in_time.get("kernels", ())
     if kernels:
-        gains = ", ".join(f"{one['kernel']} {one['gain']:+,.1f}" for one in kernels[1:])
+        never = {False: ", which comes back to no mean while the duels last"}
+        gains = ", ".join(
+            f"{one['kernel']} {one['gain']:+,.1f}{never.get(one.get('returns'), '')}"
+            for one in kernels[1:]
+        )
         beside = f"nats of evidence on {kernels[0]['kernel']}, 2 are asked for: {gains}"
         parts.append(f"{in_time['kernel']} was taken ({beside})")
     entry = in_time.get("entry_level", {})

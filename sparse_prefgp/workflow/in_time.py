@@ -103,6 +103,10 @@ class _Fitted:
     """In nats of evidence over a Wiener process."""
 
 
+def _told(fitted: _Fitted) -> dict[str, Any]:
+    return {"kernel": fitted.kernel, "slices": fitted.slices[0], "gain": fitted.gain}
+
+
 class _Deciding:
     """The decisions of one fit, and what they cost."""
 
@@ -157,17 +161,17 @@ class _Deciding:
         """
         from sparse_prefgp.learning.limits import hardly_returning
 
-        best, every = first, [first]
+        best, told = first, [_told(first)]
         for name in OTHERS:
             other = self.tried(name, best)
             if name not in SLOW and other.gain > best.gain and not other.report.converged:
                 report = self.learned(other.model)
                 gain = other.gain + report.log_evidence - other.report.log_evidence
                 other = replace(other, report=report, gain=gain)
-            every.append(other)
-            if other.gain >= best.gain + WORTH and not any(hardly_returning(other.model)):
-                best = other
-        told = [{"kernel": one.kernel, "slices": one.slices[0], "gain": one.gain} for one in every]
+            told.append(_told(other))
+            if other.gain >= best.gain + WORTH:
+                told[-1]["returns"] = not any(hardly_returning(other.model))
+                best = other if told[-1]["returns"] else best
         return best, told
 
     def tried(self, name: str, best: _Fitted) -> _Fitted:
