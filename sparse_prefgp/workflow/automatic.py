@@ -33,6 +33,7 @@ from sparse_prefgp.workflow.model_names import (
     AUTO,
     DEFAULT_APPROXIMATION,
     DEFAULT_KERNEL,
+    ApproximationChoice,
     Candidate,
     candidates_from,
 )
@@ -99,8 +100,9 @@ def automatic_candidates(
     linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features.
     Approximations: exact up to 300 distinct items, VFE and FITC above, and up to 1,200 also exact
     with the kernels (linear +) Matern 5/2; with the linear kernel VFE alone, since both are exact
-    there. With `inducing` given never exact; where it is `auto`, to be
-    found for the fit alone, candidates have the usual number.
+    there, and never FITC where choices share columns of people who choose again and again, whom it
+    remembers. With `inducing` given never exact; where it is `auto`, to be found for the fit alone,
+    candidates have the usual number.
 
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
@@ -133,7 +135,12 @@ def _candidates(
     distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
         return candidates_from(kernels, ("exact",))
-    found = candidates_from(kernels, APPROXIMATIONS, (number,))
+    known = tuple(
+        name
+        for name in APPROXIMATIONS
+        if not (table.described_people and ApproximationChoice.parse(name).remembers_people)
+    )
+    found = candidates_from(kernels, known, (number,))
     found = tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
     if inducing is None and distinct <= EXACT_TOO_ITEMS:
         worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
@@ -167,12 +174,13 @@ def wide_candidates(
     votes = 2.0 * float(table.events.totals.sum()) / len(np.unique(table.sides()))
     projected = f"{found}+item" if votes > MANY_VOTES else str(found)
     kernels = (*of_scores(transform)[:1], "linear", "iso(matern52)", projected)
+    best = {} if table.described_people else WIDE_APPROXIMATIONS
     return tuple(
         candidate
         for kernel in kernels
         for candidate in candidates_from(
             (kernel,),
-            (WIDE_APPROXIMATIONS.get(kernel, "vfe") if is_auto(approximation) else approximation,),
+            (best.get(kernel, "vfe") if is_auto(approximation) else approximation,),
             (inducing,),
         )
     )

@@ -37,7 +37,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.workflow.kernel_names import (
     FeatureGroup,
     KernelChoice,
@@ -675,6 +675,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         margin_only=settings.tie_model != "box",
     )
     _warn_of_idle_context(table, settings)
+    _warn_of_people(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     column = settings.approximation_choice.column
     if column is not None:
@@ -849,6 +850,17 @@ def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
         "linear+matern52.",
         stacklevel=3,
     )
+
+
+def _warn_of_people(table: DuelTable, settings: FitSettings) -> None:
+    choice, people = settings.approximation_choice, table.described_people
+    if people and choice.remembers_people:
+        warnings.warn(
+            f"The approximation {choice} remembers the {people:,} people whose "
+            f"{some_of([*map(repr, table.shared)])} both sides share, and its evidence rewards "
+            "that, though it predicts new people worse; use vfe.",
+            stacklevel=3,
+        )
 
 
 def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:

@@ -49,6 +49,8 @@ PLAIN_APPROXIMATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
 # Facts of the classes, which a test compares: to ask these would load TensorFlow.
 WITHOUT_INDUCING = ("exact", "subset")
+# What their residuals make noise of each answer reward: to know the people that were seen.
+REMEMBERING = ("fitc", "hetero-vfe", "prior-power", "pitc")
 SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
 PLAIN_ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "ep": ("ParallelEP", {}),
@@ -113,6 +115,11 @@ class ApproximationChoice:
         """Whether it has inducing inputs."""
         registered = self._own
         return self.name not in WITHOUT_INDUCING and (not registered or registered.needs_inducing)
+
+    @property
+    def remembers_people(self) -> bool:
+        """Whether its evidence rewards knowing the very people whose columns answers share."""
+        return self.name in REMEMBERING
 
     @property
     def summed_over_duels(self) -> bool:
