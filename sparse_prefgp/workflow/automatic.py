@@ -51,7 +51,10 @@ KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52
 ADDITIVE_KERNEL = "additive-matern52"
 # Next to those of `of_scores`, where texts have scores of their words.
 SCORED_KERNELS = ("linear", "linear+iso(matern52)", "iso(matern52)")
-MANY_KERNELS = ("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)")
+MANY_KERNELS = (
+    *("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)"),
+    "linear+ard(matern52)",
+)
 # What is compared for features that were reduced, and with what each does best.
 WIDE_APPROXIMATIONS = {"iso(matern52)": "prior-power:0.5"}
 # Directions are learned from the votes on each item, not from items: where there are more of these
@@ -174,13 +177,12 @@ def wide_candidates(
     votes = 2.0 * float(table.events.totals.sum()) / len(np.unique(table.sides()))
     projected = f"{found}+item" if votes > MANY_VOTES else str(found)
     kernels = (*of_scores(transform)[:1], "linear", "iso(matern52)", projected)
-    best = {} if table.described_people else WIDE_APPROXIMATIONS
     return tuple(
         candidate
         for kernel in kernels
         for candidate in candidates_from(
             (kernel,),
-            (best.get(kernel, "vfe") if is_auto(approximation) else approximation,),
+            (WIDE_APPROXIMATIONS.get(kernel, "vfe") if is_auto(approximation) else approximation,),
             (inducing,),
         )
     )
@@ -189,9 +191,10 @@ def wide_candidates(
 def settled(table: Any, settings: FitSettings) -> FitSettings:
     """The settings with the kernel that the features ask for, where none was named.
 
-    Up to 16 features: as ever. Above: one lengthscale, and one variance of the linear term; and
-    `auto` for features that were reduced to directions, unless the fit is in chunks. Of texts that
-    are not reduced along with vectors `prepare` says it, by `default_for`.
+    Up to 16 features: as ever. Above: one variance of the linear term, and one lengthscale, from
+    whose optimum, but for a fit in chunks, each column gets its own; and `auto` for features that
+    were reduced to directions, unless the fit is in chunks. Of texts that are not reduced along
+    with vectors `prepare` says it, by `default_for`.
 
     :param table: what `Sources.read` gives, a table or a stream.
     """
@@ -207,7 +210,7 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
     if transform.texts:  # whether they have scores is known when training duels are
         return settings
-    return replace(settings, kernel=default_for(transform))
+    return replace(settings, kernel=default_for(transform, settings.stream))
 
 
 def choose(

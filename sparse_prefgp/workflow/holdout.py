@@ -43,6 +43,7 @@ from sparse_prefgp.workflow.kernel_names import (
     KernelChoice,
     default_for,
     feature_groups,
+    single_columns,
 )
 from sparse_prefgp.workflow.settings import NO, YES, FitSettings
 
@@ -517,12 +518,14 @@ def fit_model(
     :return: The model and what the optimiser says of it.
     """
     from sparse_prefgp.learning.optimise import optimise
+    from sparse_prefgp.learning.own_lengthscales import learn_own
     from sparse_prefgp.learning.priors import WEAK, default_priors
     from sparse_prefgp.learning.tastes import begin_tastes
 
     settings = training.settings
     rng = np.random.default_rng(settings.seed) if rng is None else rng
-    if model is None:
+    again = model is not None
+    if not again:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
         if settings.priors == WEAK:
             default_priors(model)
@@ -530,14 +533,26 @@ def fit_model(
             begin_tastes(model)
     elif settings.priors == WEAK:
         default_priors(model)
-    report = optimise(
-        model,
-        settings.max_iterations,
-        callback=watch.step,
-        checkpoint=checkpoint,
-        least_gain=settings.least_gain,
-        **training.learning(watch, rng),
-    )
+
+    def learn(most: int, kept: Checkpoint | None = None, **more: Any) -> OptimisationReport:
+        options = {**training.learning(watch, rng), **more}
+        return optimise(
+            model,
+            min(most, settings.max_iterations),
+            callback=watch.step,
+            checkpoint=kept,
+            least_gain=settings.least_gain,
+            **options,
+        )
+
+    report = learn(settings.max_iterations, checkpoint)
+    groups = groups_of(training.train)
+    staged = [] if again else settings.kernel_choice.staged(model.kernel, groups)
+    if staged:
+        columns = single_columns(training.train.num_features) if groups is None else groups
+        more: dict[str, Any] = {} if training.streamed else {"starts": 1}
+        attributes = [group.columns for group in columns]
+        report = learn_own(model, staged, attributes, report, lambda most: learn(most, **more))
     return model, report
 
 
@@ -694,7 +709,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     everything = table.to_duels(transform=train.transform, people_features=train.people_features)
     together.check(only_ties=not train.decided.any(), training=True)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
-        settings = replace(settings, kernel=default_for(train.transform))
+        settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)
     _check_effects_in_context(settings.kernel_choice, train)

@@ -49,8 +49,9 @@ PLAIN_APPROXIMATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
 # Facts of the classes, which a test compares: to ask these would load TensorFlow.
 WITHOUT_INDUCING = ("exact", "subset")
-# What their residuals make noise of each answer reward: to know the people that were seen.
-REMEMBERING = ("fitc", "hetero-vfe", "prior-power", "pitc")
+# Whose evidence rewards knowing the very people that were seen: 600 of them with 9 choices each,
+# new people .8456 nats a choice by fitc, .8138 by vfe, .8139 by hetero-vfe, .8117 by prior-power.
+REMEMBERING = ("fitc", "pitc")
 SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
 PLAIN_ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "ep": ("ParallelEP", {}),
