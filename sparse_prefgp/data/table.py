@@ -23,6 +23,8 @@ from sparse_prefgp.support.words import id_text
 
 # The column of a table of answers about sets that says who answered.
 PERSON = "person"
+# Fewer different values of columns that both sides share are no people.
+FEWEST_PEOPLE = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +184,17 @@ class DuelTable:
     def has_features(self) -> bool:
         """Whether anything but their duels is known of the items."""
         return bool(self.numeric or self.categorical or self.vectors or self.texts)
+
+    @property
+    def described_people(self) -> int:
+        """How many people answer twice or more each, on average, about sides that share what is
+        known of the person; 0 where the columns that sides share have few values, as a surface
+        has."""
+        if not self.shared:
+            return 0
+        met = self.items.iloc[np.unique(self.events.sides)]
+        people = len(met[list(self.shared)].drop_duplicates())
+        return people if FEWEST_PEOPLE <= people <= self.num_rows / 2 else 0
 
     @property
     def only_contexts(self) -> bool:

@@ -497,7 +497,12 @@ def _plain(table: Table, header: Header, form: Stated, winner: str, loser: str) 
         if same.any():
             left = {"of an item against itself": int(same.sum())}
             read_as = replace(read_as, left_out=left)
-    return Understood(DUELS, table, read_as)
+    frame, read, note, side = sides.with_shown_first(table.frame, form)
+    if note:
+        read_as = read_as.noting(note)
+    if read:
+        read_as = replace(read_as, columns={**read_as.columns, "first": " and ".join(read)})
+    return Understood(DUELS, replace(table, frame=frame), read_as, side)
 
 
 def _of_matrix(table: Table, form: Stated) -> Understood:

@@ -28,6 +28,7 @@ from sparse_prefgp.io.files import (
     load_items,
 )
 from sparse_prefgp.io.forms import DUELS, Stated, Understood, understood
+from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -40,6 +41,7 @@ from sparse_prefgp.io.judgements import (
     placed,
 )
 from sparse_prefgp.io.people import people_of
+from sparse_prefgp.io.sets import PEOPLE
 from sparse_prefgp.io.sides import BOTH_BAD, SIDE
 from sparse_prefgp.io.texts import Encoder, features_like, items_given
 from sparse_prefgp.io.values import levels_of
@@ -49,6 +51,8 @@ from sparse_prefgp.support.words import id_text
 
 # What a column calls two sides, one of which won, and the most answers that it may hold besides.
 _SIDES, _FEW = (("left", "right"), ("first", "second")), 6
+# So many answers a person, on average, tell of tastes.
+_REPEATED = 2.0
 
 
 def read_table(
@@ -168,11 +172,13 @@ def read_table(
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
     found = replace(found, unused=tuple(found.context.columns))
+    first = made.read_as.columns.get("first")
     hidden = (SIDE, BOTH_BAD, *([made.grade] if made.grade else []))
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
-    if made.remembered:
-        found = found.using(hidden)
-    elif ties is None and grade is None and not {*flags} & {*table.frame.columns}:
+    if made.remembered or first:
+        found = found.using((*hidden, *(first or "").split(" and ")))
+    untold = ties is None and grade is None and not {*flags} & {*table.frame.columns}
+    if untold and not made.remembered:
         _warn_of_draws(found)
         _warn_of_answers(found)
     orders = {*table.orders.values(), *columns.table.orders.values()}
@@ -202,13 +208,30 @@ def finished(
     left = (made.called.get(str(name), str(name)) for name in table.unused)
     unused = tuple(dict.fromkeys((*made.read_as.unused, *left)))
     answers = {kind.name: number for kind, number in zip(KINDS, often, strict=False) if number}
+    asked = [] if person is not None else _asking_for_people(table)
     table = replace(
         table,
         people=people_of(people, person),
         roles={**roles.by_role, **made.remembered},
-        read_as=replace(made.read_as, answers=answers, unused=unused),
+        read_as=replace(made.read_as, answers=answers, unused=unused).noting(*asked),
     )
     return placed(table, items, context, item)
+
+
+def _asking_for_people(table: DuelTable) -> list[str]:
+    """What to say of a column that nobody named, that is called as columns of people are, and by
+    which answers repeat; nothing without one."""
+    name = Header(map(str, table.unused)).column(*PEOPLE)
+    if name is None or name not in table.context.columns:
+        return []
+    people, noun = int(table.context[name].nunique()), table.events.noun
+    each = len(table.context) / max(people, 1)
+    if people < 2 or each < _REPEATED:
+        return []
+    return [
+        f"People: {name!r} has {people:,} values with {each:.3g} {noun} each; --person {name} "
+        "learns what each prefers besides what all do"
+    ]
 
 
 def _warn_of_draws(table: DuelTable) -> None:

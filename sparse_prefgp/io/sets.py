@@ -48,7 +48,7 @@ CHOICE_WORDS = ("choice", "selected", "picked", "decision", "response", "answer"
 PLACES = ("rank", "place", "position", "pos")
 # Of rankings in one cell.
 CELLS = (RANKING, "ballot", "order", "ranked", "ranks", "preference_order", "ordering")
-_PEOPLE = (
+PEOPLE = (
     *("person", "person_id", "pid", "respondent", "respondent_id", "resp_id", "resp", "user"),
     *("user_id", "subject", "subject_id", "participant", "participant_id", "voter", "id"),
 )
@@ -581,7 +581,7 @@ class Long:
         running = all(
             text in (str(i + 1), chr(ord("A") + i)) for text, i in zip(texts, place, strict=True)
         )
-        others = {*self.frame.columns} - {name, own, *self.header.every(*_PEOPLE, *self.marks)}
+        others = {*self.frame.columns} - {name, own, *self.header.every(*PEOPLE, *self.marks)}
         return not (running and others)
 
     def _by_person(self, table: Table, own: str | None) -> Table:
@@ -589,7 +589,7 @@ class Long:
         frame, column = table.frame, self.set_column
         if own is None:
             return table
-        person = self.form.person or self.header.column(*_PEOPLE)
+        person = self.form.person or self.header.column(*PEOPLE)
         if person is None or person not in frame.columns or person == column:
             return table
         sets, people = ids_of(frame[column]), ids_of(frame[person])
@@ -720,7 +720,7 @@ class Long:
         number = require_pandas().factorize
         texts = {name: ids_of(self.frame[name]) for name in self.frame.columns}
         codes = {name: number(values)[0] for name, values in texts.items()}
-        person, rows = self.header.column(*_PEOPLE), len(self.frame)
+        person, rows = self.header.column(*PEOPLE), len(self.frame)
         for mark, values in texts.items():
             keys = [text.casefold() for text in values]
             chosen = np.array([key in ("1", "true", "yes", "best") for key in keys])

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 WINNER, LOSER, TIE, COUNT = "winner", "loser", "tie", "count"
 TIED = (TIE, "tied", "draw", "drawn", "is_tie", "is_draw")
 SIDE, BOTH_BAD, MARGIN = "side", "both_bad", "grade_of_margin"
+# Columns of duels that say whether the winner was shown first; the first may have one of the loser.
+SHOWN_FIRST, LOSER_FIRST = ("winner_first", "shown_first"), "loser_first"
 OUTCOMES = (
     *("winner", "result", "outcome", "verdict", "label", "choice", "preference", "ftr"),
     *("preferred", "chosen", "decision", "vote", "ft", "score"),
@@ -513,15 +515,58 @@ def as_read(two: TwoSides, meetings: Meetings, form: Stated) -> tuple[ReadAs, bo
     if not reason and len({*meetings.frame.get(SIDE, [])}) < 2:
         reason = "it is the same in all duels"
     takes = SIDE in meetings.frame.columns and form.side is not False
-    if takes and reason and form.side is None:
-        takes = False
-        notes.append(
-            f"Side: which is the first is taken to mean nothing, as {reason} (--side insists)"
-        )
-    elif takes:
-        notes.append(
-            f"Side: being the first ({first}) has a coefficient of its own (--no-side leaves it "
-            "out)"
-        )
+    if takes:
+        takes, note = _taken(reason, first, form)
+        notes.append(note)
     read_as = ReadAs(two.form, two.columns, meetings.verdicts, meetings.left_out, tuple(notes))
     return read_as, takes
+
+
+def _taken(reason: str, first: str, form: Stated) -> tuple[bool, str]:
+    """Whether the side is a covariate, and the sentence on that.
+
+    :param reason: why it may mean nothing; empty without one.
+    :param first: the column that says which is the first.
+    """
+    if reason and form.side is None:
+        return False, (
+            f"Side: which is the first is taken to mean nothing, as {reason} (--side insists)"
+        )
+    return True, (
+        f"Side: being the first ({first}) has a coefficient of its own (--no-side leaves it out)"
+    )
+
+
+def with_shown_first(frame: Any, form: Stated) -> tuple[Any, tuple[str, ...], str, bool]:
+    """Duels with `side`, 1 where the winner was shown first and -1 where the loser was, if a column
+    says so that nobody named for anything.
+
+    :param frame: with columns `winner` and `loser`.
+    :return: The frame, the columns that were read, what to say, and whether the side is a
+        covariate.
+    """
+    header = Header(frame.columns)
+    first = header.column(*SHOWN_FIRST)
+    names = [name for name in (first, header.column(LOSER_FIRST)) if name is not None]
+    named = {column for name in form.covariates for column in (name, f"{WINNER}_{name}")}
+    named |= {*form.ignore}
+    if first is None or form.side is False or SIDE in header or named & {*names}:
+        return frame, (), "", False
+    flags = {**YES_AND_NO, "-1": False}
+    read = [[flags.get(id_text(x).lower()) for x in frame[name].tolist()] for name in names]
+    for name, found in zip(names, read, strict=True):
+        if None in found:
+            odd = id_text(frame[name].iloc[found.index(None)])
+            note = f"Side: {name} is not used, as it holds {odd!r}, and not 1 or 0 alone"
+            return frame, (), note, False
+    won = np.array([1 if flag else -1 for flag in read[0]])
+    if any(one == other for found in read[1:] for one, other in zip(read[0], found, strict=True)):
+        return frame, (), f"Side: {first} is not used, as {names[1]} contradicts it", False
+    winner, loser = ids_of(frame[WINNER]), ids_of(frame[LOSER])
+    tie = frame[TIE].tolist() if TIE in frame.columns else [0] * len(frame)
+    way = np.where([bool(YES_AND_NO.get(id_text(x).lower())) for x in tie], 0, won)
+    reason = no_side(np.where(won > 0, winner, loser), np.where(won > 0, loser, winner), way)
+    if len({*won.tolist()}) < 2:
+        reason = "it is the same in all duels"
+    takes, note = _taken(reason, first, form)
+    return frame.assign(**{SIDE: won}), tuple(names), note, takes

@@ -10,6 +10,7 @@ from sparse_prefgp.support.words import counted, listing
 
 # How a sentence begins that warns of nothing.
 NO_LINE = "No straight-line effect was found for "
+OWN_LENGTHSCALES = "Lengthscales of"
 _HARMLESS_JITTER = "A harmless jitter"
 # Duels below which it is no finding that they tell no item from another.
 FEW = 100
@@ -64,7 +65,7 @@ NOT_INTEGRATED = "Hyperparameters are not integrated out"
 
 def is_warning(note: str) -> bool:
     """Whether it is to be known before anybody relies on the fit; others say what was found."""
-    found = NO_LINE, _HARMLESS_JITTER, INTEGRATED, NOT_INTEGRATED
+    found = NO_LINE, OWN_LENGTHSCALES, _HARMLESS_JITTER, INTEGRATED, NOT_INTEGRATED
     return not any(words in note for words in found)
 
 
@@ -72,7 +73,7 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
     """What to know about one fit, causes first; `after` says which, where there are two."""
     return [
         *fit.get("limits", []),
-        *filter(None, [fit.get("restarted")]),
+        *filter(None, [fit.get("restarted"), fit.get("own_lengthscales")]),
         *_about_inference(fit, after),
         *_about_the_optimiser(fit, after),
         *_about_chunks(fit),

@@ -98,6 +98,9 @@ class OptimisationReport:
     """A sentence for each end that the parameters have run to (`learning/limits.py`), such as a
     lengthscale at its lower limit.
     """
+    own_lengthscales: str = ""
+    """What came of a lengthscale for each column after one for all; empty where none was asked
+    for."""
     restarted: str = ""
     """What is to be said of a start without a term next to which another one died; the last of
     `starts`.
@@ -140,6 +143,7 @@ class OptimisationReport:
             "last_gain": self.last_gain,
             "limits": list(self.limits),
             "restarted": self.restarted,
+            "own_lengthscales": self.own_lengthscales,
             "evaluations": self.evaluations,
             "failed_evaluations": self.failed_evaluations,
             "unconverged_evaluations": self.unconverged_evaluations,

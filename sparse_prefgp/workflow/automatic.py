@@ -33,6 +33,7 @@ from sparse_prefgp.workflow.model_names import (
     AUTO,
     DEFAULT_APPROXIMATION,
     DEFAULT_KERNEL,
+    ApproximationChoice,
     Candidate,
     candidates_from,
 )
@@ -50,7 +51,10 @@ KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52
 ADDITIVE_KERNEL = "additive-matern52"
 # Next to those of `of_scores`, where texts have scores of their words.
 SCORED_KERNELS = ("linear", "linear+iso(matern52)", "iso(matern52)")
-MANY_KERNELS = ("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)")
+MANY_KERNELS = (
+    *("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)"),
+    "linear+ard(matern52)",
+)
 # What is compared for features that were reduced, and with what each does best.
 WIDE_APPROXIMATIONS = {"iso(matern52)": "prior-power:0.5"}
 # Directions are learned from the votes on each item, not from items: where there are more of these
@@ -99,8 +103,9 @@ def automatic_candidates(
     linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features.
     Approximations: exact up to 300 distinct items, VFE and FITC above, and up to 1,200 also exact
     with the kernels (linear +) Matern 5/2; with the linear kernel VFE alone, since both are exact
-    there. With `inducing` given never exact; where it is `auto`, to be
-    found for the fit alone, candidates have the usual number.
+    there, and never FITC where choices share columns of people who choose again and again, whom it
+    remembers. With `inducing` given never exact; where it is `auto`, to be found for the fit alone,
+    candidates have the usual number.
 
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
@@ -133,7 +138,12 @@ def _candidates(
     distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
         return candidates_from(kernels, ("exact",))
-    found = candidates_from(kernels, APPROXIMATIONS, (number,))
+    known = tuple(
+        name
+        for name in APPROXIMATIONS
+        if not (table.described_people and ApproximationChoice.parse(name).remembers_people)
+    )
+    found = candidates_from(kernels, known, (number,))
     found = tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
     if inducing is None and distinct <= EXACT_TOO_ITEMS:
         worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
@@ -181,9 +191,10 @@ def wide_candidates(
 def settled(table: Any, settings: FitSettings) -> FitSettings:
     """The settings with the kernel that the features ask for, where none was named.
 
-    Up to 16 features: as ever. Above: one lengthscale, and one variance of the linear term; and
-    `auto` for features that were reduced to directions, unless the fit is in chunks. Of texts that
-    are not reduced along with vectors `prepare` says it, by `default_for`.
+    Up to 16 features: as ever. Above: one variance of the linear term, and one lengthscale, from
+    whose optimum, but for a fit in chunks, each column gets its own; and `auto` for features that
+    were reduced to directions, unless the fit is in chunks. Of texts that are not reduced along
+    with vectors `prepare` says it, by `default_for`.
 
     :param table: what `Sources.read` gives, a table or a stream.
     """
@@ -199,7 +210,7 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
     if transform.texts:  # whether they have scores is known when training duels are
         return settings
-    return replace(settings, kernel=default_for(transform))
+    return replace(settings, kernel=default_for(transform, settings.stream))
 
 
 def choose(

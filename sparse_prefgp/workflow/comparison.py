@@ -33,6 +33,7 @@ from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.randomness import seed_of
+from sparse_prefgp.support.words import listing
 from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, score_text, with_error
 from sparse_prefgp.workflow.failures import failures, reason_of
@@ -688,7 +689,7 @@ class _Run:
 
     def _result(self) -> Comparison:
         scored = [e for e in self._entries if e.values]
-        good = [e for e in scored if e.status == OK]
+        good = self._of_no_people([e for e in scored if e.status == OK])
         best = min(good, key=self._nlp, default=None)
         chosen, reason = self._choose(good, best)
         reference = self._mean(self._probit)
@@ -746,6 +747,20 @@ class _Run:
 
     def _rank(self, entry: _Entry) -> tuple[int, float]:
         return (entry.status == FAILED) * 2 + (entry.status == BEHIND), self._nlp(entry)
+
+    def _of_no_people(self, good: list[_Entry]) -> list[_Entry]:
+        """Those that may be chosen: none that remembers people where others were scored."""
+        people = self._plan.described_people
+        out = [e for e in good if people and e.candidate.approximation_choice.remembers_people]
+        if not out:
+            return good
+        left = [e for e in good if e not in out]
+        self._notes.append(
+            f"{listing([str(e.candidate) for e in out])} may predict the {people:,} people well "
+            "whose columns both sides share, as it remembers them, and new people badly; "
+            + ("others are chosen among." if left else "compare vfe too.")
+        )
+        return left or good
 
     def _choose(self, good: list[_Entry], best: _Entry | None) -> tuple[_Entry | None, str]:
         if best is None:

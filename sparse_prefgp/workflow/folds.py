@@ -47,6 +47,7 @@ class FoldPlan:
     :ivar events: what each row said, between items that are those of `train`.
     :ivar folds: at least one.
     :ivar description: one sentence on them.
+    :ivar described_people: how many people answer again and again with columns of their own.
     :ivar thinned: training rows left out, at most in a fold.
     """
 
@@ -66,6 +67,7 @@ class FoldPlan:
         self.groups, self.se_over = grouping
         self._parts: dict[int, Duels] = {}
         self.folds = folds
+        self.described_people = table.described_people
         self.description = description
         self.thinned = 0
 

@@ -37,13 +37,14 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.workflow.kernel_grammar import Moving
 from sparse_prefgp.workflow.kernel_names import (
     FeatureGroup,
     KernelChoice,
     default_for,
     feature_groups,
+    single_columns,
 )
 from sparse_prefgp.workflow.settings import NO, YES, FitSettings
 
@@ -526,12 +527,14 @@ def fit_model(
     :return: The model and what the optimiser says of it.
     """
     from sparse_prefgp.learning.optimise import optimise
+    from sparse_prefgp.learning.own_lengthscales import learn_own
     from sparse_prefgp.learning.priors import WEAK, default_priors
     from sparse_prefgp.learning.tastes import begin_tastes
 
     settings = training.settings
     rng = np.random.default_rng(settings.seed) if rng is None else rng
-    if model is None:
+    again = model is not None
+    if not again:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
         if settings.priors == WEAK:
             default_priors(model)
@@ -539,14 +542,26 @@ def fit_model(
             begin_tastes(model)
     elif settings.priors == WEAK:
         default_priors(model)
-    report = optimise(
-        model,
-        settings.max_iterations,
-        callback=watch.step,
-        checkpoint=checkpoint,
-        least_gain=settings.least_gain,
-        **training.learning(watch, rng),
-    )
+
+    def learn(most: int, kept: Checkpoint | None = None, **more: Any) -> OptimisationReport:
+        options = {**training.learning(watch, rng), **more}
+        return optimise(
+            model,
+            min(most, settings.max_iterations),
+            callback=watch.step,
+            checkpoint=kept,
+            least_gain=settings.least_gain,
+            **options,
+        )
+
+    report = learn(settings.max_iterations, checkpoint)
+    groups = groups_of(training.train)
+    staged = [] if again else settings.kernel_choice.staged(model.kernel, groups)
+    if staged:
+        columns = single_columns(training.train.num_features) if groups is None else groups
+        more: dict[str, Any] = {} if training.streamed else {"starts": 1}
+        attributes = [group.columns for group in columns]
+        report = learn_own(model, staged, attributes, report, lambda most: learn(most, **more))
     return model, report
 
 
@@ -677,6 +692,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         margin_only=settings.tie_model != "box",
     )
     _warn_of_idle_context(table, settings)
+    _warn_of_people(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     column = settings.approximation_choice.column
     if column is not None:
@@ -695,7 +711,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     everything = table.to_duels(transform=train.transform, people_features=train.people_features)
     together.check(only_ties=not train.decided.any(), training=True)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
-        settings = replace(settings, kernel=default_for(train.transform))
+        settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)
     _check_effects_in_context(settings.kernel_choice, train)
@@ -851,6 +867,17 @@ def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
         "linear+matern52.",
         stacklevel=3,
     )
+
+
+def _warn_of_people(table: DuelTable, settings: FitSettings) -> None:
+    choice, people = settings.approximation_choice, table.described_people
+    if people and choice.remembers_people:
+        warnings.warn(
+            f"The approximation {choice} remembers the {people:,} people whose "
+            f"{some_of([*map(repr, table.shared)])} both sides share, and its evidence rewards "
+            "that, though it predicts new people worse; use vfe.",
+            stacklevel=3,
+        )
 
 
 def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:

@@ -4,7 +4,7 @@
     product  factor * factor * …
     factor   (sum), a kernel, a column, or "a column" in quotes
     kernel   linear, se, matern32, matern52, item, pair, additive-se, …, or a registered one
-             kernel(column, column), iso(kernel),
+             kernel(column, column), iso(kernel), ard(kernel),
              projected(kernel, directions), projected(kernel, directions, leading),
              item-in-time(in time), item-in-time(in time, slices)
     in time  wiener, matern12, matern32, constant, or in time + in time
@@ -43,6 +43,7 @@ MARKOV_KERNELS = {
 # What has a kernel in brackets: with how much at most, and an example.
 _AROUND = {
     "iso": (1, "iso(matern52)"),
+    "ard": (1, "ard(matern52)"),
     "projected": (3, "projected(matern52, 4) or projected(matern52, 4, 10)"),
     IN_TIME: (2, f"{IN_TIME}(wiener) or {IN_TIME}(wiener, month)"),
 }
@@ -60,7 +61,9 @@ class Plain:
     columns: tuple[str, ...] = ()
     """Those that it sees; none are all features."""
     iso: bool = False
-    """Whether its features share a lengthscale."""
+    """Whether its features share a lengthscale, at first if it is `ard`."""
+    ard: bool = False
+    """Whether each column gets a lengthscale of its own from the optimum of one for all."""
     directions: int = 0
     """Onto how many learned directions its features are projected; 0 for themselves."""
     leading: int = 0
@@ -71,7 +74,8 @@ class Plain:
         if self.directions:
             first = f", {self.leading}" if self.leading else ""
             return f"projected({self.name}{inside}, {self.directions}{first})"
-        return f"iso({self.name}{inside})" if self.iso else f"{self.name}{inside}"
+        around = "ard" if self.ard else "iso" if self.iso else ""
+        return f"{around}({self.name}{inside})" if around else f"{self.name}{inside}"
 
 
 @dataclass(frozen=True)
@@ -263,7 +267,10 @@ class _Reader:
                 f"choose from {', '.join(known)}, a sum such as linear+matern52, or --import its "
                 "module; columns stand in brackets, as linear(price), or in a product with item."
             )
-        if inside and (isinstance(term, Moving) or term.name not in (*OF_COLUMNS, *own(KERNEL))):
+        staged = isinstance(term, Plain) and term.ard
+        if inside and (
+            staged or isinstance(term, Moving) or term.name not in (*OF_COLUMNS, *own(KERNEL))
+        ):
             effects = ", or item*surface for effects in a context" if term == ITEM else ""
             raise ValueError(
                 f"The kernel {self._text!r} has {term} inside a product; write it as a term of its "
@@ -276,8 +283,8 @@ class _Reader:
         if str(kernel).split("(")[0] not in STATIONARY_KERNELS:
             self._not_one_of(inner, name, STATIONARY_KERNELS)
         assert isinstance(kernel, Plain)
-        if name == "iso":
-            return replace(kernel, iso=True)
+        if name in ("iso", "ard"):
+            return replace(kernel, iso=True, ard=name == "ard")
         if len(sizes) > 1 and kernel.columns:
             self._refuse(inner.col_offset, "name columns or how many lead, not both")
         for size in sizes:

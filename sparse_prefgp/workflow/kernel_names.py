@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
@@ -51,7 +51,8 @@ LEAST_VARIANCE = 1e-10
 # Up to so many features each has a variance of its own in a linear term: under VFE more of them
 # take over while a stationary term recovers, which then is lost (docs/embeddings.md).
 OWN_VARIANCES = 16
-MANY_DEFAULT = "linear+iso(matern52)"
+# Of more features: in chunks, or of texts that have few, and in memory.
+MANY_DEFAULT, MANY_OWN = "linear+iso(matern52)", "linear+ard(matern52)"
 
 
 class KernelStarts(Protocol):
@@ -78,12 +79,13 @@ class KernelChoice:
         """Read a kernel of the grammar, such as `se`, `linear+matern52` or `item+item*surface`.
 
         `se`, `matern32`, `matern52` and `linear` see all features, or those of the columns in their
-        brackets; `iso(se)` has one lengthscale. `additive-se` and its like are sums over groups of
-        features; see `feature_groups`. `item` is an effect of each item, `pair` one of each pair of
-        items on the duels between them. In a product with `item`, a
-        column of categories is an effect of each item at each of its levels, and a column of
-        numbers a slope of each item; a kernel is a function of its columns for each item.
-        `item-in-time(wiener)` and its like are a utility of each item that moves in time.
+        brackets; `iso(se)` has one lengthscale, and `ard(se)` begins as that, and has one for each
+        column once that is learned. `additive-se` and its like are sums over groups of features;
+        see `feature_groups`. `item` is an effect of each item, `pair` one of each pair of items on
+        the duels between them. In a product with `item`, a column of categories is an effect of
+        each item at each of its levels, and a column of numbers a slope of each item; a kernel is a
+        function of its columns for each item. `item-in-time(wiener)` and its like are a utility of
+        each item that moves in time.
 
         :raises ValueError: what cannot be read, an unknown name (the message has the nearest one),
             or a term twice.
@@ -197,12 +199,28 @@ class KernelChoice:
         or the linear ones where there are none, and an effect of each item."""
         plain = [term for term in self.terms if term != PAIR and not of_items(term)]
         own = [term for term in plain if not _is_linear(term)] or plain
+        own = [replace(term, ard=False) if isinstance(term, Plain) else term for term in own]
         return KernelChoice((*map(str, own), str(ITEM)))
 
     @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns that terms name, each once."""
         return columns_of(Sum(self.terms))
+
+    def staged(self, kernel: Kernel, groups: Sequence[FeatureGroup] | None) -> list[Kernel]:
+        """The terms of a kernel, made by `build` of the same groups, whose columns get a
+        lengthscale each after one for all."""
+        from sparse_prefgp.covariances.finite import parts_of
+
+        if not any(map(_is_staged, self.terms)):
+            return []
+        parts = parts_of(kernel)
+        counts = [
+            len(groups or ()) if str(term).startswith(ADDITIVE) and groups else 1
+            for term in self.terms
+        ]
+        starts = np.cumsum([0, *counts])
+        return [parts[i] for i, x in zip(starts, self.terms, strict=False) if _is_staged(x)]
 
     @property
     def is_additive(self) -> bool:
@@ -276,7 +294,9 @@ class KernelChoice:
     ) -> int:
         """How many kernel parameters are learned; arguments as for `build`."""
         kernel = self.build(num_features, groups, columns)
-        return sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
+        named = len(single_columns(num_features) if columns is None else columns)
+        more = sum((len(columns_of(x)) or named) - 1 for x in self.terms if _is_staged(x))
+        return more + sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
 
     def __str__(self) -> str:
         return "+".join(self.parts)
@@ -441,24 +461,31 @@ def feature_groups(
     return tuple(sorted((group for group in groups if group.columns), key=lambda x: x.columns))
 
 
-def of_scores(transform: FeatureTransform) -> tuple[str, ...]:
+def of_scores(transform: FeatureTransform, in_chunks: bool = False) -> tuple[str, ...]:
     """A weighted sum of the scores of words of texts, alone and with all features; none without a
     score."""
     if not transform.scores:
         return ()
     alone = str(Plain("linear", transform.scores))
-    return alone, f"{alone}+{MANY_DEFAULT}"
+    many = len(transform.feature_names) > OWN_VARIANCES and not in_chunks
+    return alone, f"{alone}+{MANY_OWN if many else MANY_DEFAULT}"
 
 
-def default_for(transform: FeatureTransform) -> str | None:
+def default_for(transform: FeatureTransform, in_chunks: bool = False) -> str | None:
     """The kernel that features ask for where none was named; None is the usual one.
 
-    Above 16 features one lengthscale, and one variance of the linear term; with scores of words a
-    linear term of these besides, whatever the number.
+    Above 16 features one variance of the linear term, and one lengthscale, from whose optimum each
+    column gets its own, but for duels in chunks, where that costs many passes; with scores of words
+    a linear term of these besides, whatever the number.
     """
     if transform.scores:
-        return of_scores(transform)[-1]
-    return MANY_DEFAULT if len(transform.feature_names) > OWN_VARIANCES else None
+        return of_scores(transform, in_chunks)[-1]
+    many = MANY_DEFAULT if in_chunks else MANY_OWN
+    return many if len(transform.feature_names) > OWN_VARIANCES else None
+
+
+def _is_staged(term: Term) -> bool:
+    return isinstance(term, Plain) and term.ard
 
 
 def _is_linear(term: Term) -> bool:

@@ -49,6 +49,9 @@ PLAIN_APPROXIMATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
 # Facts of the classes, which a test compares: to ask these would load TensorFlow.
 WITHOUT_INDUCING = ("exact", "subset")
+# Whose evidence rewards knowing the very people that were seen: 600 of them with 9 choices each,
+# new people .8456 nats a choice by fitc, .8138 by vfe, .8139 by hetero-vfe, .8117 by prior-power.
+REMEMBERING = ("fitc", "pitc")
 SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
 PLAIN_ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "ep": ("ParallelEP", {}),
@@ -113,6 +116,11 @@ class ApproximationChoice:
         """Whether it has inducing inputs."""
         registered = self._own
         return self.name not in WITHOUT_INDUCING and (not registered or registered.needs_inducing)
+
+    @property
+    def remembers_people(self) -> bool:
+        """Whether its evidence rewards knowing the very people whose columns answers share."""
+        return self.name in REMEMBERING
 
     @property
     def summed_over_duels(self) -> bool:

@@ -207,7 +207,7 @@ def test_the_kernel_of_texts_goes_by_the_score() -> None:
     table = spg.read_table(items, duels, text="said")
     transform = table.to_duels().transform
     assert transform is not None
-    assert default_for(transform) == f"{SCORE}+linear+iso(matern52)"
+    assert default_for(transform) == f"{SCORE}+linear+ard(matern52)"
     kernel = KernelChoice.parse(str(default_for(transform)))
     assert kernel.lacking(transform) is None
     without = table.transform_of(np.arange(N))
@@ -220,7 +220,7 @@ def test_the_score_alone_is_a_candidate() -> None:
     items, duels = tables()
     table = spg.read_table(items, duels, text="said")
     names = [str(one) for one in automatic_candidates(table, approximation="vfe")]
-    assert names[:2] == [f"{SCORE}/vfe", f"linear+iso(matern52)+{SCORE}/vfe"]
+    assert names[:2] == [f"{SCORE}/vfe", f"linear+ard(matern52)+{SCORE}/vfe"]
     vectors = items.assign(v=list(np.random.default_rng(0).normal(size=(N, 20))))
     wide = spg.read_table(vectors, duels, text="said")
     names = [str(one) for one in automatic_candidates(wide)]
@@ -252,7 +252,7 @@ def test_a_fit_of_texts_takes_the_score_and_explains_it(tmp_path: Path) -> None:
         items, duels, text=["said"], max_iterations=3, inducing=8, integrate="no", starts=1
     )
     spg.save(found.model, tmp_path / "out")
-    assert found.settings.kernel == f"{SCORE}+linear+iso(matern52)"
+    assert found.settings.kernel == f"{SCORE}+linear+ard(matern52)"
     (said,) = found.figures["data"]["texts"]
     assert said["score"] and said["scored"]["nats"] < 0.65 and said["column"] == "said"
     again = spg.load(tmp_path / "out")

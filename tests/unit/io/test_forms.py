@@ -704,3 +704,47 @@ def test_positions_of_best_and_worst_begin_alike():
     rows = table("option_1,option_2,option_3,best,worst; u,v,z,0,1; v,z,u,2,1")
     expected = Counter({("best_worst", "u", "z", "v"): 1, ("best_worst", "u", "v", "z"): 1})
     assert events_of(read(rows)) == expected
+
+
+SHOWN = [("u", "v", 1), ("v", "u", 0), ("u", "w", 0), ("w", "v", 1), ("v", "w", 1), ("w", "u", 0)]
+
+
+@pytest.mark.parametrize("values", [(1, 0), (1, -1), ("yes", "no"), (1.0, 0.0)])
+@pytest.mark.parametrize("name", ["winner_first", "shown_first"])
+def test_a_column_of_who_was_shown_first_is_the_side(name, values):
+    frame = pd.DataFrame(SHOWN, columns=["winner", "loser", name])
+    frame[name] = np.where(frame[name] == 1, *values)
+    answers = read(frame)
+    assert answers.events.covariate_names == ("side",) and name not in answers.unused
+    differences = answers.events.covariate_differences[:, 0]
+    assert differences.tolist() == [1, -1, -1, 1, 1, -1]
+    said = f"Side: being the first ({name}) has a coefficient of its own (--no-side leaves it out)"
+    assert said in answers.read_as.notes
+    for how in ({"side": False}, {"ignore": [name]}):
+        assert not read(frame, **how).events.covariate_names
+    if "yes" not in values:
+        assert read(frame, covariate=[name]).events.covariate_names == (name,)
+
+
+def test_columns_of_who_was_shown_first_may_say_nothing():
+    frame = pd.DataFrame(SHOWN, columns=["winner", "loser", "winner_first"])
+    both = frame.assign(loser_first=1 - frame["winner_first"])
+    assert read(both).events.covariate_names == ("side",) and not read(both).unused
+    for odd, words in (
+        (frame.assign(winner_first=1), "it is the same in all duels (--side insists)"),
+        (frame.assign(winner_first=range(6)), "winner_first is not used, as it holds '2'"),
+        (both.assign(loser_first=1), "winner_first is not used, as loser_first contradicts it"),
+    ):
+        answers = read(odd)
+        assert not answers.events.covariate_names
+        assert any(words in note for note in answers.read_as.notes)
+
+
+def test_people_are_proposed_where_answers_repeat_by_them():
+    frame = pd.DataFrame(SHOWN, columns=["winner", "loser", "respondent"])
+    (note,) = read(frame).read_as.notes
+    assert note.startswith("People: 'respondent' has 2 values with 3 duels each; --person respond")
+    assert not read(frame, person="respondent").read_as.notes
+    once = frame.assign(respondent=range(6))
+    assert not read(once).read_as.notes  # who answers once tells of no taste
+    assert not read(frame.rename(columns={"respondent": "prompt"})).read_as.notes

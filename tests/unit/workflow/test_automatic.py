@@ -8,6 +8,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.workflow.automatic import automatic_candidates, settled
+from sparse_prefgp.workflow.holdout import prepare
 from sparse_prefgp.workflow.settings import FitSettings
 
 
@@ -29,8 +30,8 @@ def table(
     ("width", "vector", "kernel"),
     [
         (16, False, None),
-        (17, False, "linear+iso(matern52)"),
-        (64, False, "linear+iso(matern52)"),
+        (17, False, "linear+ard(matern52)"),
+        (64, False, "linear+ard(matern52)"),
         (65, False, "auto"),
         (3, True, "auto"),
     ],
@@ -40,6 +41,9 @@ def test_the_kernel_of_a_fit_goes_by_the_features(
 ) -> None:
     assert settled(table(width, vector=vector), FitSettings()).kernel == kernel
     assert settled(table(width, vector=vector), FitSettings(kernel="se")).kernel == "se"
+    if kernel == "linear+ard(matern52)":  # in chunks each lengthscale would cost passes
+        in_chunks = settled(table(width), FitSettings(stream=True)).kernel
+        assert in_chunks == "linear+iso(matern52)"
 
 
 def test_the_kernel_for_vectors_needs_no_directions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +100,46 @@ def test_a_fit_of_vectors_chooses_on_held_out_items() -> None:
     scores = found.figures["held_out"]
     assert scores["model"]["nlp_nats"] < scores["linear_probit"]["nlp_nats"] - 0.05
     assert all(one["reliability"] for one in chosen["candidates"])
+
+
+def choices(people: int, each: int) -> spg.io.DuelTable:
+    """Choices of one in three by people of known age; of fewer ages than 20 where people are."""
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(people), 3 * each)
+    frame = pd.DataFrame(
+        {
+            "choice_set": np.repeat(np.arange(people * each), 3),
+            "chosen": np.tile([0, 1, 0], people * each),
+            "price": rng.normal(size=len(person)),
+            "age": 20 + person,
+        }
+    )
+    return spg.read(frame, features=["price", "age"])
+
+
+@pytest.mark.parametrize(
+    ("people", "each", "remembered"), [(130, 3, 130), (390, 1, 0), (10, 40, 0)]
+)
+def test_what_remembers_people_is_not_chosen_by_itself(
+    people: int, each: int, remembered: int
+) -> None:
+    found = choices(people, each)
+    assert found.described_people == remembered
+    names = {one.approximation for one in automatic_candidates(found)}
+    assert ("fitc" in names) == (not remembered) and "vfe" in names
+    asked = FitSettings(kernel="linear", approximation="fitc", inducing=4)
+    if remembered:
+        with pytest.warns(UserWarning, match="fitc remembers the 130 people whose 'age' both"):
+            prepare(found, asked)
+    else:
+        prepare(found, asked)
+
+
+@pytest.mark.parametrize(("listed", "chosen"), [(("vfe", "fitc"), "vfe"), (("fitc",), "fitc")])
+def test_a_comparison_says_what_remembers_people(listed: tuple[str, ...], chosen: str) -> None:
+    found = spg.compare(
+        [f"iso(se)/{name}/4" for name in listed], choices(20, 4), folds=2, max_iterations=1
+    )
+    assert found.chosen is not None and found.chosen.approximation == chosen
+    (note,) = [note for note in found.notes if "remembers" in note]
+    assert note.startswith("iso(se)/fitc/4 may predict the 20 people well")
