@@ -560,7 +560,7 @@ def test_a_covariate_called_first_is_not_the_first_of_a_pair() -> None:
 def test_mistakes_of_tables() -> None:
     items, duels = table(40)
     for names, change, words in (
-        (["side"], {}, "The covariate 'side' is not a column of the duels"),
+        (["breadth"], {}, "The covariate 'breadth' is not a column of the duels"),
         (["shown_first"], {"shown_first": 1}, "is 1, winner less loser, in all duels"),
         (["shown_first"], {"shown_first": "x"}, "The column 'shown_first' has 'x' in row"),
         (["length"], {"loser_length": np.nan}, "The column 'loser_length' has"),
