@@ -23,7 +23,7 @@ from sparse_prefgp.learning.priors import APART, learned_paths
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
-from sparse_prefgp.models.parameters import LogParameter
+from sparse_prefgp.models.parameters import LogParameter, reach_of
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 
@@ -121,8 +121,8 @@ class Hyperparameters:
         for (i, where), by in zip(self.groups, step, strict=True):
             values[i][where] *= np.exp(by / _power(self.named[i][1]))
         for (_, x), value in zip(self.named, values, strict=True):
-            least = x.transform.forward(tf.fill(x.shape, tf.constant(-np.inf, x.dtype))).numpy()
-            x.assign(np.maximum(value.reshape(x.shape), least * (1.0 + ABOVE_LIMIT)))
+            least = reach_of(x)[0] * (1.0 + ABOVE_LIMIT)
+            x.assign(np.maximum(value.reshape(x.shape), least))
 
     def slopes(self, gradient: dict[int, FloatArray]) -> FloatArray:
         """(P,) in theta, of that in unconstrained variables by their ids."""

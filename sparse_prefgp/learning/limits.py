@@ -15,6 +15,7 @@ from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.learning.notes import NO_LINE
+from sparse_prefgp.models.parameters import reach_of
 from sparse_prefgp.models.posterior import each_difference
 from sparse_prefgp.models.protocols import Learns
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
@@ -69,7 +70,7 @@ def small_lengthscales(model: Learns) -> tuple[str, ...]:
         columns = np.arange(len(spread))[kernel.active_dims]
         values = np.broadcast_to(parameter.numpy(), columns.shape)
         small = np.abs(values) < LEAST_SHARE * spread[columns]
-        if small.any() and not _range(parameter)[0] > 0.0:
+        if small.any() and not reach_of(parameter)[0] > 0.0:
             what = _elements(model, kernel, "lengthscales", parameter, small)
             found.append(
                 f"Below {LEAST_SHARE:g} of the feature's spread: {what}, down to "
@@ -99,7 +100,7 @@ def _at_limits(model: Learns) -> Iterator[str]:
             continue  # in units of the features, whatever they are
         path = re.sub(r"^\.(terms\[\d+\]\.kernel|likelihood)\.", "", path)
         kernel, name = owners.get(id(parameter), (None, path.removeprefix(".")))
-        (low, high), values = _range(parameter), parameter.numpy()
+        (low, high), values = reach_of(parameter), parameter.numpy()
         at = {"lower": values <= (low * (1.0 + _NEAR) if low > 0.0 else low + _NEAR_ZERO)}
         if low == 0.0 and name == "lengthscales":
             at = {}  # far below what `small_lengthscales` finds
@@ -184,17 +185,6 @@ def _decided(model: Learns) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
     ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
     different = np.any(ahead != behind, 1)
     return as_float(ahead[different]), as_float(behind[different]), noise[different]
-
-
-def _range(parameter: gpflow.Parameter) -> tuple[float, float]:
-    """What its transform can reach; infinite where it has none."""
-    ends = []
-    for end, extreme in ((-np.inf, np.min), (np.inf, np.max)):
-        free = np.full(parameter.unconstrained_variable.shape, end, parameter.dtype.as_numpy_dtype)
-        reached = free if parameter.transform is None else parameter.transform.forward(free)
-        found = float(extreme(np.asarray(reached)))
-        ends.append(end if np.isnan(found) else found)
-    return ends[0], ends[1]
 
 
 def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:

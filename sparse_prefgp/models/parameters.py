@@ -70,3 +70,14 @@ class LogParameter(gpflow.Parameter):
         if self.prior_on is gpflow.base.PriorOn.UNCONSTRAINED:
             return tf.reduce_sum(self.prior.log_prob(self.unconstrained_variable))
         return tf.reduce_sum(self.prior.log_prob(self.quantity) + tf.math.log(self.quantity))
+
+
+def reach_of(parameter: gpflow.Parameter) -> tuple[float, float]:
+    """What its transform can reach; infinite where it has none."""
+    ends = []
+    for end, extreme in ((-np.inf, np.min), (np.inf, np.max)):
+        free = np.full(parameter.unconstrained_variable.shape, end, parameter.dtype.as_numpy_dtype)
+        reached = free if parameter.transform is None else parameter.transform.forward(free)
+        found = float(extreme(np.asarray(reached)))
+        ends.append(end if np.isnan(found) else found)
+    return ends[0], ends[1]

@@ -103,6 +103,10 @@ class _Fitted:
     """In nats of evidence over a Wiener process."""
 
 
+def _is_finer(one: str, other: str) -> bool:
+    return [*SLICES].index(one) > [*SLICES].index(other)
+
+
 def _told(fitted: _Fitted) -> dict[str, Any]:
     return {"kernel": fitted.kernel, "slices": fitted.slices[0], "gain": fitted.gain}
 
@@ -145,8 +149,8 @@ class _Deciding:
         for _ in range(TIMES_AGAIN):
             model = fitted.model
             term, noise = model.in_time.term, float(np.sqrt(2.0 * model.likelihood.noise.numpy()))
-            wanted, names = term.asked_for(model.duels.times, noise), list(SLICES)
-            if names.index(wanted) <= names.index(fitted.slices[-1]):
+            wanted = term.asked_for(model.duels.times, noise)
+            if not _is_finer(wanted, fitted.slices[-1]):
                 break
             finer = model.in_time.with_slices(wanted)
             report = self.learned(finer)
@@ -183,7 +187,7 @@ class _Deciding:
             gain = best.gain + report.log_evidence - to_beat
             return _Fitted(model, report, name, best.slices, gain)
         # What costs many times as much is tried on the last duels alone, next to the best one.
-        if [*SLICES].index(best.slices[-1]) < [*SLICES].index(TRIAL_SLICES):
+        if _is_finer(TRIAL_SLICES, best.slices[-1]):
             base = base.in_time.with_slices(TRIAL_SLICES)
         part = self._of_rows(base, self._days.argsort(kind="stable")[-MOST_TRIED:])
         to_beat = self.learned(part).log_evidence
