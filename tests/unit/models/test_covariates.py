@@ -431,7 +431,7 @@ def test_tables_scores_and_files(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "coefficients.csv").read_text().startswith("name,mean,sd,lower")
     # What was held out is predicted the same by whoever reads it again.
     scored = spg.evaluate(found.model, duels)["held_out"]["model"]["nlp_nats"]
-    with pytest.warns(UserWarning, match="nothing is said of the duels' covariates"):
+    with pytest.warns(UserWarning, match="no column 'shown_first'"):
         bare = spg.evaluate(found.model, duels[["winner", "loser"]])
     assert scored < bare["held_out"]["model"]["nlp_nats"] - 0.05
     frame = spg.predict(found.model, duels.head(3))

@@ -644,6 +644,7 @@ def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparis
             inducing_variable=spg.kmeans_inputs(rows, 4, np.random.default_rng(0)),
             approximation=spg.VFE(),
         )
+        spg.default_priors(model)
         evidence.append(spg.optimise(model, 4).log_evidence / train.num_duels)
         won, lost = table.winners[fold.test], table.losers[fold.test]
         p = model.predict_duel(train.items[won], train.items[lost]).numpy()
@@ -664,6 +665,7 @@ def test_inducing_inputs_may_stay_where_k_means_puts_them(table: DuelTable) -> N
         approximation=spg.VFE(),
     )
     gpflow.set_trainable(model.inducing_variable, False)
+    spg.default_priors(model)
     spg.optimise(model, 4)
     won, lost = table.winners[fold.test], table.losers[fold.test]
     expected = -np.log(model.predict_duel(train.items[won], train.items[lost]).numpy()).mean()
