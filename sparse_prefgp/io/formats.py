@@ -24,6 +24,7 @@ from sparse_prefgp.data.row_names import BELOW_HEADER, COUNTED, LINE, RECORD
 from sparse_prefgp.data.vectors import VectorRows
 from sparse_prefgp.io.json_files import JSON, JSON_LINES, frame_of_records, records_in
 from sparse_prefgp.io.other_files import refuse_binary, refuse_other
+from sparse_prefgp.io.votes import read_votes, votes_in
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import guarded, unguarded
@@ -87,6 +88,10 @@ def read_file(
         twice.
     :raises ModuleNotFoundError: the package that reads such files is not installed.
     """
+    votes_file = votes_in(path)
+    if votes_file is not None:
+        votes = read_votes(votes_file)
+        return Loaded(votes.frame, said=votes.said)
     if path.is_dir():
         parts = sorted(one for one in path.iterdir() if one.suffix.lower() in PARQUET)
         if parts:  # one table, whose answers may begin in one file and end in the next

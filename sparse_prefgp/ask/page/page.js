@@ -1,0 +1,267 @@
+// Shows pairs and sends what is said of them. What was said waits in an outbox, which outlives a
+// reload, and is sent again until it is acknowledged; its id makes sending twice harmless.
+"use strict";
+
+const element = (id) => document.getElementById(id);
+const SVG = "http://www.w3.org/2000/svg";
+const OUTBOX = `outbox ${location.pathname}`;
+const [FIRST_WAIT, LONGEST_WAIT] = [300, 5000];
+const LAST = 10;
+// In milliseconds: a double click is no answer to the next pair.
+const SECOND_CLICK = 200;
+
+let pairs = []; // the first is shown
+let last = []; // answers that may be undone, the latest first
+let outbox = JSON.parse(localStorage.getItem(OUTBOX) || "[]");
+let sending = false;
+let shown = null; // since when the first pair is
+let shownAt = 0;
+
+const remember = () => localStorage.setItem(OUTBOX, JSON.stringify(outbox));
+const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
+const newId = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) =>
+    one.toString(16).padStart(2, "0"),
+  ).join("");
+
+const post = (path, value) =>
+  fetch(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(value),
+  });
+
+// What is seen.
+
+const shapeOf = ({ corners, colour }) => {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "-110 -110 220 220");
+  svg.setAttribute("aria-hidden", "true");
+  const shape = document.createElementNS(SVG, "polygon");
+  const points = Array.from({ length: corners }, (_, i) => {
+    const angle = (2 * Math.PI * i) / corners - Math.PI / 2;
+    return `${(100 * Math.cos(angle)).toFixed(1)},${(100 * Math.sin(angle)).toFixed(1)}`;
+  });
+  shape.setAttribute("points", points.join(" "));
+  shape.setAttribute("fill", colour);
+  svg.append(shape);
+  return svg;
+};
+
+const contentOf = (item) => {
+  const parts = [];
+  if (item.shape) parts.push(shapeOf(item.shape));
+  if (item.media !== null) {
+    const image = document.createElement("img");
+    image.src = `media/${item.media}`;
+    image.alt = item.name;
+    parts.push(image);
+  }
+  const heading = document.createElement("h2");
+  heading.textContent = item.name;
+  parts.push(heading);
+  const fields = Object.entries(item.fields);
+  if (fields.length) {
+    const list = document.createElement("dl");
+    for (const [name, text] of fields) {
+      const term = document.createElement("dt");
+      const said = document.createElement("dd");
+      term.textContent = name;
+      said.textContent = text;
+      list.append(term, said);
+    }
+    parts.push(list);
+  }
+  return parts;
+};
+
+const show = () => {
+  const pair = pairs[0];
+  element("asking").hidden = !pair;
+  element("done").hidden = Boolean(pair) || outbox.length > 0;
+  element("say-undo").disabled = last.length === 0;
+  showLast();
+  if (!pair) return;
+  ["left", "right"].forEach((side, i) => {
+    element(side).replaceChildren(...contentOf(pair[i]));
+    element(side).tabIndex = element(side).scrollHeight > element(side).clientHeight ? 0 : -1;
+    element(`say-${side}`).setAttribute("aria-label", `${pair[i].name} is better`);
+  });
+  element("spoken").textContent = `${pair[0].name}, or ${pair[1].name}?`;
+  shown = new Date().toISOString();
+  shownAt = performance.now();
+  for (const item of pairs.slice(1).flat()) {
+    if (item.media !== null) new Image().src = `media/${item.media}`; // the next pair at once
+  }
+};
+
+const showLast = () => {
+  element("before").hidden = last.length === 0;
+  element("last").replaceChildren(
+    ...last.map((one) => {
+      const row = document.createElement("li");
+      const button = document.createElement("button");
+      const said = {
+        left: `${one.left} over ${one.right}`,
+        right: `${one.right} over ${one.left}`,
+        tie: `${one.left} equal to ${one.right}`,
+        skip: `${one.left} or ${one.right}: skipped`,
+      }[one.verdict];
+      button.type = "button";
+      button.textContent = "Undo";
+      button.setAttribute("aria-label", `Undo: ${said}`);
+      button.addEventListener("click", () => undo(one.id));
+      row.append(`${said} `, button);
+      return row;
+    }),
+  );
+};
+
+const tellProgress = ({ mine, all, most }) => {
+  const goal = most === null ? "" : ` of ${most.toLocaleString("en")}`;
+  element("progress").textContent =
+    `${mine.toLocaleString("en")} answered by you, ${all.toLocaleString("en")}${goal} by everybody.`;
+};
+
+// What is said.
+
+const say = (verdict) => {
+  const pair = pairs[0];
+  if (!pair || performance.now() - shownAt < SECOND_CLICK) return;
+  const [left, right] = pair.map((one) => one.name);
+  const note = element("note").value;
+  const answer = { id: newId(), left, right, verdict, shown, note };
+  outbox.push({ path: "api/answers", value: answer });
+  remember();
+  element("note").value = "";
+  last = [{ ...answer, pair }, ...last].slice(0, LAST);
+  pairs.shift();
+  show();
+  send();
+};
+
+const undo = (id) => {
+  const one = last.find((each) => each.id === id);
+  if (!one) return;
+  last = last.filter((each) => each.id !== id);
+  outbox.push({ path: "api/undo", value: { id } });
+  remember();
+  if (one.pair) pairs.unshift(one.pair); // to be answered again
+  show();
+  element("spoken").textContent = "Undone.";
+  send();
+};
+
+// One thing after another, in the order in which it was said.
+const send = async () => {
+  if (sending) return;
+  sending = true;
+  let pause = FIRST_WAIT;
+  while (outbox.length) {
+    element("saving").textContent = pause > FIRST_WAIT ? "Not saved yet; trying again." : "";
+    const { path, value } = outbox[0];
+    let response = null;
+    try {
+      response = await post(path, { ...value, more: pairs.length < 2 });
+    } catch {
+      // The server is away: the same again.
+    }
+    if (response === null || response.status >= 500) {
+      await wait(pause);
+      pause = Math.min(2 * pause, LONGEST_WAIT);
+      continue;
+    }
+    const state = await response.json().catch(() => ({}));
+    outbox.shift();
+    remember();
+    pause = FIRST_WAIT;
+    if (response.ok) {
+      element("saving").textContent = "";
+      tellProgress(state);
+      const nothingShown = pairs.length === 0;
+      pairs.push(...state.pairs);
+      if (nothingShown) show();
+    } else {
+      element("saving").textContent = state.problem || "An answer was refused.";
+      if (response.status === 401) return begin();
+    }
+  }
+  sending = false;
+  if (pairs.length === 0) show();
+};
+
+const begin = async () => {
+  sending = false;
+  let response = null;
+  try {
+    response = await fetch("api/begin");
+  } catch {
+    // Trying again below.
+  }
+  if (response === null || response.status >= 500) {
+    element("saving").textContent = "The page does not answer; trying again.";
+    await wait(FIRST_WAIT * 3);
+    return begin();
+  }
+  const state = await response.json();
+  element("saving").textContent = response.ok ? "" : state.problem;
+  if (!response.ok) return;
+  element("question").textContent = document.title = state.question;
+  element("say-tie").hidden = !state.ties;
+  element("who").hidden = state.name !== null;
+  if (state.name === null) element("name").focus();
+  else take(state);
+};
+
+const take = (state) => {
+  const waiting = new Set(outbox.map(({ value }) => [value.left, value.right].sort().join("\n")));
+  last = state.last;
+  pairs = state.pairs.filter((pair) => !waiting.has(pair.map((one) => one.name).sort().join("\n")));
+  tellProgress(state);
+  show();
+  send();
+};
+
+// Doors.
+
+element("who").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    const response = await post("api/join", { name: element("name").value });
+    const state = await response.json();
+    element("refused").textContent = response.ok ? "" : state.problem;
+    if (!response.ok) return;
+    element("who").hidden = true;
+    take(state);
+  } catch {
+    element("refused").textContent = "The page does not answer; try again.";
+  }
+});
+
+for (const verdict of ["left", "right", "tie", "skip"]) {
+  element(`say-${verdict}`).addEventListener("click", () => say(verdict));
+}
+element("say-undo").addEventListener("click", () => last.length && undo(last[0].id));
+for (const side of ["left", "right"]) {
+  element(side).addEventListener("click", () => {
+    if (String(getSelection()) === "") say(side); // who marks a text does not answer
+  });
+}
+
+const KEYS = {
+  ArrowLeft: () => say("left"),
+  ArrowRight: () => say("right"),
+  ArrowDown: () => !element("say-tie").hidden && say("tie"),
+  s: () => say("skip"),
+  z: () => last.length && undo(last[0].id),
+};
+document.addEventListener("keydown", (event) => {
+  const typing = event.target instanceof HTMLInputElement;
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  const act = KEYS[event.key];
+  if (!act || element("asking").hidden) return;
+  event.preventDefault();
+  act();
+});
+
+begin();

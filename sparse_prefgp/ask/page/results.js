@@ -1,0 +1,40 @@
+// The results as they stand, asked for again every few seconds; all that is shown was escaped.
+"use strict";
+
+const EVERY = 3000;
+const element = (id) => document.getElementById(id);
+let learned = -1;
+
+const tell = (state) => {
+  element("number").textContent =
+    `${state.answers.toLocaleString("en")} answers, of which the ranking knows ` +
+    `${state.learned.toLocaleString("en")}.`;
+  element("settled").textContent =
+    state.settled === null
+      ? ""
+      : `Chance that the first ${state.top} are settled: ${Math.round(100 * state.settled)} %.`;
+  element("problem").textContent = state.problem;
+  if (state.learned === learned) return;
+  learned = state.learned;
+  element("ranking").innerHTML = state.html;
+  for (const wide of document.querySelectorAll("#ranking .wide")) {
+    wide.tabIndex = 0;
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", "Table");
+  }
+  element("picture").hidden = !state.picture;
+  if (state.picture) element("picture").src = `results.svg?of=${learned}`;
+};
+
+const ask = async () => {
+  try {
+    const response = await fetch("api/results");
+    if (response.ok) tell(await response.json());
+    else element("problem").textContent = (await response.json()).problem;
+  } catch {
+    element("problem").textContent = "The page does not answer; trying again.";
+  }
+  setTimeout(ask, EVERY);
+};
+
+ask();

@@ -1,0 +1,240 @@
+"""A process of its own at low priority that learns from the answers, ranks, and says which pairs to
+ask: the page never waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import os
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.ask.store import MODEL
+from sparse_prefgp.io.votes import LEFT, TIE, read_votes
+from sparse_prefgp.tell.page import parts_as_html
+from sparse_prefgp.tell.tables import Column, Table, chance
+
+QUEUE = 50
+# An update every so many answers; hyperparameters are learned again when there are so many times
+# as many.
+EVERY, GROWN = 10, 1.3
+# Fewer answers say nothing.
+FEWEST_ANSWERS = 6
+NICE = 10
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the process says of the answers."""
+
+    answers: int
+    """How many it is of."""
+    pairs: Sequence[tuple[str, str]] = ()
+    html: str = ""
+    """The ranking, as it is told on a page."""
+    picture: bytes = b""
+    """Of it, as SVG."""
+    settled: float | None = None
+    """Chance that the first ones are settled."""
+    problem: str = ""
+    """Why there is nothing else, in words."""
+
+
+@dataclass
+class Learner:
+    """From the answers of a folder to a model, a ranking and pairs to ask."""
+
+    path: Path
+    """The file of votes."""
+    items: Any
+    """The table of items; None where only their names are known."""
+    score: str
+    closest: float
+    """Pairs whose better one wins with a smaller chance are not asked."""
+    top: int
+    seed: int
+    _model: Any = field(default=None, init=False)
+    _learned_at: int = field(default=0, init=False)
+    _rows: Any = field(default=None, init=False)
+
+    def learn(self) -> Learned:
+        """From all answers that stand."""
+        import sparse_prefgp as spg
+
+        votes = read_votes(self.path).frame
+        number = len(votes)
+        if number < FEWEST_ANSWERS or votes["verdict"].eq("tie").all():
+            return Learned(number)
+        model = self._fitted(votes)
+        folder = self.path.parent / MODEL
+        with contextlib.suppress(OSError, ValueError):  # a full disk: the answers are what counts
+            spg.save(model, folder)
+        rng = np.random.default_rng(self.seed + number)
+        ranking = spg.rank(model, self.items, with_own=False, rng=rng)
+        parts = [*ranking.parts(None), *([people_of(votes)] if number else [])]
+        return Learned(
+            number,
+            self._pairs(model, rng),
+            parts_as_html(parts),
+            picture_of(ranking),
+            self._settled(model),
+        )
+
+    def _fitted(self, votes: Any) -> Any:
+        import sparse_prefgp as spg
+
+        before = self._rows
+        grown = before is None or len(votes) >= GROWN * self._learned_at
+        # An answer that was taken back is no longer in the table: then all is learned again.
+        joined = not grown and votes.head(len(before)).equals(before)
+        if joined:
+            new = votes.iloc[len(before) :]
+            if len(new):
+                self._model, _ = spg.update(self._model, new, self.items)
+        else:
+            self._model = spg.fit(
+                self.items,
+                answers=votes,
+                test_fraction=0.0,
+                integrate=False,
+                seed=self.seed,
+            ).model
+            self._learned_at = len(votes)
+        self._rows = votes
+        return self._model
+
+    def _pairs(self, model: Any, rng: np.random.Generator) -> list[tuple[str, str]]:
+        import sparse_prefgp as spg
+
+        batch = QUEUE
+        found = spg.suggest(model, self.items, batch=batch, score=self.score, rng=rng).frame
+        better = np.maximum(found["probability"], 1.0 - found["probability"])
+        kept = found[better >= self.closest]
+        return [(str(one), str(other)) for one, other in zip(kept["first"], kept["second"], strict=True)]
+
+    def _settled(self, model: Any) -> float | None:
+        return None
+
+
+def picture_of(ranking: Any) -> bytes:
+    """Utilities with their intervals, as SVG."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    from sparse_prefgp import plotting
+
+    axes = plotting.utilities(ranking, top=30)
+    file = io.BytesIO()
+    axes.figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(axes.figure)
+    return file.getvalue()
+
+
+def people_of(votes: Any) -> Table:
+    """How many answers each person gave, and how often most others said the same of a pair."""
+    better = np.where(
+        votes["verdict"] == TIE,
+        TIE,
+        np.where(votes["verdict"] == LEFT, votes["left"], votes["right"]),
+    )
+    pairs: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for left, right, person, one in zip(
+        votes["left"], votes["right"], votes["judge"], better, strict=True
+    ):
+        by_person = pairs.setdefault((min(left, right), max(left, right)), {})
+        by_person.setdefault(person, []).append(one)
+    agreed: dict[str, list[bool]] = {person: [] for person in votes["judge"]}
+    for by_person in pairs.values():
+        for person, own in by_person.items():
+            others = Counter(
+                one for name, said in by_person.items() if name != person for one in said
+            )
+            if others:
+                most = max(others.values())
+                agreed[person] += [others[one] == most for one in own]
+    rows = [
+        {
+            "person": person,
+            "answers": int(number),
+            "shared": len(agreed[person]),
+            "agreed": np.mean(agreed[person]) if agreed[person] else np.nan,
+        }
+        for person, number in votes["judge"].value_counts().items()
+    ]
+    columns = [
+        Column("person", "person", str, left=True),
+        Column("answers", "answers", ","),
+        Column("shared", "of pairs that others had too", ",", spare=1),
+        Column("agreed", "as most of these said", chance),
+    ]
+    return Table("people", "People", columns, rows)
+
+
+def run(learner: Learner, pipe: Connection) -> None:
+    """Learn whenever the pipe asks, until it is closed."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(NICE)
+    warnings.simplefilter("ignore")
+    while True:
+        try:
+            pipe.recv()
+            while pipe.poll():  # asked several times: once is enough
+                pipe.recv()
+        except (EOFError, OSError, KeyboardInterrupt):
+            return
+        try:
+            learned = learner.learn()
+        except KeyboardInterrupt:
+            return
+        except ValueError as error:
+            learned = Learned(0, problem=str(error))
+        except Exception:
+            learned = Learned(0, problem=traceback.format_exc(limit=-1))
+        try:
+            pipe.send(learned)
+        except (BrokenPipeError, OSError):
+            return
+
+
+class Refitting:
+    """The process, as the page sees it."""
+
+    def __init__(self, learner: Learner, then: Callable[[Learned], None]) -> None:
+        """:param then: is called with what was learned, in a thread of its own."""
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=run, args=(learner, other), daemon=True)
+        self._process.start()
+        other.close()
+        self._then = then
+
+    def ask(self) -> None:
+        """Learn from the answers that are there now."""
+        with contextlib.suppress(BrokenPipeError, OSError):
+            self._pipe.send(None)
+
+    def listen(self) -> None:
+        """Hand on what is learned, until the process ends."""
+        while True:
+            try:
+                learned = self._pipe.recv()
+            except (EOFError, OSError):
+                return
+            self._then(learned)
+
+    def close(self) -> None:
+        """End the process."""
+        self._pipe.close()
+        self._process.terminate()
+        self._process.join(5.0)

@@ -1,0 +1,129 @@
+"""Running the page until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparse_prefgp.ask.store import MODEL, VoteStore
+from sparse_prefgp.ask.things import Things
+from sparse_prefgp.io.votes import votes_in
+from sparse_prefgp.support.extras import needed
+from sparse_prefgp.support.words import shortened
+
+
+@dataclass(frozen=True)
+class Links:
+    """What to open, and what to send to whom."""
+
+    page: str
+    results: str
+    people: Mapping[str, str]
+
+
+def serve(
+    store: VoteStore,
+    things: Things,
+    settings: Any,
+    *,
+    host: str,
+    port: int,
+    names: Sequence[str] = (),
+    seconds: float | None = None,
+    browser: bool = False,
+    began: Callable[[Links], None] = lambda links: None,
+) -> str:
+    """Serve the page until somebody ends it, or what was asked for is there.
+
+    :param names: of people who come by links of their own.
+    :param seconds: after which it ends.
+    :return: what was collected, in a sentence.
+    :raises ValueError: the port is in use, or the host is none of this machine.
+    :raises ModuleNotFoundError: Starlette or uvicorn are not installed.
+    """
+    uvicorn = needed("uvicorn", "uvicorn", "A page", "ask")
+    needed("starlette", "Starlette", "A page", "ask")
+    from sparse_prefgp.ask.server import Page, collected
+
+    listening = _listening(host, port)
+    port = listening.getsockname()[1]
+    shown = host if host not in ("0.0.0.0", "::") else settings.hosts[-1]
+    root = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{settings.base_path}/"
+    tokens = store.invite(names)
+    page_link = root if settings.open_to_all else f"{root}?key={store.setting('key')}"
+    if names:
+        page_link = f"{root} (by the links of the people alone)"
+    links = Links(
+        page=page_link,
+        results=f"{root}results?key={store.setting('owner')}",
+        people={name: f"{root}?person={token}" for name, token in tokens.items()},
+    )
+    config = uvicorn.Config(
+        None, log_level="warning", access_log=False, timeout_graceful_shutdown=3, lifespan="on"
+    )
+    server = uvicorn.Server(config)
+
+    def end() -> None:
+        server.should_exit = True
+
+    page = Page(store, things, settings, then=end)
+    config.app = page.app()
+    began(links)
+    if browser:
+        with contextlib.suppress(webbrowser.Error):
+            webbrowser.open(root)
+
+    async def run() -> None:
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(seconds, end)
+        await server.serve(sockets=[listening])
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(run())
+    return collected(page)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    one = socket.socket(family, socket.SOCK_STREAM)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        one.bind((host, port))
+    except (OSError, UnicodeError) as error:
+        one.close()
+        raise ValueError(
+            f"The page cannot listen on {host} at port {port} "
+            f"({getattr(error, 'strerror', None) or error}); give another port (--port, 0 for any "
+            "that is free), or a host of this machine (--host)."
+        ) from None
+    one.set_inheritable(False)
+    return one
+
+
+def forget(folder: Path, name: str) -> int:
+    """Remove a person from a folder of votes, and the model that learned from them.
+
+    :return: how many answers went.
+    :raises ValueError: no such folder, or nobody of this name in it.
+    """
+    if votes_in(folder) is None:
+        raise ValueError(f"There are no votes in {str(folder)!r}; give the folder of ask (--out).")
+    store = VoteStore(folder)
+    try:
+        removed = store.forget(name)
+    finally:
+        store.close()
+    if removed is None:
+        raise ValueError(
+            f"Nobody called {shortened(name)} has answered in {str(folder)!r}; give the name as "
+            "it stands there (--forget)."
+        )
+    shutil.rmtree(folder / MODEL, ignore_errors=True)
+    return removed

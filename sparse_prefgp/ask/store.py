@@ -1,0 +1,220 @@
+"""The answers and the people of a page, in one SQLite file: what is acknowledged is on disk."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from sparse_prefgp.io.votes import (
+    ANSWERS,
+    APPLICATION_ID,
+    FILE,
+    SKIP,
+    VERSION,
+    connected,
+    votes_in,
+)
+from sparse_prefgp.support.words import shortened
+
+# So many of one's last answers may be undone.
+LAST = 10
+# What else the folder holds, all of it made again from the answers.
+MODEL = "model"
+_PEOPLE = """
+create table people (name text primary key not null, token text unique not null);
+create table settings (name text primary key not null, value text not null);
+create index answers_of on answers (person);
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What somebody said of a pair; `id` is made in the page, so that it may be sent again."""
+
+    id: str
+    person: str
+    left: str
+    right: str
+    verdict: str
+    shown: str
+    note: str = ""
+
+
+class Kept(Enum):
+    """What became of an answer."""
+
+    NEW = "new"
+    AGAIN = "again"
+    """It was there already."""
+    OTHER = "other"
+    """Another answer has its id, and stands."""
+
+
+def now() -> str:
+    """The time, UTC, as it is kept."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class VoteStore:
+    """A folder with `votes.sqlite`, for the one process that writes to it.
+
+    The order of answers is that in which they were kept, whatever the clock says.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """:raises ValueError: a folder of something else, or one that cannot be written; a file
+        that is damaged."""
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{str(folder)!r} is a file; give a folder for the votes (--out).")
+        others = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+        if others and votes_in(folder) is None:
+            raise ValueError(
+                f"The folder {str(folder)!r} has {shortened(others[0])} in it but no {FILE}; give "
+                "a new folder, or one that `sparse-prefgp ask` wrote (--out)."
+            )
+        self.folder, self.path = folder, folder / FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._connection = connected(self.path, writing=True)
+            self._prepare()
+        except (OSError, sqlite3.OperationalError) as error:
+            raise ValueError(
+                f"Votes cannot be kept in {str(folder)!r} ({getattr(error, 'strerror', error)}); "
+                "give a folder that can be written, on a disk with room (--out)."
+            ) from None
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = full")
+        connection.execute("pragma secure_delete = on")
+        if not connection.execute("select count(*) from sqlite_master").fetchone()[0]:
+            connection.executescript(
+                f"begin immediate; {ANSWERS}; {_PEOPLE} "
+                f"insert into settings values ('owner', '{secrets.token_urlsafe(16)}'), "
+                f"('key', '{secrets.token_urlsafe(16)}'); "
+                f"pragma application_id = {APPLICATION_ID}; pragma user_version = {VERSION}; "
+                "commit"
+            )
+            os.chmod(self.path, 0o600)  # it holds the tokens
+        connection.execute("begin immediate")  # whether it can be written is known at once
+        connection.execute("commit")
+
+    def close(self) -> None:
+        """All that was kept into the one file."""
+        self._connection.execute("pragma wal_checkpoint(truncate)")
+        self._connection.close()
+
+    def setting(self, name: str) -> str:
+        """The token of the owner (`owner`) or of whoever may come in (`key`)."""
+        query = "select value from settings where name = ?"
+        return str(self._connection.execute(query, (name,)).fetchone()[0])
+
+    def invite(self, names: Iterable[str]) -> dict[str, str]:
+        """The token of each of these people, who come by links of their own."""
+        rows = [(name, secrets.token_urlsafe(16)) for name in names]
+        self._connection.execute("begin immediate")
+        self._connection.executemany("insert or ignore into people values (?, ?)", rows)
+        self._connection.execute("commit")
+        tokens = dict(self._connection.execute("select name, token from people"))
+        return {name: tokens[name] for name, _ in rows}
+
+    def join(self, name: str) -> str | None:
+        """A token for somebody who gives a name; None where somebody else has it."""
+        token = secrets.token_urlsafe(16)
+        inserted = self._connection.execute(
+            "insert or ignore into people select ?, ? where not exists "
+            "(select 1 from answers where person = ?)",
+            (name, token, name),
+        )
+        return token if inserted.rowcount else None
+
+    def people(self) -> dict[str, str]:
+        """Names by tokens."""
+        return dict(self._connection.execute("select token, name from people"))
+
+    def keep(self, answers: Sequence[Answer]) -> list[Kept]:
+        """Put answers on disk, all in one step.
+
+        :return: of each what became of it; what is sent again is kept once.
+        :raises sqlite3.Error: nothing of it was kept.
+        """
+        connection, at = self._connection, now()
+        insert = "insert or ignore into answers values (?, ?, ?, ?, ?, ?, ?, null, ?)"
+        query = 'select person, "left", "right", verdict from answers where id = ?'
+        found = []
+        connection.execute("begin immediate")
+        try:
+            for one in answers:
+                said = (one.person, one.left, one.right, one.verdict)
+                row = (one.id, *said, one.shown, at, one.note)
+                if connection.execute(insert, row).rowcount:
+                    found.append(Kept.NEW)
+                else:
+                    same = connection.execute(query, (one.id,)).fetchone() == said
+                    found.append(Kept.AGAIN if same else Kept.OTHER)
+            connection.execute("commit")
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
+        return found
+
+    def last(self, person: str) -> list[dict[str, Any]]:
+        """The answers that a person may undo, the latest first."""
+        rows = self._connection.execute(
+            'select id, "left", "right", verdict from answers where person = ? and undone is null '
+            "order by rowid desc limit ?",
+            (person, LAST),
+        )
+        return [
+            dict(zip(("id", "left", "right", "verdict"), row, strict=True)) for row in rows
+        ]
+
+    def undo(self, id: str, person: str) -> tuple[str, ...] | None:
+        """Take back one of a person's last answers.
+
+        :return: its left, right and verdict; nothing where it was taken back before; None where it
+            is none of them.
+        """
+        if id in [one["id"] for one in self.last(person)]:
+            self._connection.execute("update answers set undone = ? where id = ?", (now(), id))
+            query = 'select "left", "right", verdict from answers where id = ?'
+            found: tuple[str, ...] = self._connection.execute(query, (id,)).fetchone()
+            return found
+        query = "select 1 from answers where id = ? and person = ? and undone is not null"
+        undone = self._connection.execute(query, (id, person)).fetchone() is not None
+        return () if undone else None
+
+    def forget(self, person: str) -> int | None:
+        """Remove a person, and all that the person said, from the file.
+
+        :return: how many answers; None where nobody has this name.
+        """
+        connection = self._connection
+        connection.execute("begin immediate")
+        removed = connection.execute("delete from answers where person = ?", (person,)).rowcount
+        known = connection.execute("delete from people where name = ?", (person,)).rowcount
+        connection.execute("commit")
+        connection.execute("pragma wal_checkpoint(truncate)")
+        connection.execute("vacuum")
+        return removed if removed or known else None
+
+    def answers(self) -> list[tuple[str, str, str, str]]:
+        """Person, left, right and verdict of all that stand, in order."""
+        return self._connection.execute(
+            'select person, "left", "right", verdict from answers where undone is null '
+            "order by rowid"
+        ).fetchall()
+
+    def number(self) -> int:
+        """How many answers stand that are no skips."""
+        query = "select count(*) from answers where undone is null and verdict != ?"
+        return int(self._connection.execute(query, (SKIP,)).fetchone()[0])

@@ -1,0 +1,174 @@
+"""What a page asks about: rows of a table, files of a folder, or shapes that the page draws."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sparse_prefgp.io.files import load, load_items
+from sparse_prefgp.support.words import counted, shortened, some_of
+
+# What browsers show, and as what it is sent.
+MEDIA = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".avif": "image/avif",
+    ".svg": "image/svg+xml",
+}
+MOST_BYTES = 50_000_000
+FEWEST = 2
+COLOURS, CORNERS = ("#b3261e", "#1d5fa8", "#1e7d3c", "#8a4f00"), (3, 4, 5, 6, 30)
+Source = str | os.PathLike[str] | Any
+
+
+@dataclass(frozen=True)
+class Things:
+    """What is asked about, each by its name."""
+
+    names: Sequence[str]
+    fields: Sequence[Mapping[str, str]]
+    """Of each what the page shows, by column."""
+    files: Sequence[str | None]
+    """Of each its picture in `folder`."""
+    folder: Path | None = None
+    items: Any = None
+    """The table of items that a model learns from; None where only their names are known."""
+    shapes: Sequence[Mapping[str, Any]] = ()
+    """Of each what the page draws."""
+    number: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if len(self.names) < FEWEST:
+            raise ValueError(
+                f"There {'is one item' if self.names else 'are no items'} to ask about; two "
+                "are needed."
+            )
+        numbers = {name: i for i, name in enumerate(self.names)}
+        object.__setattr__(self, "number", numbers)
+
+    def shown(self, i: int) -> dict[str, Any]:
+        """What the page needs to show one."""
+        return {
+            "name": self.names[i],
+            "fields": dict(self.fields[i]),
+            "media": i if self.files[i] is not None else None,
+            "shape": dict(self.shapes[i]) if self.shapes else None,
+        }
+
+    def path(self, i: int) -> Path | None:
+        """The file of the picture of one; None where it has none, or where what stands there now is
+        no file of the folder itself."""
+        name = self.files[i]
+        if name is None or self.folder is None:
+            return None
+        path = self.folder / name
+        return path if path.is_file() and not path.is_symlink() else None
+
+
+def things_of(items: Source | None, media: Path | None) -> Things:
+    """Those of a table, of a folder of pictures, or of a table whose cells name files in one.
+
+    :raises ValueError: no items, or one, or one twice; a picture that is missing or too large.
+    """
+    names_of_files = _pictures(media) if media is not None else {}
+    if items is None:
+        if media is None:
+            raise ValueError("Nothing to ask about was given; give --items, --media or --demo.")
+        if not names_of_files:
+            raise ValueError(
+                f"The folder {str(media)!r} has no pictures ({' '.join(MEDIA)}); give another."
+            )
+        files = list(names_of_files)
+        return Things(files, [{}] * len(files), files, media)
+    table = load_items(items)
+    frame, name_column = table.frame, str(table.id_column)
+    _, row_of = table.ids()
+    texts = list(row_of)
+    files: list[str | None] = [None] * len(texts)
+    pictured = None
+    if media is not None:
+        files, pictured = _named(frame, names_of_files, media, table)
+    shown = [name for name in frame.columns if name not in (name_column, pictured)]
+    cells = {name: _texts(frame[name]) for name in shown}
+    fields = [{n: cells[n][i] for n in shown if cells[n][i]} for i in range(len(texts))]
+    known = frame.drop(columns=[pictured]) if pictured not in (None, name_column) else frame
+    return Things(texts, fields, files, media, known if shown else None)
+
+
+def demo_things() -> Things:
+    """Shapes of some corners and colours."""
+    shapes = [
+        {"corners": corners, "colour": colour} for corners in CORNERS for colour in COLOURS
+    ]
+    words = {CORNERS[0]: "triangle", 4: "square", 5: "pentagon", 6: "hexagon", 30: "circle"}
+    colours = dict(zip(COLOURS, ("red", "blue", "green", "brown"), strict=True))
+    names = [f"{colours[one['colour']]} {words[one['corners']]}" for one in shapes]
+    return Things(names, [{}] * len(names), [None] * len(names), shapes=shapes)
+
+
+def _texts(column: Any) -> list[str]:
+    return ["" if value != value or value is None else str(value) for value in column.tolist()]
+
+
+def _pictures(folder: Path) -> dict[str, Path]:
+    """The pictures of a folder by their names.
+
+    :raises ValueError: no such folder, or a picture that is too large.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"The folder {str(folder)!r} does not exist; correct the path (--media).")
+    found = {
+        one.name: one
+        for one in sorted(folder.iterdir())
+        if one.suffix.lower() in MEDIA and one.is_file() and not one.is_symlink()
+    }
+    large = [name for name, one in found.items() if one.stat().st_size > MOST_BYTES]
+    if large:
+        raise ValueError(
+            f"{some_of(large)} in {str(folder)!r} {'is' if len(large) == 1 else 'are'} larger than "
+            f"{MOST_BYTES // 1_000_000} MB; make smaller pictures of them."
+        )
+    return found
+
+
+def _named(
+    frame: Any, pictures: Mapping[str, Path], folder: Path, table: Any
+) -> tuple[list[str | None], str | None]:
+    """The picture of each row, and the column that names them."""
+    hits = {name: sum(text in pictures for text in _texts(frame[name])) for name in frame.columns}
+    column = max(hits, key=lambda name: hits[name])
+    if not hits[column]:
+        raise ValueError(
+            f"No column of {table.name} names pictures of the folder {str(folder)!r}, such as "
+            f"{next(iter(pictures), 'photo.jpg')!r}; add one, or give the folder alone."
+        )
+    texts = _texts(frame[column])
+    missing = [text for text in texts if text and text not in pictures]
+    if missing:
+        raise ValueError(
+            f"{counted(len(missing), 'picture')} of the column {column!r} of {table.name} "
+            f"{'is' if len(missing) == 1 else 'are'} not in the folder {str(folder)!r} "
+            f"({some_of(missing)}); add them, or leave the cells empty."
+        )
+    return [text or None for text in texts], column
+
+
+def names_of_people(path: Path) -> list[str]:
+    """The names in a table of people: its column `name`, else the first.
+
+    :raises ValueError: a name that is missing or there twice; an unreadable table.
+    """
+    table = load(path, "people", lambda header: [_name_column(header)])
+    table.refuse_empty("people")
+    table = replace(table, id_column=_name_column(list(table.frame.columns)))
+    return list(table.ids("person")[1])
+
+
+def _name_column(columns: list[str]) -> str:
+    return "name" if "name" in columns or not columns else columns[0]

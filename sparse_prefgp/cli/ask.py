@@ -1,0 +1,189 @@
+"""`sparse-prefgp ask`: a page that asks people which of two things they prefer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Output
+from sparse_prefgp.cli.output_options import check_file
+from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.workflow.settings import FitSettings
+
+EXAMPLE = "Example: sparse-prefgp ask --media photos --out votes"
+# Where the votes of the demo go, unless somebody says.
+DEMO = Path("demo_votes")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def until_of(text: str) -> tuple[int | None, float | None]:
+    """Answers, or seconds: `300`, `45min`.
+
+    :raises ValueError: it is neither.
+    """
+    match = re.fullmatch(r"(\d+)\s*(m|min|minutes)?", text.strip())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text!r} is no number of answers or of minutes; give 300 or 45min.")
+    return (None, 60.0 * int(match[1])) if match[2] else (int(match[1]), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions:
+    """What is asked, of whom, and where answers go."""
+
+    items: Path | None = option(default=None, excludes="demo")
+    """What to ask about, a row each: the column item_id, else the first, names them; the page shows
+    all others.
+    """
+    media: Path | None = option(default=None, excludes="demo")
+    """A folder of pictures: what to ask about, or, with --items, those that a column names."""
+    demo: bool = option(default=False)
+    """Ask about shapes that the page draws; no file is needed."""
+    out: Path | None = option(default=None)
+    """Folder for the votes, which goes on where it was; fit and leaderboard read it."""
+    question: str = option(default="Which do you prefer?")
+    """Stands above each pair."""
+    ties: bool = option(default=False)
+    """Items may be called equal."""
+    people: Path | None = option(default=None)
+    """A table of people: the column name, else the first. Each gets a link of their own; nobody else
+    is let in by a link alone.
+    """
+    repeat: bool = option(default=False)
+    """A person may get a pair again."""
+    score: str | None = option(default=None)
+    """How pairs are chosen, as for suggest; by default settle where only names are known, else
+    bald.
+    """
+    top: int = option(default=5, least=1)
+    """How many first ones are to be settled."""
+    explore: float = option(default=0.1, least=0.0, most=1.0)
+    """Share of random pairs among those that are chosen."""
+    closest: float = option(default=0.5, least=0.5, below=1.0)
+    """Leave out pairs whose better one is expected to win with a smaller chance than this, such as
+    0.55: people who are not trained cannot tell them apart.
+    """
+    until: tuple[int | None, float | None] | None = option(
+        default=None, kind=str, parse=until_of, metavar="ANSWERS|MINUTES"
+    )
+    """End after so many answers, or minutes: 300, 45min."""
+    port: int = option(default=8421, least=0, most=65535)
+    """Of this machine; 0 for any that is free."""
+    host: str = option(default="127.0.0.1")
+    """Where to listen. By default this machine alone reaches the page; 0.0.0.0 lets others in, by a
+    link with a key.
+    """
+    allow_host: tuple[str, ...] = option(default=(), kind=list[str], parse=tuple)
+    """A further name by which the page is reached, as behind a proxy; repeatable."""
+    base_path: str = option(default="", may_be_empty=True)
+    """Path of the page behind a proxy, such as /votes."""
+    no_browser: bool = option(default=False)
+    """Do not open a browser."""
+    forget: str | None = option(default=None, needs="out", excludes=("items", "media", "demo"))
+    """Remove this person and their answers from the folder, and end; the model is learned again
+    without them.
+    """
+    seed: int = same_as(FitSettings, "seed")
+
+
+@command()
+def ask(console: Output, options: AskOptions) -> None:
+    """Ask people which of two things they prefer, on a page in the browser."""
+    from sparse_prefgp.ask.running import Links, forget, serve
+    from sparse_prefgp.ask.server import PageSettings
+    from sparse_prefgp.ask.store import VoteStore
+    from sparse_prefgp.ask.things import demo_things, names_of_people, things_of
+    from sparse_prefgp.disk.folders import held
+
+    check_file(options.people, True)
+    folder = options.out or (DEMO if options.demo else None)
+    if folder is None:
+        raise ValueError("Nowhere to keep the votes was given; give a folder (--out votes).")
+
+    def say(sentence: str) -> None:
+        console.print(Text(sentence), soft_wrap=True)
+
+    if options.forget is not None:
+        with held(folder, "ask"):
+            removed = forget(folder, options.forget)
+        say(f"{options.forget} and {removed:,} answers were removed from {folder}.")
+        return
+    things = demo_things() if options.demo else things_of(options.items, options.media)
+    names = names_of_people(options.people) if options.people is not None else ()
+    settings = PageSettings(
+        question=options.question,
+        ties=options.ties,
+        repeat=options.repeat,
+        explore=options.explore,
+        closest=options.closest,
+        score=options.score,
+        top=min(options.top, len(things.names) - 1),
+        seed=options.seed,
+        hosts=_hosts(options),
+        open_to_all=options.host in _LOOPBACK and not names,
+        base_path=_path(options.base_path),
+        most_answers=options.until[0] if options.until else None,
+    )
+
+    def began(links: Links) -> None:
+        say(f"Asking about {len(things.names):,} items. Votes go to {folder}.")
+        say(f"Page: {links.page}")
+        for name, link in links.people.items():
+            say(f"  {name}: {link}")
+        say(f"Results, for you alone: {links.results}")
+        say("Ctrl-C ends it.")
+
+    with held(folder, "ask"):
+        store = VoteStore(folder)
+        try:
+            collected = serve(
+                store,
+                things,
+                settings,
+                host=options.host,
+                port=options.port,
+                names=names,
+                seconds=options.until[1] if options.until else None,
+                browser=not options.no_browser and options.host in _LOOPBACK,
+                began=began,
+            )
+        finally:
+            store.close()
+    say(collected)
+    say(f"Next: sparse-prefgp leaderboard {folder} --out board")
+
+
+def _hosts(options: AskOptions) -> tuple[str, ...]:
+    """Names by which the page may be reached: what it listens on, and what was allowed."""
+    import socket
+
+    names: list[Any] = [*_LOOPBACK, *options.allow_host]
+    if options.host not in _LOOPBACK:
+        names += [options.host, socket.gethostname(), socket.getfqdn()]
+        try:
+            names += [one[4][0] for one in socket.getaddrinfo(socket.gethostname(), None)]
+            names += [_address()]
+        except OSError:  # a machine that does not know its own name
+            pass
+    return tuple(dict.fromkeys(map(str, names)))
+
+
+def _address() -> str:
+    """Of this machine, as others see it; nothing is sent."""
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+
+
+def _path(text: str) -> str:
+    path = f"/{text.strip('/')}" if text.strip("/") else ""
+    if not re.fullmatch(r"(/[\w.~-]+)*", path):
+        raise ValueError(f"--base-path is {text!r}; give a path such as /votes.")
+    return path

@@ -1,0 +1,121 @@
+"""The answers that a page gathered, as a table of battles; `ask/store.py` writes them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.support.words import counted
+
+FILE = "votes.sqlite"
+# What tells a file of ours: SQLite keeps both numbers in its head.
+APPLICATION_ID, VERSION = 0x53504750, 1
+LEFT, RIGHT, TIE, SKIP = VERDICTS = ("left", "right", "tie", "skip")
+ANSWERS = """
+create table answers (
+    id text primary key not null,
+    person text not null,
+    "left" text not null,
+    "right" text not null,
+    verdict text not null check (verdict in ('left', 'right', 'tie', 'skip')),
+    shown text not null,
+    at text not null,
+    undone text,
+    note text not null default ''
+)
+"""
+
+
+class Votes(NamedTuple):
+    """What people answered, in the order in which it was kept."""
+
+    frame: Any
+    """A row for each answer: `left`, `right` (ids of items, by their sides), `verdict` (left, right
+    or tie), `judge`, `at` (when it was kept, UTC)."""
+    skipped: int
+    undone: int
+
+    @property
+    def said(self) -> str:
+        """What was left out, in words; empty where nothing was."""
+        parts = [
+            f"{counted(number, 'answer')} {what}"
+            for number, what in ((self.skipped, "skipped"), (self.undone, "undone"))
+            if number
+        ]
+        return f"{FILE}: {' and '.join(parts)} left out." if parts else ""
+
+
+def votes_in(path: Path) -> Path | None:
+    """The file of votes that a path means, a folder or the file; None where it means something
+    else."""
+    place = path / FILE if path.is_dir() else path
+    return place if place.is_file() and place.name.endswith(FILE) else None
+
+
+def connected(path: Path, writing: bool = False) -> sqlite3.Connection:
+    """A file of votes, opened.
+
+    :raises ValueError: it is damaged, or holds something else.
+    """
+    mode = "rwc" if writing else "ro"
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.resolve()))}?mode={mode}",
+        uri=True,
+        timeout=10.0,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        found = connection.execute("pragma application_id").fetchone()[0]
+        version = connection.execute("pragma user_version").fetchone()[0]
+        problems = [row[0] for row in connection.execute("pragma quick_check(1)")]
+        empty = not connection.execute("select count(*) from sqlite_master").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise ValueError(
+                f"The votes in {str(path)!r} cannot be opened ({error}); see that the folder can "
+                "be read and written, and that there is room."
+            ) from None
+        raise _damaged(path, str(error)) from None
+    if problems != ["ok"]:
+        connection.close()
+        raise _damaged(path, problems[0])
+    if (writing and empty and not found) or (found, version) == (APPLICATION_ID, VERSION):
+        return connection
+    connection.close()
+    raise ValueError(
+        f"{str(path)!r} is no file of votes of this version; give the folder that `sparse-prefgp "
+        "ask` wrote."
+    )
+
+
+def _damaged(path: Path, problem: str) -> ValueError:
+    return ValueError(
+        f"The votes in {str(path)!r} are damaged ({problem}); save what `sqlite3 {path.name} "
+        ".recover` gives, or a copy of before, in their place."
+    )
+
+
+def read_votes(path: Path) -> Votes:
+    """The answers of a file.
+
+    :raises ValueError: what `connected` raises; nobody has answered yet.
+    """
+    connection = connected(path)
+    try:
+        rows = connection.execute(
+            'select "left", "right", verdict, person, at, undone from answers order by rowid'
+        ).fetchall()
+    finally:
+        connection.close()
+    kept = [row[:5] for row in rows if row[5] is None and row[2] != SKIP]
+    undone = sum(row[5] is not None for row in rows)
+    frame = require_pandas().DataFrame(
+        kept, columns=["left", "right", "verdict", "judge", "at"], dtype=object
+    )
+    return Votes(frame, len(rows) - undone - len(kept), undone)
