@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
+    from sparse_prefgp.analysis.first_round import first_round as first_round
     from sparse_prefgp.analysis.meeting import meet as meet
     from sparse_prefgp.analysis.metrics import score as score
     from sparse_prefgp.analysis.prediction import predict as predict
@@ -123,6 +124,7 @@ _HOMES = {
     "rank": "analysis.ranking",
     "conditional_logit": "analysis.rivals",
     "shares": "analysis.shares",
+    "first_round": "analysis.first_round",
     "suggest": "analysis.suggestion",
     "update": "analysis.updating",
     "worth": "analysis.worth",

@@ -14,8 +14,8 @@ Send = Callable[[Message], Awaitable[None]]
 MOST_BYTES = 64_000
 # Nothing from elsewhere is loaded, nothing inline runs, and nobody frames the page.
 _CSP = (
-    "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 # A picture may be SVG, which has styles of its own; opened alone it is put in a sandbox.
 CSP_OF_PICTURES = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -53,9 +53,7 @@ class Guard:
         host = headers.get(b"host", "")
         origin = headers.get(b"origin")
         if host_of(host) not in self._hosts:
-            await _refuse(
-                send, 421, "This name of the host is not known here; see --allow-host."
-            )
+            await _refuse(send, 421, "This name of the host is not known here; see --allow-host.")
             return
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             await _refuse(send, 403, "The request comes from another page.")

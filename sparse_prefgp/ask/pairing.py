@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.analysis.first_round import FIRST_SHOWN, balanced_pair
 
-# Before anything was learned each item is shown so often, against different ones.
-FIRST_SHOWN = 2
 # Of a person what was handed out and not answered, so that nothing is handed out twice.
 HANDED_OUT = 8
 
@@ -29,11 +27,7 @@ class Pair(NamedTuple):
 
 class Pairing:
     """Pairs for everybody: a balanced random round first, then those of a queue, with some random
-    ones among them.
-
-    A balanced random pair is of an item that was shown least often, and of one that was shown least
-    often of those that it can meet.
-    """
+    ones among them."""
 
     def __init__(
         self,
@@ -74,7 +68,7 @@ class Pairing:
         """A pair for this person; None where the person has answered all there are."""
         waiting = self._handed_out.setdefault(person, [])
         apart = set(waiting) | (set() if self._repeat else self._met.get(person, set()))
-        pair = self._of_queue(apart) or self._balanced(apart)
+        pair = self._of_queue(apart) or balanced_pair(self._shown, apart, self._rng)
         if pair is None:
             return None
         waiting.append(pair)
@@ -89,42 +83,3 @@ class Pairing:
             if pair not in apart:
                 return self._queue.pop(place)
         return None
-
-    def _balanced(self, apart: set[tuple[int, int]]) -> tuple[int, int] | None:
-        order = least_shown(self._shown, self._rng)
-        if len(apart) >= self._number * (self._number - 1) // 2:
-            return None
-        for first in order:
-            met = {sum(pair) - first for pair in apart if first in pair}
-            for second in order:
-                if second != first and second not in met:
-                    return int(min(first, second)), int(max(first, second))
-        return None
-
-
-def least_shown(shown: IntArray, rng: np.random.Generator) -> IntArray:
-    """Items by how often they were shown, (n,), in random order where it is as often."""
-    return np.lexsort((rng.random(len(shown)), shown))
-
-
-def balanced_pairs(number: int, pairs: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Different random pairs in which every item occurs as often as every other, but for one.
-
-    :param number: of items.
-    :param pairs: how many.
-    :raises ValueError: more than there are.
-    """
-    possible = number * (number - 1) // 2
-    if pairs > possible:
-        raise ValueError(
-            f"{pairs:,} pairs were asked for, but {number:,} items make {possible:,}; ask for "
-            "fewer (--batch)."
-        )
-    pairing = Pairing(number, rng)
-    chosen = []
-    for _ in range(pairs):
-        pair = pairing.next("")
-        assert pair is not None
-        pairing.count("", pair)
-        chosen.append((pair.left, pair.right))
-    return chosen

@@ -79,7 +79,7 @@ class Learner:
         with contextlib.suppress(OSError, ValueError):  # a full disk: the answers are what counts
             spg.save(model, folder)
         rng = np.random.default_rng(self.seed + number)
-        ranking = spg.rank(model, self.items, with_own=False, rng=rng)
+        ranking = spg.rank(model, self.items, top_k=self.top, rng=rng)
         parts = [*ranking.parts(None), *([people_of(votes)] if number else [])]
         return Learned(
             number,
@@ -119,7 +119,9 @@ class Learner:
         found = spg.suggest(model, self.items, batch=batch, score=self.score, rng=rng).frame
         better = np.maximum(found["probability"], 1.0 - found["probability"])
         kept = found[better >= self.closest]
-        return [(str(one), str(other)) for one, other in zip(kept["first"], kept["second"], strict=True)]
+        return [
+            (str(one), str(other)) for one, other in zip(kept["first"], kept["second"], strict=True)
+        ]
 
     def _settled(self, model: Any) -> float | None:
         return None
@@ -185,6 +187,7 @@ def run(learner: Learner, pipe: Connection) -> None:
     """Learn whenever the pipe asks, until it is closed."""
     with contextlib.suppress(OSError, AttributeError):
         os.nice(NICE)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # the console is the page's
     warnings.simplefilter("ignore")
     while True:
         try:

@@ -255,9 +255,7 @@ class Page:
         about = {"question": self.settings.question, "ties": self.settings.ties, "name": name}
         if name is None:
             return JSONResponse(about)
-        last = await asyncio.get_running_loop().run_in_executor(
-            self._disk, self.store.last, name
-        )
+        last = await asyncio.get_running_loop().run_in_executor(self._disk, self.store.last, name)
         return JSONResponse(about | {"last": last} | self._next(name, AHEAD))
 
     async def join(self, request: Request) -> Response:

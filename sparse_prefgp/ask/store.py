@@ -174,9 +174,7 @@ class VoteStore:
             "order by rowid desc limit ?",
             (person, LAST),
         )
-        return [
-            dict(zip(("id", "left", "right", "verdict"), row, strict=True)) for row in rows
-        ]
+        return [dict(zip(("id", "left", "right", "verdict"), row, strict=True)) for row in rows]
 
     def undo(self, id: str, person: str) -> tuple[str, ...] | None:
         """Take back one of a person's last answers.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.io.files import load, load_items
-from sparse_prefgp.support.words import counted, shortened, some_of
+from sparse_prefgp.support.words import counted, some_of
 
 # What browsers show, and as what it is sent.
 MEDIA = {
@@ -23,7 +23,7 @@ MEDIA = {
 }
 MOST_BYTES = 50_000_000
 FEWEST = 2
-COLOURS, CORNERS = ("#b3261e", "#1d5fa8", "#1e7d3c", "#8a4f00"), (3, 4, 5, 6, 30)
+COLOURS, CORNERS = ("#b3261e", "#1d5fa8", "#1e7d3c", "#8a4f00"), (3, 4, 5, 6, 72)
 Source = str | os.PathLike[str] | Any
 
 
@@ -103,10 +103,8 @@ def things_of(items: Source | None, media: Path | None) -> Things:
 
 def demo_things() -> Things:
     """Shapes of some corners and colours."""
-    shapes = [
-        {"corners": corners, "colour": colour} for corners in CORNERS for colour in COLOURS
-    ]
-    words = {CORNERS[0]: "triangle", 4: "square", 5: "pentagon", 6: "hexagon", 30: "circle"}
+    shapes = [{"corners": corners, "colour": colour} for corners in CORNERS for colour in COLOURS]
+    words = {CORNERS[0]: "triangle", 4: "square", 5: "pentagon", 6: "hexagon", 72: "circle"}
     colours = dict(zip(COLOURS, ("red", "blue", "green", "brown"), strict=True))
     names = [f"{colours[one['colour']]} {words[one['corners']]}" for one in shapes]
     return Things(names, [{}] * len(names), [None] * len(names), shapes=shapes)

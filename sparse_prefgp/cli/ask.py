@@ -51,8 +51,8 @@ class AskOptions:
     ties: bool = option(default=False)
     """Items may be called equal."""
     people: Path | None = option(default=None)
-    """A table of people: the column name, else the first. Each gets a link of their own; nobody else
-    is let in by a link alone.
+    """A table of people: the column name, else the first. Each gets a link of their own, and nobody
+    else is let in.
     """
     repeat: bool = option(default=False)
     """A person may get a pair again."""

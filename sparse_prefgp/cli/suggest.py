@@ -14,6 +14,28 @@ from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
 
+# By default.
+BATCH = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaybeModel(SavedModel):
+    """A model, or none yet."""
+
+    model: Path | None = same_as(SavedModel, "model", default=None)  # type: ignore[assignment]
+    first_round: bool = option(default=False, needs=("items",), excludes=("model", "embedding"))
+    """Without a model: random pairs of --items for a first round, in which every item is shown as
+    often as every other.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model is None and not self.first_round:
+            raise ValueError(
+                "No model was given; give the folder of one (--model), or ask for a first round "
+                "of pairs (--first-round)."
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class SuggestOptions(Written):
@@ -24,8 +46,10 @@ class SuggestOptions(Written):
     """
     columns: Mapping[str, str] | None = same_as(ModelAndTable, "columns", needs=("pairs",))
     """Columns of --pairs that are called otherwise than in fit, such as surface=ground."""
-    batch: int = option(default=10, least=1)
-    """How many pairs or sets, all different."""
+    batch: int | None = option(default=None, least=1)
+    """How many pairs or sets, all different; by default 10, in a first round so many that each item
+    is shown twice.
+    """
     set_size: int = option(default=2, least=2)
     """How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by the
     score bald.
@@ -47,14 +71,21 @@ class SuggestOptions(Written):
 
 
 @command()
-def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None:
+def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None:
     """Suggest which duels or sets to ask next.
 
     Each is chosen as if those before it were asked already.
     """
-    options.check(*saved.files, options.pairs)
-    fitted = open_model(console, saved.model)
     import numpy as np
+
+    options.check(*saved.files, options.pairs)
+    rng = np.random.default_rng(options.seed)
+    if saved.model is None:
+        from sparse_prefgp.analysis.first_round import first_round
+
+        console.show(first_round(saved.items, options.batch, rng), options, seed=options.seed)
+        return
+    fitted = open_model(console, saved.model)
 
     from sparse_prefgp.analysis.suggestion import suggest as suggest_pairs
 
@@ -64,13 +95,13 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
             saved.items_of(fitted),
             pairs=options.pairs,
             columns=options.columns,
-            batch=options.batch,
+            batch=options.batch or BATCH,
             set_size=options.set_size,
             score=options.score,
             max_pairs=options.max_pairs,
             at=options.at,
             person=person_of(options.person),
-            rng=np.random.default_rng(options.seed),
+            rng=rng,
             progress=progress,
         )
     console.show(found, options, seed=options.seed)

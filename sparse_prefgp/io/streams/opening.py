@@ -25,6 +25,7 @@ from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows, Renamed, pq_columns
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
 from sparse_prefgp.io.values import levels_of
+from sparse_prefgp.io.votes import votes_in
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import listing
@@ -148,7 +149,9 @@ def stream_duels(
 
 def is_stream(duels: Any) -> bool:
     """Whether a path is one of Parquet files in a folder, which are streamed."""
-    return isinstance(duels, str | os.PathLike) and os.path.isdir(duels)
+    return (
+        isinstance(duels, str | os.PathLike) and Path(duels).is_dir() and not votes_in(Path(duels))
+    )
 
 
 def holds_duels(folder: Any) -> bool:

@@ -1,0 +1,89 @@
+"""Which pair a person gets: never one twice, every item as often as every other."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sparse_prefgp as spg
+from sparse_prefgp.ask.pairing import Pairing
+
+
+@given(number=st.integers(2, 12), share=st.floats(0.05, 1.0), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_a_first_round_is_balanced(number: int, share: float, seed: int) -> None:
+    possible = number * (number - 1) // 2
+    pairs = max(1, round(share * possible))
+    items = pd.DataFrame({"item_id": range(number)})
+    frame = spg.first_round(items, pairs, np.random.default_rng(seed)).frame
+    assert len({frozenset(pair) for pair in frame.itertuples(index=False)}) == pairs
+    shown = Counter(frame[["first", "second"]].to_numpy().ravel().tolist())
+    counts = [shown[i] for i in range(number)]
+    # The last ones may have met all that were shown less often.
+    assert max(counts) - min(counts) <= 2
+
+
+def test_a_first_round_has_no_more_pairs_than_there_are() -> None:
+    items = pd.DataFrame({"item_id": ["a", "b", "c"]})
+    assert len(spg.first_round(items).frame) == 3
+    with pytest.raises(ValueError, match="3 items make 3"):
+        spg.first_round(items, 4)
+    with pytest.raises(ValueError, match="one item"):
+        spg.first_round(items.head(1))
+
+
+@given(number=st.integers(2, 7), explore=st.floats(0.0, 1.0), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_nobody_gets_a_pair_twice(number: int, explore: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairing = Pairing(number, rng, explore)
+    possible = {(i, j) for j in range(number) for i in range(j)}
+    for person in ("a", "b"):
+        met = []
+        while (pair := pairing.next(person)) is not None:
+            met.append(pair.unordered)
+            pairing.count(person, pair)
+            drawn = rng.choice(number, (5, 2))
+            pairing.refill((int(i), int(j)) for i, j in drawn if i != j)
+        assert sorted(met) == sorted(possible)
+
+
+def test_the_queue_comes_in_its_order_once_every_item_was_shown() -> None:
+    pairing = Pairing(4, np.random.default_rng(0), explore=0.0)
+    pairing.refill([(0, 1), (2, 3)])
+    first = []
+    while len(first) < 4:
+        pair = pairing.next("a")
+        assert pair is not None
+        pairing.count("a", pair)
+        first.append(pair.unordered)
+    assert Counter(np.ravel(first).tolist()) == dict.fromkeys(range(4), 2)
+    left = [(j, i) for j in range(4) for i in range(j) if (i, j) not in first]
+    pairing.refill(left)
+    assert pairing.next("a").unordered == tuple(sorted(left[0]))  # type: ignore[union-attr]
+
+
+def test_an_answer_that_was_taken_back_may_be_asked_again() -> None:
+    pairing = Pairing(2, np.random.default_rng(0))
+    pair = pairing.next("a")
+    assert pair is not None
+    pairing.count("a", pair)
+    assert pairing.next("a") is None
+    pairing.uncount("a", pair)
+    assert pairing.next("a") is not None
+
+
+def test_sides_are_drawn() -> None:
+    pairing = Pairing(2, np.random.default_rng(0), repeat=True)
+    lefts = []
+    for _ in range(200):
+        pair = pairing.next("a")
+        assert pair is not None
+        pairing.count("a", pair)
+        lefts.append(pair.left)
+    assert 70 < sum(lefts) < 130

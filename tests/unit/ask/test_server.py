@@ -1,0 +1,247 @@
+"""What the page answers, and whom."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from sparse_prefgp.ask import server
+from sparse_prefgp.ask.guard import MOST_BYTES
+from sparse_prefgp.ask.refitting import Learned
+from sparse_prefgp.ask.server import Page, PageSettings
+from sparse_prefgp.ask.store import VoteStore
+from sparse_prefgp.ask.things import Things, things_of
+
+testclient = pytest.importorskip("starlette.testclient", reason="the extra ask is not installed")
+ROOT = "http://127.0.0.1:8000"
+
+
+class NoRefitting:
+    """Learns nothing, and counts how often it is asked."""
+
+    def __init__(self, *_: Any) -> None:
+        self.asked = 0
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    def listen(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def things(tmp_path: Path) -> Things:
+    media = tmp_path / "media"
+    media.mkdir()
+    names = ["a/b.png", '"q"', "<script>alert(1)</script>", "plain"]
+    for i in range(4):
+        (media / f"{i}.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (tmp_path / "secret.png").write_text("secret")
+    items = pd.DataFrame({"id": names, "file": [f"{i}.svg" for i in range(4)]})
+    return things_of(items, media)
+
+
+@pytest.fixture
+def page(tmp_path: Path, things: Things, monkeypatch: pytest.MonkeyPatch) -> Page:
+    monkeypatch.setattr(server, "Refitting", NoRefitting)
+    return Page(VoteStore(tmp_path / "votes"), things, PageSettings(ties=True))
+
+
+@pytest.fixture
+def client(page: Page) -> Iterator[Any]:
+    with testclient.TestClient(page.app(), base_url=ROOT) as one:
+        yield one
+
+
+def other(page: Page) -> Any:
+    """Another browser, of the same page."""
+    return testclient.TestClient(page.app(), base_url=ROOT)
+
+
+def said(pair: Any, number: int, verdict: str = "left", **more: Any) -> dict[str, Any]:
+    left, right = (one["name"] for one in pair)
+    return {"id": f"{number:032x}", "left": left, "right": right, "verdict": verdict, **more}
+
+
+def test_a_person_answers_and_takes_back(client: Any, page: Page) -> None:
+    assert client.get("/api/begin").json()["name"] is None
+    begun = client.post("/api/join", json={"name": " Ann  B "}).json()
+    assert begun["name"] == "Ann B" and len(begun["pairs"]) == 2
+    first = said(begun["pairs"][0], 1)
+    state = client.post("/api/answers", json=first).json()
+    assert (state["mine"], state["all"], len(state["pairs"])) == (1, 1, 1)
+    # The same again changes nothing; another answer by its id is refused.
+    assert client.post("/api/answers", json=first).json()["mine"] == 1
+    again = client.post("/api/answers", json=first | {"verdict": "right"})
+    assert again.status_code == 409
+    client.post("/api/answers", json=said(begun["pairs"][1], 2, "skip"))
+    assert page.number == 1
+    after_reload = client.get("/api/begin").json()
+    assert [one["id"] for one in after_reload["last"]] == [f"{n:032x}" for n in (2, 1)]
+    assert client.post("/api/undo", json={"id": first["id"]}).json()["mine"] == 0
+    assert client.post("/api/undo", json={"id": first["id"]}).status_code == 200
+    assert page.number == 0
+
+
+def test_every_pair_once_then_none(client: Any, things: Things) -> None:
+    pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
+    seen = []
+    while pairs:
+        pair = pairs.pop(0)
+        seen.append(frozenset(one["name"] for one in pair))
+        pairs += client.post("/api/answers", json=said(pair, len(seen))).json()["pairs"]
+    assert len(seen) == len(set(seen)) == 6
+
+
+def test_nobody_answers_for_another(client: Any, page: Page) -> None:
+    pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
+    client.post("/api/answers", json=said(pairs[0], 1))
+    stranger = other(page)
+    assert stranger.post("/api/answers", json=said(pairs[0], 3)).status_code == 401
+    assert stranger.post("/api/join", json={"name": "Ann"}).status_code == 409
+    assert stranger.post("/api/join", json={"name": "Bob"}).status_code == 200
+    assert stranger.post("/api/undo", json={"id": f"{1:032x}"}).status_code == 409
+    assert page.number == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"left": "nothing"},
+        {"verdict": "best"},
+        {"id": "1"},
+        {"id": "../" * 10},
+        {"right": ["list"]},
+    ],
+)
+def test_answers_that_are_none(client: Any, page: Page, change: dict[str, Any]) -> None:
+    pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
+    response = client.post("/api/answers", json=said(pairs[0], 1) | change)
+    assert response.status_code == 422 and response.json()["problem"]
+    assert page.number == 0
+
+
+def test_names_that_are_none(client: Any) -> None:
+    for name in ("", "  ", "x" * 61, "bell\x07"):
+        assert client.post("/api/join", json={"name": name}).status_code == 422
+
+
+def test_results_are_the_owners(client: Any, page: Page) -> None:
+    for path in ("/results", "/api/results", "/results.svg"):
+        assert client.get(path).status_code == 403
+    assert client.get("/results?key=wrong").status_code == 403
+    owner = page.store.setting("owner")
+    assert client.get(f"/results?key={owner}", follow_redirects=False).status_code == 303
+    assert client.get("/results").status_code == 200
+    page.learned = Learned(3, html="<p>x</p>", picture=b"<svg/>", settled=0.4)
+    assert client.get("/api/results").json()["settled"] == 0.4
+    assert client.get("/results.svg").headers["content-type"] == "image/svg+xml"
+
+
+def test_a_key_where_others_may_reach_it(page: Page) -> None:
+    page.settings = PageSettings(open_to_all=False)
+    with testclient.TestClient(page.app(), base_url=ROOT) as client:
+        for path in ("/", "/api/begin", "/media/0"):
+            assert client.get(path).status_code == 403
+        assert client.post("/api/join", json={"name": "Ann"}).status_code == 403
+        response = client.get(f"/?key={page.store.setting('key')}", follow_redirects=False)
+        assert response.headers["location"] == "./"
+        assert "HttpOnly" in response.headers["set-cookie"]
+        assert "SameSite=strict" in response.headers["set-cookie"]
+        assert client.post("/api/join", json={"name": "Ann"}).status_code == 200
+
+
+def test_a_link_of_ones_own(tmp_path: Path, page: Page, things: Things) -> None:
+    tokens = page.store.invite(["Ann"])
+    page = Page(page.store, things, PageSettings(open_to_all=False))
+    with testclient.TestClient(page.app(), base_url=ROOT) as client:
+        client.get(f"/?person={tokens['Ann']}")
+        assert client.get("/api/begin").json()["name"] == "Ann"
+
+
+def test_pictures_come_from_their_folder_alone(client: Any, page: Page) -> None:
+    response = client.get("/media/0")
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert "sandbox" in response.headers["content-security-policy"]
+    for path in ("/media/9", "/media/../secret.png", "/media/%2e%2e%2fsecret.png", "/media/0.svg"):
+        assert client.get(path).status_code == 404
+    assert page.things.folder is not None
+    (page.things.folder / "1.svg").unlink()
+    (page.things.folder / "1.svg").symlink_to(page.things.folder.parent / "secret.png")
+    assert client.get("/media/1").status_code == 404
+
+
+def test_only_files_of_the_page(client: Any) -> None:
+    assert client.get("/page.js").status_code == 200
+    for name in ("page.html", "server.py", "..%2fserver.py", "votes.sqlite"):
+        assert client.get(f"/{name}").status_code == 404
+
+
+def test_other_hosts_other_pages_and_large_bodies(client: Any) -> None:
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert client.get("/", headers={"host": "127.0.0.1.evil.example"}).status_code == 421
+    headers = {"origin": "http://evil.example"}
+    assert client.post("/api/join", json={"name": "x"}, headers=headers).status_code == 403
+    assert client.post("/api/join", data="name=x").status_code == 415
+    big = {"name": "x" * MOST_BYTES}
+    assert client.post("/api/join", json=big).status_code == 413
+    assert client.post("/api/join", json=["x"]).status_code == 422
+    policy = client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+
+
+def test_a_disk_that_is_full_is_said_and_nothing_lost(
+    client: Any, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
+    keep = page.store.keep
+
+    def full(_: Any) -> Any:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(page.store, "keep", full)
+    response = client.post("/api/answers", json=said(pairs[0], 1))
+    assert response.status_code == 507 and "disk is full" in response.json()["problem"]
+    assert page.number == 0
+    monkeypatch.setattr(page.store, "keep", keep)
+    assert client.post("/api/answers", json=said(pairs[0], 1)).json()["mine"] == 1
+
+
+def test_it_ends_when_the_answers_are_there(
+    tmp_path: Path, things: Things, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "Refitting", NoRefitting)
+    ended = []
+    settings = PageSettings(most_answers=2)
+    page = Page(VoteStore(tmp_path / "v"), things, settings, lambda: ended.append(True))
+    with testclient.TestClient(page.app(), base_url=ROOT) as client:
+        pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
+        for number in (1, 2):
+            assert not ended
+            client.post("/api/answers", json=said(pairs[number - 1], number))
+    assert ended
+
+
+def test_below_a_path(page: Page) -> None:
+    page.settings = PageSettings(base_path="/votes")
+    with testclient.TestClient(page.app(), base_url=ROOT) as client:
+        assert client.get("/votes/").status_code == 200
+        response = client.post("/votes/api/join", json={"name": "Ann"})
+        assert "Path=/votes/" in response.headers["set-cookie"]
+        assert client.get("/votes/api/begin").json()["name"] == "Ann"
+
+
+def test_what_was_learned_becomes_the_queue(client: Any, page: Page) -> None:
+    names = list(page.things.names)
+    page._take(Learned(5, [(names[0], names[1]), ("gone", names[1])]))
+    assert page._pairing._queue == [(0, 1)]
+    page._take(Learned(0, problem="no"))
+    assert (page.learned.answers, page.learned.problem) == (5, "no")

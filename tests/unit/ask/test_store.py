@@ -1,0 +1,123 @@
+"""What is kept, what is taken back and what is forgotten."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.ask.store import LAST, Answer, Kept, VoteStore
+from sparse_prefgp.io.votes import FILE, read_votes
+
+
+def answer(number: int, person: str = "Ann", verdict: str = "left") -> Answer:
+    return Answer(f"{number:032x}", person, f"a{number % 5}", f"b{number % 3}", verdict, "then")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> VoteStore:
+    return VoteStore(tmp_path / "votes")
+
+
+def test_an_answer_that_is_sent_again_is_kept_once(store: VoteStore) -> None:
+    one = answer(1)
+    assert store.keep([one, answer(2), one]) == [Kept.NEW, Kept.NEW, Kept.AGAIN]
+    assert store.keep([one]) == [Kept.AGAIN]
+    # An id of somebody else's answer, or of another one, changes nothing.
+    assert store.keep([replace(one, person="Bob")]) == [Kept.OTHER]
+    assert store.keep([replace(one, verdict="right")]) == [Kept.OTHER]
+    assert store.answers() == [("Ann", "a1", "b1", "left"), ("Ann", "a2", "b2", "left")]
+
+
+def test_only_ones_own_last_answers_are_taken_back(store: VoteStore) -> None:
+    store.keep([answer(number) for number in range(LAST + 2)])
+    assert [one["id"] for one in store.last("Ann")][0] == answer(LAST + 1).id
+    assert store.undo(answer(0).id, "Ann") is None
+    assert store.undo(answer(5).id, "Bob") is None
+    assert store.undo(answer(5).id, "Ann") == ("a0", "b2", "left")
+    assert store.undo(answer(5).id, "Ann") == ()
+    assert store.number() == LAST + 1
+
+
+def test_a_folder_goes_on_where_it_was_and_is_read_as_battles(tmp_path: Path) -> None:
+    store = VoteStore(tmp_path)
+    verdicts = ["left", "right", "tie", "skip", "left"]
+    store.keep([answer(i, "Ann", verdict) for i, verdict in enumerate(verdicts)])
+    store.undo(answer(4).id, "Ann")
+    owner = store.setting("owner")
+    store.close()
+    again = VoteStore(tmp_path)
+    assert again.setting("owner") == owner
+    assert len(again.answers()) == 4
+    again.close()
+    votes = read_votes(tmp_path / FILE)
+    assert votes.frame["verdict"].tolist() == ["left", "right", "tie"]
+    assert votes.said == f"{FILE}: 1 answer skipped and 1 answer undone left out."
+    with pytest.warns(UserWarning, match="1 answer skipped"):
+        duels = spg.fit(answers=tmp_path, test_fraction=0.0, integrate=False).model.duels
+    assert duels.num_duels == 3
+
+
+def test_what_a_person_said_is_gone_from_the_file(tmp_path: Path) -> None:
+    store = VoteStore(tmp_path)
+    store.join("Unforgettable")
+    store.keep([answer(i, "Unforgettable") for i in range(30)] + [answer(99, "Bob")])
+    assert store.forget("Unforgettable") == 30
+    assert store.forget("Unforgettable") is None
+    store.close()
+    assert [one[0] for one in VoteStore(tmp_path).answers()] == ["Bob"]
+    for file in tmp_path.iterdir():
+        assert b"Unforgettable" not in file.read_bytes()
+
+
+def test_a_name_is_one_persons(store: VoteStore) -> None:
+    token = store.join("Ann")
+    assert token is not None
+    assert store.join("Ann") is None
+    assert store.invite(["Bob"]) == store.invite(["Bob"])
+    assert set(store.people().values()) == {"Ann", "Bob"}
+    store.keep([answer(1, "Cid")])
+    assert store.join("Cid") is None
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("x")
+    with pytest.raises(ValueError, match=r"has 'thesis.tex' in it but no votes.sqlite"):
+        VoteStore(tmp_path / "other")
+    with pytest.raises(ValueError, match="is a file"):
+        VoteStore(tmp_path / "other" / "thesis.tex")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    sqlite3.connect(foreign / FILE).execute("create table t (x)").connection.close()
+    with pytest.raises(ValueError, match="no file of votes of this version"):
+        VoteStore(foreign)
+
+
+def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    store = VoteStore(tmp_path)
+    store.keep([answer(i) for i in range(2000)])
+    store.close()
+    path = tmp_path / FILE
+    content = bytearray(path.read_bytes())
+    content[8192:60000] = os.urandom(60000 - 8192)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        VoteStore(tmp_path)
+    assert path.read_bytes() == bytes(content)
+
+
+def test_nothing_of_a_step_is_kept_where_it_fails(
+    store: VoteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store._connection.execute("pragma max_page_count = 12")
+    long = replace(answer(1), note="x" * 2000)
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        store.keep([replace(long, id=f"{i:032x}") for i in range(40)])
+    assert store.answers() == []
+    store._connection.execute("pragma max_page_count = 100000")
+    assert store.keep([long]) == [Kept.NEW]

@@ -1,0 +1,89 @@
+"""What is asked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sparse_prefgp.ask import things
+from sparse_prefgp.ask.things import demo_things, names_of_people, things_of
+
+
+def pictures(folder: Path, *names: str) -> Path:
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_bytes(b"\x89PNG")
+    return folder
+
+
+def test_a_folder_is_its_pictures(tmp_path: Path) -> None:
+    media = pictures(tmp_path / "m", "b.png", "a.JPG", "notes.txt")
+    (media / "link.png").symlink_to(tmp_path / "secret.png")
+    found = things_of(None, media)
+    assert list(found.names) == ["a.JPG", "b.png"]
+    assert found.path(0) == media / "a.JPG"
+    assert found.items is None
+    # A file that became a link since is none of the folder's.
+    (media / "a.JPG").unlink()
+    (media / "a.JPG").symlink_to(tmp_path / "secret.png")
+    assert found.path(0) is None
+
+
+def test_a_table_names_its_pictures(tmp_path: Path) -> None:
+    media = pictures(tmp_path / "m", "1.png", "2.png")
+    table = pd.DataFrame({"id": ["x", "y"], "file": ["2.png", "1.png"], "words": ["a\nb", None]})
+    found = things_of(table, media)
+    assert found.shown(0) == {"name": "x", "fields": {"words": "a\nb"}, "media": 0, "shape": None}
+    assert found.path(0) == media / "2.png"
+    assert found.shown(1)["fields"] == {}
+    assert list(found.items.columns) == ["id", "words"]
+    with pytest.raises(ValueError, match=r"1 picture of the column 'file' .* is not in the folder"):
+        things_of(table.assign(file=["1.png", "../secret.png"]), media)
+    with pytest.raises(ValueError, match="No column of"):
+        things_of(table.drop(columns="file"), media)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pd.DataFrame({"id": ["x"]}), "one item"),
+        (pd.DataFrame({"id": ["x", "x"]}), "used before"),
+        (pd.DataFrame({"id": ["x", None]}), "missing"),
+        (pd.DataFrame({"id": []}), "no items"),
+    ],
+)
+def test_tables_that_will_not_do(table: pd.DataFrame, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        things_of(table, None)
+
+
+def test_nothing_missing_and_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="Nothing to ask about"):
+        things_of(None, None)
+    with pytest.raises(ValueError, match="does not exist"):
+        things_of(None, tmp_path / "nowhere")
+    media = pictures(tmp_path / "m", "1.png", "2.png")
+    monkeypatch.setattr(things, "MOST_BYTES", 3)
+    with pytest.raises(ValueError, match=r"1.png, 2.png in .* are larger than"):
+        things_of(None, media)
+
+
+def test_ids_are_any_text() -> None:
+    names = ["a/b", '"quoted"', "<b>&", "x" * 50_000]
+    found = things_of(pd.DataFrame({"id": names}), None)
+    assert list(found.names) == names
+
+
+def test_shapes_need_no_file() -> None:
+    assert len(set(demo_things().names)) == 20
+
+
+def test_people_by_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("email,name\na@b,Ann\nc@d,Bob\n")
+    assert names_of_people(path) == ["Ann", "Bob"]
+    path.write_text("name\nAnn\nAnn\n")
+    with pytest.raises(ValueError, match="used before"):
+        names_of_people(path)
