@@ -35,7 +35,7 @@ def test_an_answer_that_is_sent_again_is_kept_once(store: VoteStore) -> None:
 
 def test_only_ones_own_last_answers_are_taken_back(store: VoteStore) -> None:
     store.keep([answer(number) for number in range(LAST + 2)])
-    assert [one["id"] for one in store.last("Ann")][0] == answer(LAST + 1).id
+    assert store.last("Ann")[0]["id"] == answer(LAST + 1).id
     assert store.undo(answer(0).id, "Ann") is None
     assert store.undo(answer(5).id, "Bob") is None
     assert store.undo(answer(5).id, "Ann") == ("a0", "b2", "left")

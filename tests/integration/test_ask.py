@@ -1,0 +1,211 @@
+"""`sparse-prefgp ask` as a process, and its page in a real browser."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparse_prefgp.io.votes import FILE
+from tests.asking_page import answered, running
+from tests.killing import started
+
+pytest.importorskip("uvicorn", reason="the extra ask is not installed")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+TYPED = 0.25  # a double click is no answer to the next pair
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed, so that the page is not looked at")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        one = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield one
+        one.close()
+
+
+def answers_in(folder: Path) -> list[tuple[str, ...]]:
+    connection = sqlite3.connect(folder / FILE)
+    try:
+        return connection.execute(
+            'select id, "left", "right", verdict, undone from answers order by rowid'
+        ).fetchall()
+    finally:
+        connection.close()
+
+
+def comes_true(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for it."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def refused(*words: str) -> str:
+    """What a call says that ends with exit code 2."""
+    call = started(["ask", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = call.communicate(timeout=60)[0]
+    assert call.returncode == 2, said
+    assert "Traceback" not in said and said.startswith("Error: ")
+    return said
+
+
+def test_a_person_answers_in_a_browser(browser: Any, tmp_path: Path) -> None:
+    with running("--demo", "--ties", out=tmp_path / "votes") as run:
+        page = browser.new_context(
+            viewport={"width": 390, "height": 800}, has_touch=True
+        ).new_page()
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(run.page)
+        page.fill("#name", "Ann")
+        page.tap("#who button")
+        page.wait_for_selector("#asking:not([hidden])")
+        acts = [
+            lambda: page.keyboard.press("ArrowLeft"),
+            lambda: page.click("#say-right"),
+            lambda: page.tap("#left"),
+            lambda: page.keyboard.press("ArrowDown"),
+            lambda: page.click("#say-skip"),
+        ]
+        for number in range(20):
+            time.sleep(TYPED)
+            acts[number % 5]()
+        page.keyboard.press("z")
+        page.click("#before summary")
+        page.click("#last li:nth-child(3) button")
+        comes_true(lambda: page.evaluate("localStorage.getItem('outbox /')") == "[]")
+        seen = page.inner_text("#progress")
+        page.reload()
+        page.wait_for_selector("#asking:not([hidden])")
+        assert page.inner_text("#progress") == seen
+        assert page.locator("#last li").count() == 10
+        assert not faults
+        assert "by 1 person" in run.end()
+    kept = answers_in(tmp_path / "votes")
+    assert len(kept) == 20 and sum(row[4] is not None for row in kept) == 2
+    assert {row[3] for row in kept} == {"left", "right", "tie", "skip"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pages_that_everybody_can_use(
+    browser: Any, tmp_path: Path, scheme: str, width: int
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with running("--demo", "--ties", out=tmp_path / "votes") as run:
+        page = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=scheme
+        ).new_page()
+
+        def serious() -> list[str]:
+            found = axe.run(page).response["violations"]
+            return [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+
+        page.goto(run.page)
+        assert serious() == []
+        page.fill("#name", "Ann")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#asking:not([hidden])")
+        for _ in range(11):
+            time.sleep(TYPED)
+            page.keyboard.press("ArrowLeft")
+        page.click("#before summary")
+        assert serious() == []
+        page.goto(run.results)
+        page.wait_for_selector("#ranking table", timeout=60_000)
+        first = page.inner_text("#ranking tbody tr:first-child")
+        assert serious() == []
+        # Answers move the ranking while it is looked at.
+        asking = page.context.new_page()
+        asking.goto(run.page)
+        asking.wait_for_selector("#asking:not([hidden])")
+        for _ in range(10):
+            time.sleep(TYPED)
+            asking.keyboard.press("ArrowRight")
+        comes_true(lambda: page.inner_text("#ranking tbody tr:first-child") != first)
+
+
+def test_what_cannot_be_asked(tmp_path: Path) -> None:
+    out = str(tmp_path / "votes")
+    (tmp_path / "one.csv").write_text("id\nx\n")
+    assert "one item" in refused("--items", str(tmp_path / "one.csv"), "--out", out)
+    assert "does not exist" in refused("--items", str(tmp_path / "none.csv"), "--out", out)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"port {port}" in refused("--demo", "--out", out, "--port", port)
+    assert "Nobody called 'Ann'" in refused("--out", out, "--forget", "Ann")
+    with running("--demo", out=tmp_path / "votes"):
+        assert "writing" in refused("--demo", "--out", out, "--port", "0")
+
+
+def _items(path: Path, number: int) -> Path:
+    pd.DataFrame({"item_id": [f"item {i:04d}" for i in range(number)]}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.slow
+def test_no_answer_is_lost_by_fifty_kills(tmp_path: Path) -> None:
+    items, out = _items(tmp_path / "items.csv", 300), tmp_path / "votes"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    seconds, chance = 240.0, random.Random(0)
+    people: list[Any] = []
+    client = threading.Thread(
+        target=lambda: people.extend(
+            answered(f"http://127.0.0.1:{port}/", number=8, seconds=seconds, pause=0.01)
+        )
+    )
+    begun, kills = time.monotonic(), 0
+    client.start()
+    while client.is_alive():
+        with running("--items", str(items), out=out, port=port) as run:
+            time.sleep(chance.uniform(0.2, 1.5))
+            if kills < 50 and time.monotonic() - begun < seconds - 5:
+                run.process.kill()
+                run.process.communicate()
+                kills += 1
+            else:
+                client.join()
+    assert kills == 50
+    kept = answers_in(out)
+    by_id = {row[0]: row[1:4] for row in kept}
+    acknowledged = {id: said for one in people for id, said in one.acknowledged.items()}
+    print(f"{len(acknowledged):,} acknowledged, {len(kept):,} kept, {kills} kills")
+    assert len(by_id) == len(kept)
+    assert all(by_id.get(id) == said for id, said in acknowledged.items())
+    assert len(acknowledged) > 1000
+
+
+@pytest.mark.slow
+def test_two_hundred_people_at_once(tmp_path: Path) -> None:
+    items, out = _items(tmp_path / "items.csv", 2000), tmp_path / "votes"
+    with running("--items", str(items), out=out) as run:
+        people = answered(run.page, number=200, seconds=120.0, pause=1.0)
+    answer = np.concatenate([one.answer_seconds for one in people])
+    pair = np.concatenate([one.pair_seconds for one in people])
+    assert not [error for one in people for error in one.errors]
+    assert len(answers_in(out)) >= len(answer)
+    print(
+        f"{len(answer):,} answers; 99th percentile of an answer {np.quantile(answer, 0.99):.3f} s, "
+        f"of the next pair {np.quantile(pair, 0.99):.3f} s"
+    )
