@@ -10,7 +10,7 @@ VENV := .venv$(patsubst -3.11,,-$(or $(VERSION),unknown))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints/python$(VERSION).txt
-EXTRAS := cli,dev,docs,studies,scale
+EXTRAS := cli,ask,dev,docs,studies,scale
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 # One process per core in the tests; more threads inside each only get in each other's way. Each
 # begins with half of the files, so that what the tests of a file share is made once.
@@ -108,9 +108,9 @@ CENTRAL := $(patsubst %,tests/%.py,$(addprefix integration/test_,readme commands
 	support/test_plain_numbers disk/test_saving io/test_io))
 # And what uses each package of the extras.
 OF_EXTRAS := $(patsubst %,tests/unit/%.py,io/test_formats workflow/test_pictures \
-	datasets/test_datasets_fetching lab/test_ablation_configuration models/test_part_cluster \
+	ask/test_server datasets/test_datasets_fetching lab/test_ablation_configuration models/test_part_cluster \
 	learning/test_tensorboard)
-TESTED_WITH := pytest pytest-xdist hypothesis mpmath
+TESTED_WITH := pytest pytest-xdist hypothesis mpmath httpx
 # Of its own, so that what pip does today is seen, and removed when all went well.
 WHEEL := build/wheel-$(VERSION)
 PIP := PIP_CONSTRAINT=$(CONSTRAINTS) $(WHEEL)/bin/python -m pip
@@ -149,7 +149,7 @@ smoke-tests:
 
 lowest:
 	@$(MAKE) --no-print-directory smoke CONSTRAINTS=constraints/lowest.txt \
-		WHEEL=build/lowest-$(VERSION) EXTRAS=cli,studies,scale,tensorboard \
+		WHEEL=build/lowest-$(VERSION) EXTRAS=cli,ask,studies,scale,tensorboard \
 		CENTRAL="$(CENTRAL) $(OF_EXTRAS)"
 
 docs: setup

@@ -174,7 +174,7 @@ def test_another_python_is_refused_in_one_sentence(python: str, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-EXTRAS = ("cli", "dev", "docs", "studies", "scale")
+EXTRAS = ("cli", "ask", "dev", "docs", "studies", "scale")
 
 
 @pytest.mark.parametrize("version", sorted(PINS))
