@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,20 +68,20 @@ class Person:
     pair_seconds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
-    async def answer(self, until: float, client: Any) -> None:
-        """Answer until a time of `time.monotonic`.
+    async def answer(self, goes_on: Callable[[], bool], client: Any) -> None:
+        """Answer as long as it goes on.
 
         :param client: of httpx, with cookies of its own.
         """
         pairs: list[Any] = []
-        while time.monotonic() < until and not pairs:
+        while goes_on() and not pairs:
             joined = await self._sent(client.post, "api/join", {"name": self.name})
             if joined is None:
                 continue
             if joined.status_code == 409:  # acknowledged before a kill
                 joined = await self._sent(client.get, "api/begin")
             pairs = joined.json()["pairs"] if joined else []
-        while time.monotonic() < until:
+        while goes_on():
             if not pairs:
                 more = await self._sent(client.get, "api/more")
                 pairs = more.json()["pairs"] if more is not None else []
@@ -91,7 +91,7 @@ class Person:
             left, right = (one["name"] for one in pairs.pop(0))
             verdict = "left" if left < right else "right"
             sent = {"id": uuid4().hex, "left": left, "right": right, "verdict": verdict}
-            while time.monotonic() < until:
+            while goes_on():
                 begun = time.monotonic()
                 response = await self._sent(client.post, "api/answers", {**sent, "more": False})
                 if response is not None and response.status_code == 200:
@@ -120,19 +120,18 @@ class Person:
         return response
 
 
-def answered(root: str, number: int, seconds: float, pause: float) -> list[Person]:
-    """What so many people did in so many seconds."""
+def answered(root: str, number: int, goes_on: Callable[[], bool], pause: float) -> list[Person]:
+    """What so many people did as long as it went on."""
     import httpx
 
     people = [Person(root, f"person {i}", pause) for i in range(number)]
 
     async def all_of_them() -> None:
-        until = time.monotonic() + seconds
         limits = httpx.Limits(max_connections=1)
         clients = [httpx.AsyncClient(limits=limits, timeout=10.0) for _ in people]
         try:
             await asyncio.gather(
-                *(one.answer(until, client) for one, client in zip(people, clients, strict=True))
+                *(one.answer(goes_on, client) for one, client in zip(people, clients, strict=True))
             )
         finally:
             for client in clients:

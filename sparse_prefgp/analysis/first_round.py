@@ -77,7 +77,8 @@ def first_round(
             "fewer (--batch, pairs=)."
         )
     rng = generator(rng)
-    shown, taken = np.zeros(number, dtype=np.int64), set()
+    shown = np.zeros(number, dtype=np.int64)
+    taken: set[tuple[int, int]] = set()
     sides = []
     for _ in range(pairs):
         pair = balanced_pair(shown, taken, rng)

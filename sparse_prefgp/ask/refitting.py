@@ -40,7 +40,7 @@ class Learned:
     """How many it is of."""
     pairs: Sequence[tuple[str, str]] = ()
     html: str = ""
-    """The ranking, as it is told on a page."""
+    """The ranking, as a part of a page."""
     picture: bytes = b""
     """Of it, as SVG."""
     settled: float | None = None
@@ -68,7 +68,8 @@ class Learner:
 
     def learn(self) -> Learned:
         """From all answers that stand."""
-        import sparse_prefgp as spg
+        from sparse_prefgp.analysis.ranking import rank
+        from sparse_prefgp.disk.saving import save
 
         votes = read_votes(self.path).frame
         number = len(votes)
@@ -77,9 +78,9 @@ class Learner:
         model = self._fitted(votes)
         folder = self.path.parent / MODEL
         with contextlib.suppress(OSError, ValueError):  # a full disk: the answers are what counts
-            spg.save(model, folder)
+            save(model, folder)
         rng = np.random.default_rng(self.seed + number)
-        ranking = spg.rank(model, self.items, top_k=self.top, rng=rng)
+        ranking = rank(model, self.items, top_k=self.top, rng=rng)
         parts = [*ranking.parts(None), *([people_of(votes)] if number else [])]
         return Learned(
             number,
@@ -90,7 +91,8 @@ class Learner:
         )
 
     def _fitted(self, votes: Any) -> Any:
-        import sparse_prefgp as spg
+        from sparse_prefgp.analysis.updating import update
+        from sparse_prefgp.workflow.workflow import fit
 
         before = self._rows
         grown = before is None or len(votes) >= GROWN * self._learned_at
@@ -99,9 +101,9 @@ class Learner:
         if joined:
             new = votes.iloc[len(before) :]
             if len(new):
-                self._model, _ = spg.update(self._model, new, self.items)
+                self._model, _ = update(self._model, new, self.items)
         else:
-            self._model = spg.fit(
+            self._model = fit(
                 self.items,
                 answers=votes,
                 test_fraction=0.0,
@@ -113,10 +115,9 @@ class Learner:
         return self._model
 
     def _pairs(self, model: Any, rng: np.random.Generator) -> list[tuple[str, str]]:
-        import sparse_prefgp as spg
+        from sparse_prefgp.analysis.suggestion import suggest
 
-        batch = QUEUE
-        found = spg.suggest(model, self.items, batch=batch, score=self.score, rng=rng).frame
+        found = suggest(model, self.items, batch=QUEUE, score=self.score, rng=rng).frame
         better = np.maximum(found["probability"], 1.0 - found["probability"])
         kept = found[better >= self.closest]
         return [
@@ -138,8 +139,10 @@ def picture_of(ranking: Any) -> bytes:
 
     axes = plotting.utilities(ranking, top=30)
     file = io.BytesIO()
-    axes.figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
-    pyplot.close(axes.figure)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)
     return file.getvalue()
 
 

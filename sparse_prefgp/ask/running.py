@@ -1,4 +1,4 @@
-"""Running the page until it is told to end."""
+"""Running the page until its end."""
 
 from __future__ import annotations
 

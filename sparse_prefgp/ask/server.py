@@ -106,7 +106,7 @@ class Page:
         number = self.things.number
         return Pair(number[left], number[right]) if left in number and right in number else None
 
-    # What goes on beside the requests.
+    # Beside the requests.
 
     @contextlib.asynccontextmanager
     async def running(self, _: Any = None) -> AsyncIterator[None]:
@@ -121,9 +121,11 @@ class Page:
             self.settings.top,
             self.settings.seed,
         )
-        self._refitting = Refitting(
-            learner, lambda learned: loop.call_soon_threadsafe(self._take, learned)
-        )
+
+        def then(learned: Learned) -> None:
+            loop.call_soon_threadsafe(self._take, learned)
+
+        self._refitting = Refitting(learner, then)
         threading.Thread(target=self._refitting.listen, daemon=True).start()
         self._refitting.ask()
         writer = asyncio.create_task(self._write())
@@ -248,7 +250,7 @@ class Page:
         return FileResponse(path, media_type=MEDIA[path.suffix.lower()], headers=headers)
 
     async def begin(self, request: Request) -> Response:
-        """What the page needs to begin, and to go on after a reload."""
+        """What the page needs to begin, also after a reload."""
         if not self._may_come_in(request):
             raise HTTPException(403, "Open the link that you were given; this page needs its key.")
         name = self._name_of(request)
@@ -402,7 +404,7 @@ class Page:
         app = Starlette(
             routes=[Mount(base, routes=routes)] if base else routes,
             lifespan=self.running,
-            exception_handlers={HTTPException: _told, ClientDisconnect: _told},
+            exception_handlers={HTTPException: _as_json, ClientDisconnect: _as_json},
         )
         return Guard(app, self.settings.hosts)
 
@@ -413,7 +415,7 @@ def _not_kept(error: sqlite3.Error) -> HTTPException:
     )
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _as_json(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 413
     detail = error.detail if isinstance(error, HTTPException) else "Too much was sent."
     return JSONResponse({"problem": detail}, status)

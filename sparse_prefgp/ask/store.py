@@ -69,8 +69,11 @@ class VoteStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        """:raises ValueError: a folder of something else, or one that cannot be written; a file
-        that is damaged."""
+        """Open it, or make it.
+
+        :raises ValueError: a folder of something else, or one that cannot be written; a file that
+            is damaged.
+        """
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{str(folder)!r} is a file; give a folder for the votes (--out).")
         others = [one.name for one in folder.iterdir()] if folder.is_dir() else []

@@ -23,7 +23,8 @@ MEDIA = {
 }
 MOST_BYTES = 50_000_000
 FEWEST = 2
-COLOURS, CORNERS = ("#b3261e", "#1d5fa8", "#1e7d3c", "#8a4f00"), (3, 4, 5, 6, 72)
+COLOURS = {"red": "#b3261e", "blue": "#1d5fa8", "green": "#1e7d3c", "brown": "#8a4f00"}
+CORNERS = {"triangle": 3, "square": 4, "pentagon": 5, "hexagon": 6, "circle": 72}
 Source = str | os.PathLike[str] | Any
 
 
@@ -84,8 +85,8 @@ def things_of(items: Source | None, media: Path | None) -> Things:
             raise ValueError(
                 f"The folder {str(media)!r} has no pictures ({' '.join(MEDIA)}); give another."
             )
-        files = list(names_of_files)
-        return Things(files, [{}] * len(files), files, media)
+        names = list(names_of_files)
+        return Things(names, [{}] * len(names), names, media)
     table = load_items(items)
     frame, name_column = table.frame, str(table.id_column)
     _, row_of = table.ids()
@@ -103,10 +104,12 @@ def things_of(items: Source | None, media: Path | None) -> Things:
 
 def demo_things() -> Things:
     """Shapes of some corners and colours."""
-    shapes = [{"corners": corners, "colour": colour} for corners in CORNERS for colour in COLOURS]
-    words = {CORNERS[0]: "triangle", 4: "square", 5: "pentagon", 6: "hexagon", 72: "circle"}
-    colours = dict(zip(COLOURS, ("red", "blue", "green", "brown"), strict=True))
-    names = [f"{colours[one['colour']]} {words[one['corners']]}" for one in shapes]
+    shapes = [
+        {"corners": corners, "colour": colour}
+        for corners in CORNERS.values()
+        for colour in COLOURS.values()
+    ]
+    names = [f"{colour} {shape}" for shape in CORNERS for colour in COLOURS]
     return Things(names, [{}] * len(names), [None] * len(names), shapes=shapes)
 
 

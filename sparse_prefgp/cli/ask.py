@@ -45,7 +45,7 @@ class AskOptions:
     demo: bool = option(default=False)
     """Ask about shapes that the page draws; no file is needed."""
     out: Path | None = option(default=None)
-    """Folder for the votes, which goes on where it was; fit and leaderboard read it."""
+    """Folder for the votes, also one of before, to add to; fit and leaderboard read it."""
     question: str = option(default="Which do you prefer?")
     """Stands above each pair."""
     ties: bool = option(default=False)

@@ -35,6 +35,7 @@ ROOMS = (
     "datasets",
     "workflow",
     "lab",
+    "ask",
     "cli",
 )
 LEVEL = {room: level for level, room in enumerate(ROOMS)}
@@ -149,6 +150,8 @@ def _extras() -> set[str]:
 LATE = {
     "analysis/far.py": {"sklearn"},
     "analysis/metrics.py": {"scipy", "sklearn"},
+    "ask/refitting.py": {"analysis", "disk", "plotting", "workflow"},
+    "ask/running.py": {"ask"},
     "data/duels.py": {"scipy"},
     "data/features.py": {"data", "sklearn"},
     "data/reduction.py": {"scipy"},
