@@ -187,7 +187,6 @@ TABLE: dict[str, dict[str, str]] = {
                 "lower_bounds",
                 "sampling",
                 "suggestion",
-                "consistency",
                 "choice",
                 "truncated_normals",
             ),
