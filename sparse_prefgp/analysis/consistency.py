@@ -138,6 +138,7 @@ class _Pairs:
     """(p,) votes."""
     items: IntArray
     """(k,) item of each new number."""
+
     @classmethod
     def of(cls, duels: Duels) -> _Pairs:
         n, decided = duels.num_items, duels.decided

@@ -81,6 +81,11 @@ CALLED = {
     "in_one_pass": "taking duels up in one pass (in_one_pass=, --filter)",
     "pairs": "a list of pairs (--pairs)",
     "no_pairs": "candidates without a list of pairs",
+    "settle": "the score settle (--score)",
+    "not_settle": "another score (--score)",
+    "top": "a number of first items (top=, --top)",
+    "of_prices": "prices of votes (prices=, --prices)",
+    "prices": "prices of votes (prices=, --prices)",
     "context": "a context (--at)",
     "set_size": "sets of more than two items (--set-size)",
     "groups": "who judges (groups=)",
@@ -272,6 +277,11 @@ TABLE: dict[str, dict[str, str]] = {
         ("other_score", "pairs", "context", "contexts"),
         "that is for pairs alone; leave it out, or give set_size=2 (--set-size)",
     ),
+    "not_settle": dict.fromkeys(
+        ("top", "of_prices"), "leave it out, or take the score settle (--score settle)"
+    ),
+    "settle": {"contexts": "the first ones are items, whatever the context; take another score"},
+    "prices": {"one_noise": "leave them out, or fit with noise by judge (--noise-by)"},
     "context": dict.fromkeys(("pairs", "no_contexts"), "leave it out (--at)"),
     "no_pairs": {"column": "leave it out"},
     "broken_weights": dict.fromkeys(
