@@ -138,7 +138,11 @@ class Settled(Result):
     def table(self, most: int | None = None) -> Table:
         """The pairs in doubt, or the first of them."""
         shown = self.frame if most is None else self.frame.head(most)
-        title = first_of(len(shown), len(self.frame), f"pairs of one of the first {len(self.first)} and another one")
+        title = first_of(
+            len(shown),
+            len(self.frame),
+            f"pairs of one of the first {len(self.first)} and another one",
+        )
         return Table("in_doubt", title, PAIRS, records(shown))
 
     def parts(self, most: int | None = None) -> list[str | Table]:

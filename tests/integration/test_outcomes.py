@@ -419,8 +419,27 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
         prepare(table.saying(judge=None), settings)
     with pytest.raises(ValueError, match="margin is -1; give a number, above 0"):
         FitSettings(margin=-1)
-    with refused("only_ties", "training"):
-        prepare(table.saying(kind=np.full(T, TIE, np.int8)), settings)
+    with pytest.warns(UserWarning, match=f"All {T} duels are ties: as far as they tell all items"):
+        tied = prepare(table.saying(kind=np.full(T, TIE, np.int8)), settings)
+    assert tied.num_test == 0 and tied.num_train == T
+
+
+def test_ties_alone_are_a_board_of_equals(tmp_path: Path) -> None:
+    table = tmp_path / "battles.csv"
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")] * 4
+    frame = pd.DataFrame(pairs, columns=["model_a", "model_b"]).assign(winner="tie")
+    frame.to_csv(table, index=False)
+    out = tmp_path / "fitted"
+    result = CliRunner().invoke(app, ["fit", str(table), "--out", str(out), "--integrate", "no"])
+    assert result.exit_code == 0, result.output
+    assert "All 12 duels are ties" in " ".join((result.output + result.stderr).split())
+    with pytest.warns(UserWarning, match="All 12 duels are ties: .* what the priors say"):
+        fitted = spg.fit(answers=frame, integrate="no")
+    assert any("All 12 duels are ties" in note for note in fitted.notes)
+    for model in (fitted.model, spg.load(out)):
+        board = spg.rank(model).frame
+        assert list(board["rank"]) == [1, 1, 1] and np.allclose(board["utility"], 0.0, atol=1e-6)
+        assert (board["upper"] - board["lower"]).min() > 0.2
 
 
 def test_shared_context_without_effect_is_told() -> None:
