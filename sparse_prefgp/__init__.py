@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.projection import initial_projection as initial_projection
     from sparse_prefgp.analysis.ranking import rank as rank
     from sparse_prefgp.analysis.rivals import conditional_logit as conditional_logit
+    from sparse_prefgp.analysis.settling import settled as settled
     from sparse_prefgp.analysis.shares import shares as shares
     from sparse_prefgp.analysis.suggestion import suggest as suggest
     from sparse_prefgp.analysis.updating import update as update
@@ -123,6 +124,7 @@ _HOMES = {
     "initial_projection": "analysis.projection",
     "rank": "analysis.ranking",
     "conditional_logit": "analysis.rivals",
+    "settled": "analysis.settling",
     "shares": "analysis.shares",
     "first_round": "analysis.first_round",
     "suggest": "analysis.suggestion",

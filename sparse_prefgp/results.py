@@ -6,6 +6,7 @@ from sparse_prefgp.analysis.consistency import Consistency as Consistency
 from sparse_prefgp.analysis.explanation import Explanation as Explanation
 from sparse_prefgp.analysis.importance import SampledEvidence as SampledEvidence
 from sparse_prefgp.analysis.ranking import Ranking as Ranking
+from sparse_prefgp.analysis.settling import Settled as Settled
 from sparse_prefgp.analysis.suggestion import Suggestions as Suggestions
 from sparse_prefgp.analysis.updating import UpdateReport as UpdateReport
 from sparse_prefgp.engines import InferenceResult as InferenceResult

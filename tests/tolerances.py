@@ -109,11 +109,6 @@ PARTS = 1e-8
 # which L-BFGS multiplies by the inverse of the curvature; on small streams it came to 1e-5.
 RESUMED = 1e-3
 
-# Ranks that should be uniform, by a Kolmogorov-Smirnov test of seeded data sets: six tests at this
-# level, of which a true model fails one in 60 times; tails of utilities fitted to the same votes
-# have p below 1e-3.
-KS_LEVEL = 0.003
-
 # Share of 90 % intervals that hold the truth, EP's next to the sampler's on the same data: two
 # points, of 600 intervals that differ only where an end lies near the truth.
 COVERAGE_OF_EP = 0.02

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.interpolate import PPoly, make_interp_spline
-from scipy.special import entr, log_ndtr, logsumexp, ndtr
+from scipy.special import entr, log_ndtr, logsumexp, ndtr, owens_t
 
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.factors.truncated_normal import log_mass
@@ -218,8 +218,8 @@ def expected_best(first: FloatArray, second: FloatArray, variance: FloatArray) -
 def expected_reduction(
     mean: FloatArray,
     variance: FloatArray,
-    duel_noise: float,
-    margin: float = 0.0,
+    duel_noise: float | FloatArray,
+    margin: float | FloatArray = 0.0,
     ratios: NoiseRatios = ONE_NOISE,
 ) -> FloatArray:
     """r such that asking takes r Cov[g, d]² off the variance of any utility g, on average.
@@ -229,10 +229,13 @@ def expected_reduction(
     sqrt(S) P (Rasmussen & Williams 2006, eq. 3.58), so that by the law of total variance r is the
     sum of ((phi(a) - phi(b)) / sqrt(S))² / P over the outcomes: phi(z)² / (S Phi(z) Phi(-z)), z =
     mean / sqrt(S), without ties. Densities over sqrt(S), as P, are averaged over `ratios`. It needs
-    no outcome.
+    no outcome. Where the variance is 0 it is the Fisher information of the answer about d.
+
+    :param duel_noise: s², of all or of each, (N,), as is `margin`.
     """
-    sd = np.sqrt(variance[:, None] + duel_noise * ratios.ratios)
-    margins = margin * ratios.scales
+    noises, margins = np.asarray(duel_noise)[..., None], np.asarray(margin)[..., None]
+    sd = np.sqrt(variance[:, None] + noises * ratios.ratios)
+    margins = margins * ratios.scales
     low, high = (-margins - mean[:, None]) / sd, (margins - mean[:, None]) / sd
     at_low, at_high = _log_density(low), _log_density(high)
 
@@ -243,7 +246,7 @@ def expected_reduction(
         2.0 * mean_of(at_low - np.log(sd)) - mean_of(log_ndtr(low)),
         2.0 * mean_of(at_high - np.log(sd)) - mean_of(log_ndtr(-high)),
     ]
-    if margin > 0.0:
+    if np.any(margins > 0.0):
         # One density less the other, in logs: both are nothing far out, where the tie is still
         # less. Which is larger depends on the sign of the mean alone.
         larger, smaller = np.maximum(at_low, at_high), np.minimum(at_low, at_high)
@@ -251,6 +254,20 @@ def expected_reduction(
             apart = larger + np.log1p(-np.exp(smaller - larger))
         found.append(2.0 * mean_of(apart - np.log(sd)) - mean_of(log_mass(low, high)))
     return np.asarray(sum(np.exp(each) for each in found), dtype=float)
+
+
+def doubt_left(mean: FloatArray, variance: FloatArray, left: FloatArray) -> FloatArray:
+    """How probably who knows d to within `left` takes its sign for the other one, for a truth that
+    is drawn from N(mean, variance).
+
+    That is E Phi(-|d| / sqrt(left)) = 2 T(mean / sqrt(variance + left), sqrt(left / variance)),
+    with T Owen's function (Owen 1956): d and d plus what is not known have opposite signs. All are
+    arrays of one shape, variances at least 0; nothing is in doubt of what has none.
+    """
+    known = variance > 0.0
+    spread = np.where(known, variance, 1.0)
+    found = 2.0 * owens_t(mean / np.sqrt(spread + left), np.sqrt(left / spread))
+    return np.asarray(np.where(known, found, 0.0))
 
 
 def _log_density(z: FloatArray) -> FloatArray:

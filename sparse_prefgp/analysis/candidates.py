@@ -11,12 +11,14 @@ import numpy as np
 from sparse_prefgp.analysis.boards import bases_now, own_active, rows_now
 from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, in_rows, met
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
-from sparse_prefgp.analysis.ranking import distinct_rows
+from sparse_prefgp.analysis.ranking import distinct_rows, likely_rows
 from sparse_prefgp.analysis.roles import Columns, read_by
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import Contexts
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.judgements import load_pairs
+from sparse_prefgp.models.posterior import each_marginal
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
@@ -193,18 +195,28 @@ def _seen_together(duels: Duels, contexts: Contexts) -> IntArray:
 
 
 def pairs_of_the_likely_best(
-    model: Predicts, items: ItemSet, limit: int, most_items: int | None = None
+    model: Predicts,
+    items: ItemSet,
+    limit: int,
+    most_items: int | None = None,
+    top: int | None = None,
 ) -> CandidatePairs:
     """All pairs of u items, or if these are more than `limit` pairs or `most_items` items, all
-    pairs of as many items as these allow, those most likely to beat the best."""
+    pairs of as many items as these allow, those most likely to beat the best or, with `top`, to be
+    among the first so many."""
     u = len(items)
     possible = u * (u - 1) // 2
     most = int((1.0 + np.sqrt(1.0 + 8.0 * limit)) / 2.0)
     most = most if most_items is None else min(most, most_items)
     chosen = "all"
-    if u > most:
+    if u > most and top is None:
         items = items.select(np.sort(likely_best(model, items)[:most]))
         chosen = f"all of the {most:,} items most likely to beat the best"
+    elif u > most and top is not None:
+        items = items.select(
+            likely_first(model.posterior(), numbered_inputs(model, items), top, most)
+        )
+        chosen = f"all of the {most:,} items most likely among the first {top:,}"
     first, second = _all_pairs(len(items))
     return CandidatePairs(items, first, second, possible, chosen)
 
@@ -232,6 +244,14 @@ def likely_best(model: Predicts, items: ItemSet) -> IntArray:
         z = np.where(variance > 0.0, behind / np.sqrt(np.maximum(variance, 0.0)), -np.inf)
     z[best] = np.inf
     return np.asarray(np.argsort(-z, kind="stable"))
+
+
+def likely_first(posterior: Any, inputs: FloatArray, top: int, most: int) -> IntArray:
+    """Rows of so many inputs (n, D), those most likely among the first k, in ascending order."""
+    if len(inputs) <= most:
+        return np.arange(len(inputs))
+    mean, variance = each_marginal(posterior, as_float(inputs)).numpy().T
+    return likely_rows(mean, np.sqrt(np.maximum(variance, 0.0)), top, most)
 
 
 def representatives(inputs: FloatArray) -> tuple[IntArray, IntArray]:

@@ -36,9 +36,17 @@ from sparse_prefgp.analysis.scoring import (
     score_events,
     unseen_pairs,
 )
+from sparse_prefgp.analysis.trust import (
+    CONFIDENCE,
+    by_surprise,
+    check_risk,
+    frame_of,
+    threshold_of,
+)
 from sparse_prefgp.analysis.updating import later_duels
-from sparse_prefgp.data.answers import TIE, Answers
+from sparse_prefgp.data.answers import TIE, Answers, Codes
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.forms import Stated
@@ -51,6 +59,7 @@ from sparse_prefgp.models.outcomes import known_blocks, warn_without_blocks
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import listing
 
@@ -63,6 +72,10 @@ def evaluate(
     rng: np.random.Generator | None = None,
     columns: Columns = None,
     ahead: bool = False,
+    risk: float | None = None,
+    confidence: float = CONFIDENCE,
+    task: str | None = None,
+    trust: bool = False,
     choices: Any = None,
     rankings: Any = None,
     best_worst: Any = None,
@@ -94,6 +107,13 @@ def evaluate(
         date, count, grade and block.
     :param ahead: where utilities move in time, also score the model updated day by day, each duel
         from the results of all days before it, and Elo (`forecasts.with_forecasts`).
+    :param risk: also say from which confidence on verdicts are wrong in at most this share of the
+        duels that one side won, such as 0.1 (`trust.threshold`); for duels that are drawn like
+        those to come, and that the model has not learned from.
+    :param confidence: with which that holds.
+    :param task: where votes are on tasks, the column of the task, of a `Duels` among its `labels`:
+        then one vote of each task is tested, drawn by `rng`. Votes of one task are not independent.
+    :param trust: also return the duels themselves with how probable each was.
     :param choices: in place of duels, choices from sets as `read_choices` takes them.
     :param rankings: the same, as `read_rankings` takes them.
     :param best_worst: the same, as `read_best_worst` takes them.
@@ -105,7 +125,10 @@ def evaluate(
         duels that one side won, given that they were not tied. `held_out_outcomes`, where there are
         ties and the model has a margin: those of `outcomes` over all duels for `model` and
         `constant_shares`, who knows the share of ties in training; else empty. `held_out_grades`,
-        of duels with grades: those of `grades` for the same two; else empty. Then `duels`, `ties`,
+        of duels with grades: those of `grades` for the same two; else empty.
+        `held_out_abstention`: how often the model names the winner if it answers only those of
+        which it is surest, by their share. With `risk` a `threshold`, as `trust.Threshold` has it;
+        with `trust` a data frame `votes`, the most surprising first. Then `duels`, `ties`,
         `duels_in_blocks` (how many are of a block that the model knows, None for a model without
         blocks), and of the items in them `items_outside_range`, `outside_features` and
         `unknown_levels`. Of answers about sets `held_out`, of choices and of rankings, how many
@@ -114,18 +137,30 @@ def evaluate(
         against itself, counts that are not whole and positive, ties that are neither 0 nor 1,
         a role that the model has not, a block that is missing (with its row), an `rng` that is
         none, features that cannot be converted to the units of the model, and what `resolve_items`
-        raises.
+        raises. With `risk`: duels that the model has learned from, or that are later than those.
     """
     rng = generator(rng)
+    if risk is not None:
+        check_risk(risk, confidence)
     kind, source = only_one(
         options, duels=duels, choices=choices, rankings=rankings, best_worst=best_worst
     )
     sets = kind != "duels"
-    together.check(answers=sets, ahead=ahead)
+    together.check(
+        answers=sets,
+        ahead=ahead,
+        risk=risk is not None,
+        no_risk=risk is None,
+        task=task is not None,
+        trust=trust,
+        in_time=risk is not None and model.inputs.layout.dated,
+    )
     model.allow(ahead=ahead)
     chunks: Iterable[Asked]
     of_events: dict[str, Any] = {}
+    read: ReadAnswers | None = None
     if not sets and _is_streamed(model, source, items):
+        together.check(risk=risk is not None, trust=trust, streamed=True)
         stream, named = _in_units_of(model, source, items, columns)
         chunks, totals = asked_of_stream(stream, model), stream.totals
         number, ties, in_blocks = totals.duels, totals.ties, 0
@@ -138,7 +173,7 @@ def evaluate(
         if sets:
             of_events["grouping"] = grouping_of(read.table, np.arange(len(events)))
         else:
-            events, of_events = _of_duels(model, read)
+            events, of_events = _of_duels(model, read, risk is not None)
         chunks = [Asked(events, read.items.inputs, sets=sets)]
         known = np.zeros(len(events), bool) if events.block is None else events.block.numbers >= 0
         number, ties, in_blocks = (
@@ -158,6 +193,7 @@ def evaluate(
         figures["answers"] = number
     else:
         figures |= {
+            "held_out_abstention": found.abstention(),
             "held_out_unseen_pairs": found.unseen_scores(),
             "held_out_outcomes": found.table(OUTCOMES),
             "held_out_grades": found.table(GRADES),
@@ -165,6 +201,12 @@ def evaluate(
             "ties": ties,
             "duels_in_blocks": in_blocks if model.approximation.has_blocks else None,
         }
+    if risk is not None and read is not None:
+        tasks = None if task is None else _tasks(read, task)
+        figures["threshold"] = threshold_of(found, risk, confidence, tasks, rng).to_dict()
+    if trust and read is not None:
+        frame = frame_of(source) if isinstance(source, Duels) else read.table.frame
+        figures["votes"] = by_surprise(frame, found)
     of_items = dict.fromkeys(("outside_features", "unknown_levels"))
     return {
         **figures,
@@ -173,8 +215,28 @@ def evaluate(
     }
 
 
-def _of_duels(model: Predicts, read: ReadAnswers) -> tuple[Answers, dict[str, Any]]:
-    """Duels in the blocks that the model knows, and what `HeldOut` has of them."""
+def _tasks(read: ReadAnswers, task: str) -> Codes:
+    """The task of each duel.
+
+    :raises ValueError: no such column, an empty cell.
+    """
+    if read.table is None:
+        check_choice("task", task, read.events.labels, ", the labels of the duels")
+        return read.events.labels[task]
+    read.table.require(task, remedy=" (task=, --task)")
+    cells = read.table.frame[task]
+    missing = [not id_text(cell) for cell in cells.tolist()]
+    refuse_cells(missing, cells, task, read.table.row, "name the task of each vote")
+    return Codes.of([id_text(cell) for cell in cells.tolist()])
+
+
+def _of_duels(
+    model: Predicts, read: ReadAnswers, rely: bool = False
+) -> tuple[Answers, dict[str, Any]]:
+    """Duels in the blocks that the model knows, and what `HeldOut` has of them.
+
+    :param rely: refuse those of which no threshold can be made.
+    """
     events = read.events
     model.allow(duels_without_dates=events.time is None)
     events = events.saying(block=known_blocks(model, events))
@@ -185,15 +247,31 @@ def _of_duels(model: Predicts, read: ReadAnswers) -> tuple[Answers, dict[str, An
         doors, training = events.pair_doors(), holding_duels(model).duels
         item = _items_of(read.items, training)
         unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
-        _warn_of_known(training, events, item[events.pairs])
+        _look_for_known(training, events, item[events.pairs], rely)
     return events, {"grouping": grouping_of_people(events), "unseen": unseen}
 
 
-def _warn_of_known(training: Duels, events: Answers, sides: IntArray) -> None:
-    """Say of duels that are mostly training duels that they are, see `learned_from`."""
+def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: bool) -> None:
+    """Say of duels that are mostly training duels that they are, see `learned_from`.
+
+    :raises ValueError: they are, or all are later than these, and somebody wants to rely on them.
+    """
     if not (events.in_pairs and training.events.in_pairs):
         return
+    time, before = events.time, training.events.time
+    if rely and time is not None and before is not None and time.min() >= before.max():
+        raise ValueError(
+            f"All {events.num_events:,} duels are later than those that the model has learned "
+            "from, and a threshold holds for duels drawn like those tested; give some that were "
+            "held out at random (fit --split duels), or leave the risk out (--risk, risk=)."
+        )
     known = learned_from(training, events, sides)
+    if known and rely:
+        raise ValueError(
+            f"{known:,} of these {events.num_events:,} duels are equal to those that the model has "
+            "learned from, of which it is surer than of new ones; give duels that it has not seen, "
+            "or leave the risk out (--risk, risk=)."
+        )
     if known:
         warnings.warn(
             f"{known:,} of these {events.num_events:,} duels are equal to those that the model has "

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sparse_prefgp.analysis.metrics import (
     MODEL,
     Score,
+    abstention_curve,
     constant_grades,
     constant_shares,
     score_each,
@@ -194,6 +195,15 @@ class HeldOut:
         duels = self.forecasts[DUELS]
         found = {name: duels.scores(mask, self.grouping) for name, mask in self.unseen.items()}
         return {name: scores for name, scores in found.items() if scores}
+
+    def abstention(self) -> dict[str, float]:
+        """The share of duels that the model calls right by the share that it answers, the surest
+        ones first: `metrics.abstention_curve`; empty where there is none."""
+        duels = self.forecasts.get(DUELS)
+        if duels is None or not len(duels.counts) or MODEL not in duels.log_probabilities:
+            return {}
+        curve = abstention_curve(duels.log_probabilities[MODEL], duels.counts)
+        return {f"{share:g}": right for share, right in curve.items()}
 
     def with_predictor(self, name: str, of: str, values: FloatArray, after: str = "") -> HeldOut:
         """With what another predictor said of the same events, at the end or after another."""

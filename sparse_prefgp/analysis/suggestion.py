@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.analysis.acquisition import expected_best, information_rule
+from sparse_prefgp.analysis.acquisition import (
+    expected_best,
+    expected_reduction,
+    information_rule,
+)
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.asked_sets import AskedSets
 from sparse_prefgp.analysis.boards import at_a_date
@@ -28,6 +32,16 @@ from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prediction import TIE
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.analysis.roles import Columns
+from sparse_prefgp.analysis.settling import (
+    JOINTLY,
+    JUDGE,
+    PRICE,
+    TOP,
+    FirstOnes,
+    Judges,
+    check_top,
+    judges_of,
+)
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
@@ -45,15 +59,14 @@ from sparse_prefgp.tell.tables import Column, Table, chance, first_of, flag, rec
 Report = Callable[[int, int], None]
 
 MAX_PAIRS = 50_000
-DEFAULT_SCORE = "bald"
-# So many items are drawn jointly at most: time by the cube, memory by the square.
-_DRAWN_JOINTLY = 1000
+DEFAULT_SCORE, SETTLE = "bald", "settle"
 # What the scores are, in words.
 SCORES = {
     "bald": "information about the utilities, in nats",
     "variance": "variance of the difference of utilities",
     "eubo": "expected utility of the better one, above the average candidate",
     "thompson": "sum of two drawn utilities, one of each item, above the average candidate",
+    "settle": "doubt about who the first {top} are that it takes away",
 }
 
 
@@ -65,7 +78,8 @@ class Suggestions(Result):
     """Data frame with one row per pair: `first` and `second` (ids), `score` (given that those
     before it are asked), `probability` (that the first beats the second), for a model with a margin
     `tie_probability`, `difference` and `sd` (of utilities, first less second) under the posterior
-    as it is, `outside_range` (either item outside the range of the training items). Of sets of k
+    as it is, `outside_range` (either item outside the range of the training items), and by "settle"
+    for a model with noise by judge `judge` and, where prices are known, `price`. Of sets of k
     items a row for each: `option_1` to `option_k` (ids), `score`, `probability_1` to
     `probability_k` (that each is chosen), `outside_range`; with a column `chosen` it is a table of
     choices.
@@ -136,6 +150,8 @@ class Suggestions(Result):
             Column("sd", "sd", ".3f", spare=3),
             *outside,
             *(Column(name, name, str, left=True) for name in context),
+            Column(JUDGE, "best asked of", str, left=True),
+            Column(PRICE, "price", ",g"),
         ]
         return Table("pairs", title, columns, records(shown))
 
@@ -148,6 +164,8 @@ class Suggestions(Result):
         ]
         if self.score == "thompson":
             text[0] = f"Score: {self.meaning}; other draws for each pair."
+        if JUDGE in self.frame:
+            text.append("Each is asked of the judge who tells most of it for the price.")
         if (self.score, self.set_size) == (DEFAULT_SCORE, 2):
             text.append('To find the best item, use --score eubo (score="eubo").')
         if self.repeated:
@@ -183,6 +201,8 @@ class _Picks(NamedTuple):
     score: FloatArray
     jitter: float = 0.0
     negative_variances: int = 0
+    asked_of: Mapping[str, list[Any]] = {}
+    """The judge of each, and the price."""
 
 
 def suggest(
@@ -194,6 +214,8 @@ def suggest(
     batch: int = 1,
     set_size: int = 2,
     score: str = DEFAULT_SCORE,
+    top: int | None = None,
+    prices: Any = None,
     max_pairs: int = MAX_PAIRS,
     at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     person: Hashable | list[Hashable] | None = None,
@@ -205,10 +227,10 @@ def suggest(
     Answers are expected of nobody in particular: where groups have noises of their own, of one that
     is not known, averaged over the prior. A margin can make them ties.
 
-    After each pick "bald", "variance" and "eubo" take the covariances that are to be expected once
-    it is answered, for which no answer is needed, and hold the means. For "eubo" that is a rule
-    that makes a batch diverse: on average over the answers no expected utility of a best option
-    changes. "thompson" draws again for each pick. (docs/method.md, section 12)
+    After each pick all scores but "thompson" take the covariances that are to be expected once it
+    is answered, for which no answer is needed, and hold the means. For "eubo" that is a rule that
+    makes a batch diverse: on average over the answers no expected utility of a best option changes.
+    "thompson" draws again for each pick. (docs/method.md, section 12)
 
     :param model: whose posterior counts.
     :param candidates: items, as `resolve_items` takes them; by default the model's own.
@@ -224,14 +246,20 @@ def suggest(
     :param score: "bald", the information that the answer has about all utilities, and "variance",
         of the difference, learn the utilities of all items. "eubo", the expected utility of the
         better one, and "thompson", the best items of two joint draws of the utilities, look for
-        the best item.
+        the best item. "settle" looks for who the first k are: by how much the answer is expected to
+        lower how probably pairs of one of the first k and one of the others would be mistaken,
+        summed over these pairs (`settled`). Where judges have noises of their own, each pair is
+        asked of the one who tells most of it for the price, and the score is for one unit of it.
+    :param top: the k of "settle", 5 by default.
+    :param prices: for "settle", what a vote of each judge costs, as for `settled`.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default what all share, of which
         answers of anybody tell.
     :param max_pairs: how many pairs are looked at. Of more, "bald" and "variance" take some at
-        random, "eubo" and "thompson" those of the items most likely to beat the best. A given list
-        is looked at whole, but "thompson" draws the utilities of at most 1,000 items. Sets grow
-        from so many pairs at most, of 1,000 items.
+        random, "eubo" and "thompson" those of the items most likely to beat the best, "settle"
+        those of the items most likely among the first k. A given list, of whose items the first k
+        then are, is looked at whole, but "thompson" draws the utilities of at most 1,000 items.
+        Sets grow from so many pairs at most, of 1,000 items.
     :param at: contexts of the sides of the duels to choose from, as in `rank`; by default those of
         the training duels. Both sides share what belongs to the duel, and have contexts that were
         seen together.
@@ -254,6 +282,10 @@ def suggest(
     together.check(
         set_size=whole_number("set_size", set_size, 2) > 2,
         other_score=score != "bald" and f"the score {score!r} (--score)",
+        not_settle=score != SETTLE and f"the score {score!r} (--score)",
+        settle=score == SETTLE,
+        top=top is not None,
+        of_prices=prices is not None,
         pairs=pairs is not None,
         column=bool(columns) and "names of columns (columns=, --columns)",
         no_pairs=pairs is None,
@@ -264,12 +296,13 @@ def suggest(
     if set_size > 2:
         found_sets = _sets(model, candidates, batch, set_size, max_pairs, rng, done)
         return replace(found_sets, at_mode=mixed)
+    top = whole_number("top", TOP if top is None else top, 1)
     if in_contexts and pairs is None:
         found = pairs_in_contexts(model, candidates, max_pairs, places, rng)
         if score == "thompson":
             found = _drawn_jointly(model, found)
     else:
-        found = _pairs(model, candidates, pairs, columns, score, max_pairs, rng)
+        found = _pairs(model, candidates, pairs, columns, score, max_pairs, rng, top)
     if batch > len(found):
         raise ValueError(
             f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "
@@ -280,9 +313,12 @@ def suggest(
         )
     if score == "thompson":
         picks = _drawn(model, found, batch, rng, done)
+    elif score == SETTLE:
+        picks = _settling(model, found, batch, top, judges_of(model, prices), done)
     else:
         picks = _asked(model, found, batch, score, done)
-    return replace(_report(model, found, picks, score), at_mode=mixed)
+    meaning = SCORES[score].format(top=top)
+    return replace(_report(model, found, picks, score, meaning), at_mode=mixed)
 
 
 def _pairs(
@@ -293,6 +329,7 @@ def _pairs(
     score: str,
     max_pairs: int,
     rng: np.random.Generator,
+    top: int,
 ) -> CandidatePairs:
     if pairs is not None:
         found = listed_pairs(model, pairs, candidates, columns)
@@ -301,19 +338,22 @@ def _pairs(
     if score in ("bald", "variance"):
         found = random_pairs(items, max_pairs, rng)
     else:
-        most = _DRAWN_JOINTLY if score == "thompson" else None
-        found = pairs_of_the_likely_best(model, items, max_pairs, most)
+        most = None if score == "eubo" else JOINTLY
+        first = top if score == SETTLE else None
+        found = pairs_of_the_likely_best(model, items, max_pairs, most, first)
     return replace(found, equal_items=equal_items)
 
 
 def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
     """Pairs of no more items than are drawn jointly, the likely best of them."""
-    if len(found.items) <= _DRAWN_JOINTLY:
+    if len(found.items) <= JOINTLY:
         return found
-    return found.narrowed(np.sort(likely_best(model, found.items)[:_DRAWN_JOINTLY]))
+    return found.narrowed(np.sort(likely_best(model, found.items)[:JOINTLY]))
 
 
-def _report(model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str) -> Suggestions:
+def _report(
+    model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str, meaning: str
+) -> Suggestions:
     items = pairs.items
     found = model.predict(Answers.between(picks.first, picks.second), items.inputs)
     won, tied, _ = np.exp(found.results).T
@@ -327,12 +367,13 @@ def _report(model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str) -
             "difference": found.mean,
             "sd": np.sqrt(np.maximum(found.variance, 0.0)),
             "outside_range": items.outside[picks.first] | items.outside[picks.second],
+            **picks.asked_of,
         }
     )
     return Suggestions(
         frame=frame,
         score=score,
-        meaning=SCORES[score],
+        meaning=meaning,
         candidates=len(items),
         converged=model.infer().converged,
         filtered=model.infer().status is Status.FILTERED,
@@ -377,9 +418,9 @@ def _sets(
     items, equal_items = pool(model, candidates)
     possible = math.comb(len(items), size)
     chosen = "grown from the pair that tells most, item by item"
-    if len(items) > _DRAWN_JOINTLY:
-        items = items.select(np.sort(rng.choice(len(items), _DRAWN_JOINTLY, replace=False)))
-        chosen += f", among {_DRAWN_JOINTLY:,} items drawn at random"
+    if len(items) > JOINTLY:
+        items = items.select(np.sort(rng.choice(len(items), JOINTLY, replace=False)))
+        chosen += f", among {JOINTLY:,} items drawn at random"
     if size > len(items):
         raise ValueError(
             f"set_size is {size}, but there are only {len(items):,} items that differ; give at "
@@ -466,6 +507,61 @@ def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done:
         pairs.second[picked],
         scores,
         negative_variances=state.negative_variances,
+    )
+
+
+def _settling(
+    model: Predicts,
+    pairs: CandidatePairs,
+    batch: int,
+    top: int,
+    judges: Judges | None,
+    done: Report,
+) -> _Picks:
+    """Picks that settle who the first k are, each asked before the next is chosen."""
+    model.allow(worth=True)
+    check_top(top, len(pairs.items))
+    inputs = as_float(numbered_inputs(model, pairs.items))
+    state = FirstOnes(*(x.numpy() for x in model.posterior().joint(inputs)), top)
+    likelihood, ratios = model.likelihood, model.likelihood.new_ratios()
+    noise = 2.0 * float(likelihood.noise.numpy())
+    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
+    size = state.at_a_time(ratios)
+    picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
+    asked_of: dict[str, list[Any]] = {}
+    for i in range(batch):
+        parts = []
+        for start in range(0, len(pairs), size):
+            some = slice(start, start + size)
+            first, second = pairs.first[some], pairs.second[some]
+            reduction = expected_reduction(*state.difference(first, second), noise, margin, ratios)
+            parts.append(state.gains(first, second, reduction))
+        values = np.concatenate(parts)
+        values[picked[:i]] = -np.inf
+        picked[i] = np.argmax(values)
+        one = picked[i : i + 1]
+        first, second = pairs.first[one], pairs.second[one]
+        mean, variance = state.difference(first, second)
+        if judges is None:
+            reduction, price = expected_reduction(mean, variance, noise, margin, ratios), 1.0
+        else:
+            judge, own = judges.best(float(mean[0]), float(variance[0]))
+            reduction = np.array([own])
+            asked_of.setdefault(JUDGE, []).append(judges.names[judge])
+            price = 1.0
+            if judges.prices is not None:
+                price = float(judges.prices[judge])
+                asked_of.setdefault(PRICE, []).append(price)
+        scores[i] = state.gains(first, second, reduction)[0] / price
+        if i + 1 < batch:
+            state.ask(int(first[0]), int(second[0]), float(reduction[0]))
+        done(i + 1, batch)
+    return _Picks(
+        pairs.first[picked],
+        pairs.second[picked],
+        scores,
+        negative_variances=state.negative_variances,
+        asked_of=asked_of,
     )
 
 

@@ -48,6 +48,8 @@ _LEGENDS = {
     "answers": "nlp: the surprise at the whole answer, lower is better.",
 }
 _BY_CHANCE = ("coin", "equal_shares")
+# Of the curve of risk and coverage what a narrow table keeps.
+_KEPT_SHARES = ("1", "0.8", "0.6", "0.4", "0.2")
 SCORES = (
     Column("predictor", "", left=True),
     Column("accuracy", "accuracy", score_text, better=1),
@@ -149,6 +151,8 @@ def score_parts(figures: Mapping[str, Any], what: str = "Held-out ") -> list[str
         outcomes = figures.get("held_out_outcomes")
         won = " that one side won" if outcomes else ""
         parts += _told("duels", f"{_title(what, 'duels')}{won}", scores, what, won)
+    if figures.get("held_out_abstention"):
+        parts.append(abstention_table(figures["held_out_abstention"]))
     no_bits = ("nlp_bits", "brier")
     for key, of in (("held_out_outcomes", "win, tie or loss"), ("held_out_grades", "grades")):
         if figures.get(key):
@@ -167,6 +171,21 @@ def score_parts(figures: Mapping[str, Any], what: str = "Held-out ") -> list[str
             if ONE_UTILITY in each:
                 parts.append(verdict(each, ONE_UTILITY, _UNITS[kind]))
     return parts
+
+
+def abstention_table(curve: Mapping[str, float]) -> Table:
+    """The curve of risk and coverage: how often the winner is named if only those duels are
+    answered of which the model is surest.
+
+    :param curve: as by `HeldOut.abstention`.
+    """
+    columns = [
+        Column(share, f"{100 * float(share):.0f} %", ".3f", spare=0 if share in _KEPT_SHARES else 1)
+        for share in curve
+    ]
+    named = {"answered": "winner named", **curve}
+    title = "If only the surest duels are answered"
+    return Table("abstention", title, [Column("answered", "", left=True), *columns], [named])
 
 
 _UNITS = {"duels": "duel", "choices": "choice", "rankings": "answer"}

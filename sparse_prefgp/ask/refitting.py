@@ -24,6 +24,7 @@ from sparse_prefgp.tell.page import parts_as_html
 from sparse_prefgp.tell.tables import Column, Table, chance
 
 QUEUE = 50
+SETTLE = "settle"
 # An update every so many answers; hyperparameters are learned again when there are so many times
 # as many.
 EVERY, GROWN = 10, 1.3
@@ -69,6 +70,7 @@ class Learner:
     def learn(self) -> Learned:
         """From all answers that stand."""
         from sparse_prefgp.analysis.ranking import rank
+        from sparse_prefgp.analysis.settling import settled
         from sparse_prefgp.disk.saving import save
 
         votes = read_votes(self.path).frame
@@ -87,7 +89,7 @@ class Learner:
             self._pairs(model, rng),
             parts_as_html(parts),
             picture_of(ranking),
-            self._settled(model),
+            settled(model, self.top, self.items, rng=rng).chance_now,
         )
 
     def _fitted(self, votes: Any) -> Any:
@@ -117,15 +119,15 @@ class Learner:
     def _pairs(self, model: Any, rng: np.random.Generator) -> list[tuple[str, str]]:
         from sparse_prefgp.analysis.suggestion import suggest
 
-        found = suggest(model, self.items, batch=QUEUE, score=self.score, rng=rng).frame
+        number = len(self.items) if self.items is not None else model.duels.num_items
+        batch = min(QUEUE, number * (number - 1) // 2)
+        more = {"top": self.top} if self.score == SETTLE else {}
+        found = suggest(model, self.items, batch=batch, score=self.score, rng=rng, **more).frame
         better = np.maximum(found["probability"], 1.0 - found["probability"])
         kept = found[better >= self.closest]
         return [
             (str(one), str(other)) for one, other in zip(kept["first"], kept["second"], strict=True)
         ]
-
-    def _settled(self, model: Any) -> float | None:
-        return None
 
 
 def picture_of(ranking: Any) -> bytes:

@@ -25,7 +25,7 @@ from starlette.routing import Mount, Route
 
 from sparse_prefgp.ask.guard import CSP_OF_PICTURES, Guard
 from sparse_prefgp.ask.pairing import Pair, Pairing
-from sparse_prefgp.ask.refitting import EVERY, Learned, Learner, Refitting
+from sparse_prefgp.ask.refitting import EVERY, SETTLE, Learned, Learner, Refitting
 from sparse_prefgp.ask.store import Answer, Kept, VoteStore
 from sparse_prefgp.ask.things import MEDIA, Things
 from sparse_prefgp.io.votes import SKIP, TIE, VERDICTS
@@ -116,7 +116,7 @@ class Page:
         learner = Learner(
             self.store.path,
             self.things.items,
-            self.settings.score or ("bald" if with_features else "variance"),
+            self.settings.score or ("bald" if with_features else SETTLE),
             self.settings.closest,
             self.settings.top,
             self.settings.seed,

@@ -35,6 +35,18 @@ class EvaluateOptions(AboutSets):
     """For utilities that move in time: also score the model updated day by day, each duel from the
     results of all days before it, next to Elo.
     """
+    risk: float | None = option(default=None, above=0.0, below=1.0)
+    """Say from which confidence on at most this share of verdicts is wrong, such as 0.1. For duels
+    like those to come, that the model has not learned from.
+    """
+    confidence: float = option(default=0.95, above=0.0, below=1.0, needs="risk")
+    """With which the risk is kept."""
+    task: str | None = option(default=None, needs="risk")
+    """The column of the task that a vote is on: one vote of each is tested, as votes of one task
+    are not independent.
+    """
+    trust: Path | None = option(default=None)
+    """Write each duel with how probable it was here (.csv), the most surprising first."""
 
 
 @command()
@@ -46,8 +58,10 @@ def evaluate(console: Output, saved: ModelAndTable, options: EvaluateOptions) ->
     """
     inputs = (*saved.files, options.duels, *options.sets.values())
     check_file(options.out, options.overwrite, *inputs, endings=[".json"])
+    check_file(options.trust, options.overwrite, *inputs, endings=[".csv"])
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.evaluation import evaluate as score_model
+    from sparse_prefgp.io.formats import csv_of
     from sparse_prefgp.support.plain import as_json_text
 
     with console.status("Scoring …"):
@@ -58,11 +72,19 @@ def evaluate(console: Output, saved: ModelAndTable, options: EvaluateOptions) ->
             rng=seeded(options.seed),
             columns=saved.columns,
             ahead=options.ahead,
+            risk=options.risk,
+            confidence=options.confidence,
+            task=options.task,
+            trust=options.trust is not None,
             **options.of_sets(),
         )
+    votes = scores.pop("votes", None)
+    if options.trust is not None:
+        write_file(options.trust, csv_of(votes))
     if options.out is not None:
         write_file(options.out, as_json_text(scores))
-    console.tell(*score_parts(scores, ""), *_notes(scores))
+    told = [scores["threshold"]["sentence"]] if "threshold" in scores else []
+    console.tell(*score_parts(scores, ""), *told, *_notes(scores))
     console.finish(scores, options.out)
 
 

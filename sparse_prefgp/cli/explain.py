@@ -10,8 +10,6 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.support.options import option, same_as
-from sparse_prefgp.support.randomness import seeded
-from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
 
@@ -26,7 +24,7 @@ class PairItems(SavedModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainOptions:
-    """Which pair, or how the duels are looked at."""
+    """Which pair."""
 
     first: str | None = option(default=None, needs="second")
     """Id of an item."""
@@ -37,26 +35,20 @@ class ExplainOptions:
     utilities that move in time when: date=2014-07-13. Both with a comma between them.
     """
     person: Sequence[str] = same_as(Shared, "person", needs="first")
-    simulations: int = option(default=200, least=1, most=1_000_000, excludes="first")
-    """Without a pair: how many times the votes are drawn again from the model."""
-    seed: int = same_as(FitSettings, "seed", excludes="first")
 
 
 @command()
 def explain(console: Output, saved: PairItems, options: ExplainOptions) -> None:
     """Why did it win? What each feature adds to the difference of two utilities.
 
-    Without a pair: contradictions and circles among the model's duels, and whether the model
-    explains them.
+    Without a pair: contradictions and circles among the model's duels.
     """
     fitted = open_model(console, saved.model)
     if options.first is None or options.second is None:
         from sparse_prefgp.analysis.consistency import consistency
 
-        with console.status("Redrawing the votes …"):
-            found = consistency(
-                fitted.duels, fitted, simulations=options.simulations, rng=seeded(options.seed)
-            )
+        with console.status("Counting …"):
+            found = consistency(fitted.duels)
         console.show(found)
         return
     from sparse_prefgp.analysis.explanation import explain as explain_pair

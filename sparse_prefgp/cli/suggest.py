@@ -56,7 +56,13 @@ class SuggestOptions(Written):
     """
     score: str = option(default="bald")
     """bald (information) and variance learn all utilities; eubo (expected utility of the better
-    one) and thompson look for the best item.
+    one) and thompson look for the best item; settle for who the first ones are.
+    """
+    top: int | None = option(default=None, least=1)
+    """How many the first ones are that the score settle settles; by default 5."""
+    prices: Path | None = option(default=None)
+    """For the score settle, with noise by judge: what a vote of each costs, in columns judge and
+    price. Whoever is not there is not asked.
     """
     max_pairs: int = option(default=50_000, least=1)
     """If there are more pairs, look at this many: random ones or, when looking for the best item,
@@ -78,7 +84,7 @@ def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None
     """
     import numpy as np
 
-    options.check(*saved.files, options.pairs)
+    options.check(*saved.files, options.pairs, options.prices)
     rng = np.random.default_rng(options.seed)
     if saved.model is None:
         from sparse_prefgp.analysis.first_round import first_round
@@ -98,6 +104,8 @@ def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None
             batch=options.batch or BATCH,
             set_size=options.set_size,
             score=options.score,
+            top=options.top,
+            prices=options.prices,
             max_pairs=options.max_pairs,
             at=options.at,
             person=person_of(options.person),

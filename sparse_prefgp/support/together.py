@@ -81,6 +81,15 @@ CALLED = {
     "in_one_pass": "taking duels up in one pass (in_one_pass=, --filter)",
     "pairs": "a list of pairs (--pairs)",
     "no_pairs": "candidates without a list of pairs",
+    "risk": "a risk that is borne (risk=, --risk)",
+    "no_risk": "no risk that is borne",
+    "task": "a column of tasks (task=, --task)",
+    "trust": "how probable each vote was (trust=, --trust)",
+    "settle": "the score settle (--score)",
+    "not_settle": "another score (--score)",
+    "top": "a number of first items (top=, --top)",
+    "of_prices": "prices of votes (prices=, --prices)",
+    "prices": "prices of votes (prices=, --prices)",
     "context": "a context (--at)",
     "set_size": "sets of more than two items (--set-size)",
     "groups": "who judges (groups=)",
@@ -187,7 +196,6 @@ TABLE: dict[str, dict[str, str]] = {
                 "lower_bounds",
                 "sampling",
                 "suggestion",
-                "consistency",
                 "choice",
                 "truncated_normals",
             ),
@@ -273,6 +281,22 @@ TABLE: dict[str, dict[str, str]] = {
         ("other_score", "pairs", "context", "contexts"),
         "that is for pairs alone; leave it out, or give set_size=2 (--set-size)",
     ),
+    "risk": {
+        "answers": f"these are of duels; {LEAVE}",
+        "in_time": "a threshold holds for duels drawn like those tested, and later ones are not; "
+        "fit without dates, with duels held out at random",
+        "streamed": "which duels were learned from is not known of a stream; read them into memory",
+    },
+    "no_risk": {"task": "give the risk that is borne (--risk, risk=)"},
+    "trust": {
+        "answers": f"these are of duels; {LEAVE}",
+        "streamed": "their rows are not kept; read them into memory",
+    },
+    "not_settle": dict.fromkeys(
+        ("top", "of_prices"), "leave it out, or take the score settle (--score settle)"
+    ),
+    "settle": {"contexts": "the first ones are items, whatever the context; take another score"},
+    "prices": {"one_noise": "leave them out, or fit with noise by judge (--noise-by)"},
     "context": dict.fromkeys(("pairs", "no_contexts"), "leave it out (--at)"),
     "no_pairs": {"column": "leave it out"},
     "broken_weights": dict.fromkeys(
@@ -315,7 +339,7 @@ TABLE: dict[str, dict[str, str]] = {
         "no_columns": "give duels from read_duels or a table from read_table",
     },
     "only_ties": dict.fromkeys(
-        ("training", "scores", "consistency", "linear_probit", "margin_only"),
+        ("scores", "consistency", "linear_probit", "margin_only"),
         "give some that one side won",
     ),
     "said_by_grades": {"grade": f"a grade says that too; {LEAVE}"},

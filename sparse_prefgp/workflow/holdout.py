@@ -698,6 +698,14 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     if column is not None:
         table = replace(table.using([column]), roles={**table.roles, "block": column})
     table = table.using(split_columns(settings.split))
+    if _all_tied(events):
+        warnings.warn(
+            f"All {int(events.counts.sum()):,} {events.noun} are ties: as far as they tell all "
+            "items are equal, and how long intervals are is what the priors say. None is held out, "
+            "as nothing tells of who wins.",
+            stacklevel=3,
+        )
+        split = split_duels(table, "duels", 0.0, np.random.default_rng(settings.seed))
     if split is None:
         rng = np.random.default_rng(settings.seed)
         split = split_duels(
@@ -709,7 +717,6 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     _check_order(settings, table.events, split)
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform, people_features=train.people_features)
-    together.check(only_ties=not train.decided.any(), training=True)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
@@ -731,6 +738,11 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     undecided = len(split.test_rows) and not len(holdout.decided_rows)
     together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
     return holdout
+
+
+def _all_tied(events: Answers) -> bool:
+    """Whether no duel has a winner."""
+    return not events.has_sets and events.ties is not None and bool(events.ties.all())
 
 
 def _likelihood(

@@ -357,6 +357,9 @@ class _OneFit:
             figures["held_out"] = found.scores()
             if found.parts:
                 figures["held_out_people"] = found.part_scores()
+        curve = found.abstention()
+        if curve:
+            figures["held_out_abstention"] = curve
         outcomes, grades = found.table(OUTCOMES), found.table(GRADES)
         if outcomes or holdout.streamed:
             figures["held_out_outcomes"] = outcomes

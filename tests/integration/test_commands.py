@@ -262,10 +262,10 @@ def test_explain_a_pair_and_the_data(folder: Path, fitted: Path) -> None:
     assert sum(parts.values()) == pytest.approx(told["difference"], abs=1e-6)
     more = ("--first", "n3", "--second", "i1", "--items", folder / "new.csv")
     assert answer("explain", "--model", fitted, *more)["first"] == "n3"
-    result = call("explain", "--model", fitted, "--simulations", 100)
+    result = call("explain", "--model", fitted)
     assert result.exit_code == 0, result.output
     assert "pairs won by both sides" in result.stdout and "cycles" in result.stdout
-    assert answer("explain", "--model", fitted, "--simulations", 100)
+    assert answer("explain", "--model", fitted)["votes"]
 
 
 def test_suggest(folder: Path, fitted: Path, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal, norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.data.answers import TIE, Codes
@@ -252,40 +251,10 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
 # consistency, sampling, checkpoints, comparisons.
 
 
-class Recorder:
-    """In place of a generator: keeps the probabilities that votes are drawn with."""
-
-    def binomial(self, totals: np.ndarray, p: np.ndarray) -> np.ndarray:
-        self.p = p
-        return totals
-
-
-def test_votes_are_redrawn_given_that_they_are_no_ties(model: spg.PreferenceGP) -> None:
-    duels = model.duels
-    graph = _Pairs.of(duels)
-    votes = _Votes.of(graph, duels, model, np.full(len(graph.totals), 0.1))
-    difference = np.random.default_rng(0).normal(size=len(graph.totals))
-    recorder = Recorder()
-    drawn = votes.wins(difference, recorder)
-    np.testing.assert_array_equal(drawn, graph.totals)  # every vote is redrawn once
-    at = {
-        (int(a), int(b)): i for i, (a, b) in enumerate(zip(graph.first, graph.second, strict=True))
-    }
-    number = {int(item): i for i, item in enumerate(graph.items)}
-    expected: dict[tuple[int, int], float] = {}
-    for row in np.flatnonzero(duels.decided):
-        ends = sorted((number[int(duels.winners[row])], number[int(duels.losers[row])]))
-        pair, group = at[(ends[0], ends[1])], int(duels.groups[row])
-        sd = math.sqrt(RATIOS[group] + 0.1)
-        won = ndtr((difference[pair] - 0.4) / sd)
-        lost = ndtr((-difference[pair] - 0.4) / sd)
-        expected[(pair, group)] = won / (won + lost)
-    np.testing.assert_allclose(
-        recorder.p, [expected[key] for key in sorted(expected)], atol=IDENTITY
-    )
-    found = spg.consistency(duels, model, simulations=100)
-    assert (found.votes, found.ties) == (T - duels.num_ties, duels.num_ties)
-    assert "ties, left out" in str(found) and found.to_dict()["ties"] == duels.num_ties
+def test_ties_are_left_out_where_votes_are_counted(model: spg.PreferenceGP) -> None:
+    found = spg.consistency(model.duels)
+    assert (found.votes, found.ties) == (T - model.duels.num_ties, model.duels.num_ties)
+    assert "ties, left out" in str(found) and found.to_dict()["ties"] == model.duels.num_ties
 
 
 def test_only_ties_are_refused_where_votes_are_counted() -> None:
@@ -450,8 +419,27 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
         prepare(table.saying(judge=None), settings)
     with pytest.raises(ValueError, match="margin is -1; give a number, above 0"):
         FitSettings(margin=-1)
-    with refused("only_ties", "training"):
-        prepare(table.saying(kind=np.full(T, TIE, np.int8)), settings)
+    with pytest.warns(UserWarning, match=f"All {T} duels are ties: as far as they tell all items"):
+        tied = prepare(table.saying(kind=np.full(T, TIE, np.int8)), settings)
+    assert tied.num_test == 0 and tied.num_train == T
+
+
+def test_ties_alone_are_a_board_of_equals(tmp_path: Path) -> None:
+    table = tmp_path / "battles.csv"
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")] * 4
+    frame = pd.DataFrame(pairs, columns=["model_a", "model_b"]).assign(winner="tie")
+    frame.to_csv(table, index=False)
+    out = tmp_path / "fitted"
+    result = CliRunner().invoke(app, ["fit", str(table), "--out", str(out), "--integrate", "no"])
+    assert result.exit_code == 0, result.output
+    assert "All 12 duels are ties" in " ".join((result.output + result.stderr).split())
+    with pytest.warns(UserWarning, match="All 12 duels are ties: .* what the priors say"):
+        fitted = spg.fit(answers=frame, integrate="no")
+    assert any("All 12 duels are ties" in note for note in fitted.notes)
+    for model in (fitted.model, spg.load(out)):
+        board = spg.rank(model).frame
+        assert list(board["rank"]) == [1, 1, 1] and np.allclose(board["utility"], 0.0, atol=1e-6)
+        assert (board["upper"] - board["lower"]).min() > 0.2
 
 
 def test_shared_context_without_effect_is_told() -> None:

@@ -216,7 +216,7 @@ def test_sets_that_are_all_asked_are_refused(model: spg.PreferenceGP) -> None:
 def test_sets_of_many_items_are_looked_at_in_part(
     model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_DRAWN_JOINTLY", 12)
+    monkeypatch.setattr(module, "JOINTLY", 12)
     new = rng(4).normal(size=(40, 2))
     found = spg.suggest(model, new, batch=2, set_size=3, max_pairs=20, rng=rng())
     assert (found.candidates, found.possible) == (12, 9880)

@@ -181,7 +181,7 @@ def test_thompson_takes_the_best_of_two_draws() -> None:
 def test_thompson_on_more_items_than_are_drawn(
     model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_DRAWN_JOINTLY", 3)
+    monkeypatch.setattr(module, "JOINTLY", 3)
     best = {int(i) for i in likely_best(model, own_items(model))[:3]}
     pool_of = spg.suggest(model, batch=3, score="thompson", rng=rng())
     every = pd.DataFrame(combinations(range(9), 2), columns=["first", "second"])

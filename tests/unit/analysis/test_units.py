@@ -86,19 +86,6 @@ def _flat(scores: dict[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in rows.items() if not isinstance(value, list | str)}
 
 
-def test_consistency_converts_too(model: spg.PreferenceGP) -> None:
-    other = read(TEST)
-    whole = ITEMS[ITEMS["item_id"].isin(TEST.to_numpy().ravel())]
-    assert model.duels.transform is not None
-    same = spg.Duels.from_events(
-        model.duels.transform.apply(whole),
-        other.events,
-        item_ids=other.item_ids,
-    )
-    found, wanted = (spg.consistency(x, model, simulations=100) for x in (other, same))
-    assert found.checks == wanted.checks
-
-
 def test_streams_of_items_and_inline_are_converted(
     model: spg.PreferenceGP, expected: float, tmp_path: Path
 ) -> None:
@@ -162,9 +149,8 @@ def test_levels_are_found_by_name(model: spg.PreferenceGP) -> None:
 def test_what_cannot_be_converted_is_refused(
     model: spg.PreferenceGP, items: pd.DataFrame, message: str
 ) -> None:
-    for ask in (spg.evaluate, lambda m, d: spg.consistency(d, m)):
-        with pytest.raises(ValueError, match=message + ".*give the items as a raw table"):
-            ask(model, read(TEST, items))
+    with pytest.raises(ValueError, match=message + ".*give the items as a raw table"):
+        spg.evaluate(model, read(TEST, items))
 
 
 def test_levels_and_columns_that_nobody_knows_are_refused(model: spg.PreferenceGP) -> None:
@@ -183,6 +169,5 @@ def test_a_transform_beside_a_model_without_one_is_refused() -> None:
     own = read(TRAINING)
     bare = spg.Duels(own.items, own.winners, own.losers)
     model = spg.PreferenceGP(bare, gpflow.kernels.SquaredExponential())
-    for ask in (spg.evaluate, lambda m, d: spg.consistency(d, m)):
-        with refused("no_transform", "raw_items"):
-            ask(model, read(TEST))
+    with refused("no_transform", "raw_items"):
+        spg.evaluate(model, read(TEST))

@@ -248,8 +248,6 @@ def test_what_makes_no_sense_is_refused() -> None:
     for call in (model.lower_bound, model.lower_bounds, lambda: evidence_report(model)):
         with refused("logistic", "lower_bounds"):
             call()
-    with refused("logistic", "consistency"):
-        spg.consistency(model.duels, model)
 
 
 def test_the_lower_bound_holds_for_the_mode_too() -> None:

@@ -465,12 +465,6 @@ def told() -> tuple[spg.PreferenceGP, Any, Any]:
 
 def test_what_knows_no_covariates_says_so(told: Any) -> None:
     made, items, duels = told
-    with pytest.warns(UserWarning, match="which redrawn votes would not know"):
-        counted = spg.consistency(made.duels, made)
-    assert not counted.checks and counted.votes == 120
-    unsaid = spg.read_duels(items, duels[["winner", "loser"]])
-    with pytest.warns(UserWarning, match="duels of the model have covariates"):
-        assert not spg.consistency(unsaid, made).checks
     with refused("stacked", "covariates"):
         spg.gpflow.stacked_duels(made.duels)
     pairs = duels.rename(columns={"winner": "first", "loser": "second"}).head(5)

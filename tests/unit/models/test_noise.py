@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.acquisition import expected_reduction, information_gain
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.candidates import pool, random_pairs
-from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.factors.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.learning.checkpoint import identify
@@ -398,42 +396,3 @@ def test_the_sampler_and_the_engine_predict_the_same_judge() -> None:
     model.likelihood.noise_ratio.prior = half
     with pytest.raises(ValueError, match="posterior of another model"):
         spg.check_against_sampling(model, a, b, draws=drawn)
-
-
-class Recorder:
-    """In place of a generator: keeps the probabilities that votes are drawn with."""
-
-    def binomial(self, totals: np.ndarray, p: np.ndarray) -> np.ndarray:
-        self.p = p
-        return totals
-
-
-@pytest.mark.parametrize("groups", [None, "some"])
-def test_votes_of_unknown_judges_are_redrawn_as_such(
-    model: spg.PreferenceGP, groups: str | None
-) -> None:
-    own = model.duels
-    new = ["judge 0" if i % 2 else "nobody" for i in range(own.num_pairs)]
-    votes = spg.Duels(
-        own.items, own.winners, own.losers, own.counts, groups=None if groups is None else new
-    )
-    graph = _Pairs.of(votes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        drawn = _Votes.of(graph, votes, model, np.zeros(len(graph.totals)))
-    difference = np.random.default_rng(0).normal(size=len(graph.totals))
-    recorder = Recorder()
-    drawn.wins(difference, recorder)
-    chances = []
-    for d in difference:
-        sd = math.sqrt(2 * NOISE * RATIOS[own.group_names.index("judge 0")])
-        known = ndtr((d - MARGIN) / sd), ndtr((-d - MARGIN) / sd)
-        won, _, lost = slow.outcomes(d, 0.0, 2 * NOISE, MARGIN)
-        chances.append([won / (won + lost), known[0] / sum(known)])
-    if groups is None:
-        np.testing.assert_allclose(recorder.p, np.array(chances)[:, 0], atol=IDENTITY)
-        return
-    names = votes.group_names
-    cells = {(int(p), names[g] == "judge 0") for p, g in zip(graph.pair, votes.groups, strict=True)}
-    truth = sorted(chances[p][int(known)] for p, known in cells)
-    np.testing.assert_allclose(np.sort(recorder.p), truth, atol=IDENTITY)

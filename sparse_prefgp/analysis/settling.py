@@ -1,0 +1,443 @@
+"""Whether the first k items are settled, how many votes more it takes, and what they are best of.
+
+A draw u of all utilities has an order of its own. Were it the truth, N votes in place of today's
+n would leave a straddling pair, one of its first k and one of the others, a variance V n / N, and
+the first k would be mistaken with a probability of at most sum Phi(-d_u / sqrt(V n / N)) over these
+pairs, d_u > 0 their differences in u. Settled is where that is at most 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from sparse_prefgp.analysis.acquisition import doubt_left, expected_reduction
+from sparse_prefgp.analysis.boards import at_a_date, board_of
+from sparse_prefgp.analysis.candidates import likely_first, representatives
+from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.factors.noise import NoiseRatios
+from sparse_prefgp.io.files import id_text, load
+from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support import together
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import check_number, whole_number
+from sparse_prefgp.support.linalg import factorised
+from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.normals import allotted
+from sparse_prefgp.support.randomness import seed_of
+from sparse_prefgp.support.words import and_so, counted, shortened
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
+
+TOP = 5
+# The first k are settled where the chance of a mistake is at most this.
+MISTAKEN = 0.05
+# Of today's votes.
+TIMES = (2, 4, 8, 16)
+DRAWS = 4000
+MIN_DRAWS = 100
+# So many items are looked at jointly at most: time by the cube, memory by the square.
+JOINTLY = 1000
+JUDGE, PRICE = "judge", "price"
+# Numbers at a time: 4 MB an array.
+_AT_ONCE = 2**19
+
+FORECAST = (
+    Column("times", "times today's votes", ",", left=True),
+    Column("votes", "votes", ","),
+    Column("chance", "chance", chance),
+)
+PAIRS = (
+    Column("first", "first", str, left=True),
+    Column("second", "second", str, left=True),
+    Column("doubt", "second is ahead", chance),
+    Column("difference", "difference", "z.3f", spare=2),
+    Column("sd", "sd", ".3f", spare=3),
+    Column("information", "information of a vote", ".3f", spare=4),
+    Column(JUDGE, "best asked of", str, left=True),
+    Column(PRICE, "price", ",g"),
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Settled(Result):
+    """Whether the first k are settled, by when, and the pairs in doubt; `print` shows it."""
+
+    rows_name, also = "pairs", ("settled", "forecast")
+
+    frame: Any
+    """Data frame with one row for each pair of one of the first k, `first`, and one of the others,
+    `second` (ids), the most doubtful first: `doubt` (the probability that the second is ahead),
+    `difference` and `sd` (of utilities, first less second) and `information` (of a vote on it about
+    the difference: by how much one over its variance grows). Where judges have noises of their own
+    it is that of the `judge` whose vote tells most, for its `price` where prices are known.
+    """
+    first: tuple[Hashable, ...]
+    """Ids of the first k, by expected utility."""
+    chance_now: float
+    """Posterior probability that these are the first k, in whatever order."""
+    chances: tuple[float, ...]
+    """That they are settled at 2, 4, 8 and 16 times today's votes, asked as those were."""
+    votes: int
+    """Those of today."""
+    items: int
+    """How many there are."""
+    looked_at: int
+    """Of these, the items most likely among the first k that were drawn jointly."""
+    draws: int
+    """Joint draws of the utilities."""
+    seed: int
+    """Of the draws."""
+    equal_items: int
+    """Items that count once, as others have the same features."""
+    jitter: float
+    """Largest that joint draws took."""
+    negative_variances: int
+    """Variances of pairs that rounding had made negative; they are set to 0."""
+    converged: bool
+    """Whether inference did."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether they are today."""
+        return self.chance_now >= 1.0 - MISTAKEN
+
+    @property
+    def forecast(self) -> list[dict[str, Any]]:
+        """`times`, `votes` and `chance` that the first k are settled then."""
+        return [
+            {"times": times, "votes": times * self.votes, "chance": chance}
+            for times, chance in zip(TIMES, self.chances, strict=True)
+        ]
+
+    @property
+    def conclusion(self) -> str:
+        """Who the first are, and whether that is settled, in a sentence."""
+        k, names = len(self.first), and_so(map(str, self.first))
+        which, are = ("The first one", "is") if k == 1 else (f"The first {k}", "are")
+        not_yet = "" if self.settled else "not "
+        return (
+            f"{which} {are} {not_yet}settled: that {'it' if k == 1 else 'they'} {are} {names} has "
+            f"a chance of {self.chance_now:.3f}; settled is from {1.0 - MISTAKEN:g} on."
+        )
+
+    def forecast_table(self) -> Table:
+        """The chances to come."""
+        k = len(self.first)
+        which = "first one is" if k == 1 else f"first {k} are"
+        title = f"Chance that the {which} settled with more votes"
+        return Table("settled", title, FORECAST, self.forecast)
+
+    def table(self, most: int | None = None) -> Table:
+        """The pairs in doubt, or the first of them."""
+        shown = self.frame if most is None else self.frame.head(most)
+        title = first_of(
+            len(shown),
+            len(self.frame),
+            f"pairs of one of the first {len(self.first)} and another one",
+        )
+        return Table("in_doubt", title, PAIRS, records(shown))
+
+    def parts(self, most: int | None = None) -> list[str | Table]:
+        """The conclusion, the forecast, and what is most in doubt."""
+        return [self.conclusion, self.forecast_table(), self.table(most), *self.sentences()]
+
+    def sentences(self) -> list[str]:
+        """What to know about the figures, one sentence each."""
+        text = [
+            f"Chances are from {self.draws:,} joint draws of the utilities, and of votes asked as "
+            "today's were; asking the pairs in doubt (suggest, score settle) takes fewer."
+        ]
+        if self.looked_at < self.items:
+            text.append(
+                f"Of {self.items:,} items the {self.looked_at:,} most likely among the first were "
+                "looked at."
+            )
+        if self.equal_items:
+            text.append(f"{counted(self.equal_items, 'item')} with features of others count once.")
+        if self.jitter > JITTER_WORTH_A_NOTE:
+            text.append(f"A jitter of {self.jitter:.1e} was added to the variances of the draws.")
+        if self.negative_variances:
+            text.append(
+                f"{self.negative_variances:,} variances that rounding had made negative are set "
+                "to 0."
+            )
+        if not self.converged:
+            text.append("Inference has NOT converged.")
+        return text
+
+
+def settled(
+    model: Predicts,
+    top: int = TOP,
+    items: Any = None,
+    *,
+    prices: Any = None,
+    at: Any = (),
+    person: Hashable | list[Hashable] | None = None,
+    draws: int = DRAWS,
+    rng: np.random.Generator | None = None,
+) -> Settled:
+    """Whether the first k items are settled, the chance that they will be, and what is in doubt.
+
+    Settled are they where the posterior probability that it is these k is at least 0.95. The chance
+    that they are at 2, 4, 8 and 16 times today's votes, on pairs asked as today's were, is the
+    share of posterior draws for which such variances would suffice, in closed form. How many votes
+    it takes on average cannot be said: two items may be equal, and that is never settled.
+
+    :param model: whose posterior counts.
+    :param top: k.
+    :param items: the model's own by default, or anything `resolve_items` takes.
+    :param prices: what a vote of each judge costs, for a model with noise by judge: a mapping, or a
+        path or data frame with the columns `judge` and `price`. Judges without one are not asked.
+        By default all cost the same.
+    :param at: as in `rank`.
+    :param person: as in `rank`.
+    :param draws: how many joint draws of the utilities.
+    :param rng: of the draws.
+    :raises ValueError: k that is not below the number of items; fewer than 100 draws; what
+        `judges_of` and `resolve_items` raise; a model with logit factors, effects of pairs or ties
+        that tell the margin alone.
+    """
+    top, draws = whole_number("top", top, 1), whole_number("draws", draws, MIN_DRAWS)
+    seed = seed_of(rng)
+    model, at = at_a_date(seen_by(model, person), at)
+    model.allow(suggestion=True, worth=True)
+    judges = judges_of(model, prices)
+    board = board_of(model, items, at)
+    _, kept = representatives(board.inputs)
+    check_top(top, len(kept))
+    inputs = board.inputs[kept]
+    likely = likely_first(board.posterior, inputs, top, JOINTLY)
+    equal_items, kept, inputs = len(board.items) - len(kept), kept[likely], inputs[likely]
+    number = len(kept)
+    ask(8 * 8 * number**2, f"Joint covariances of {number:,} items", "give fewer items")
+    x = as_float(inputs)
+    mean, covariance = (each.numpy() for each in board.posterior.joint(x))
+    first = FirstOnes(mean, covariance, top)
+    generator, drawn, jitter = np.random.default_rng(seed), [], 0.0
+    counts = allotted(board.posterior.weights, draws)
+    for part, count in zip(board.posterior.parts, counts.tolist(), strict=True):
+        centre, own = (each.numpy() for each in part.joint(x))
+        root, added = factorised(own, float(np.mean(part.kernel(x, full_cov=False))))
+        drawn.append(centre + generator.standard_normal((count, number)) @ root.T)
+        jitter = max(jitter, added)
+    utilities = np.concatenate(drawn)
+    is_first = np.zeros((draws, number), bool)
+    of_draws = np.argpartition(-utilities, top - 1, axis=1)[:, :top]
+    np.put_along_axis(is_first, of_draws, True, 1)
+    names = [board.items.ids[i] for i in kept]
+    return Settled(
+        frame=_in_doubt(model, first, judges, names),
+        first=tuple(names[i] for i in first.ahead),
+        chance_now=float(is_first[:, first.ahead].all(1).mean()),
+        chances=chances_settled(utilities, first.variances, top),
+        votes=int(model.duels.num_duels),
+        items=len(board.items),
+        looked_at=number,
+        draws=draws,
+        seed=int(seed),
+        equal_items=equal_items,
+        jitter=jitter,
+        negative_variances=first.negative_variances,
+        converged=bool(model.infer().converged),
+    )
+
+
+def check_top(top: int, items: int) -> None:
+    """Refuse a number of first items that leaves no others."""
+    if top >= items:
+        raise ValueError(
+            f"top is {top:,}, but there are only {items:,} items with different features; give "
+            f"at most {items - 1:,}."
+        )
+
+
+def chances_settled(utilities: FloatArray, variances: FloatArray, top: int) -> tuple[float, ...]:
+    """The share of draws for which the first k are settled at each of `TIMES` today's votes.
+
+    :param utilities: (draws, n).
+    :param variances: (n, n) of today's differences.
+    """
+    number = utilities.shape[1]
+    size = max(1, _AT_ONCE // (top * (number - top)))
+    settled_at = np.zeros(len(TIMES))
+    for i in range(0, len(utilities), size):
+        some = utilities[i : i + size]
+        order = np.argsort(-some, axis=1)
+        ahead, behind = order[:, :top, None], order[:, None, top:]
+        rows = np.arange(len(some))[:, None, None]
+        difference = some[rows, ahead] - some[rows, behind]
+        variance = variances[ahead, behind]
+        for j, times in enumerate(TIMES):
+            mistaken = _below_zero(difference, variance / times).sum((1, 2))
+            settled_at[j] += np.count_nonzero(mistaken <= MISTAKEN)
+    return tuple((settled_at / len(utilities)).tolist())
+
+
+def _below_zero(difference: FloatArray, variance: FloatArray) -> FloatArray:
+    """P(d < 0) of normals; of a d of 0 without variance, of which nothing is known, one half."""
+    sd = np.sqrt(variance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(difference == 0.0, 0.0, -difference / sd)
+    return np.asarray(ndtr(z), dtype=float)
+
+
+class FirstOnes:
+    """The first k of n items by expected utility, and what is in doubt about who they are.
+
+    :ivar ahead: (k,) their rows, the best first.
+    :ivar behind: (n - k,) those of the others, the best first.
+    :ivar variances: (n, n) of the differences of all items.
+    :ivar negative_variances: how many of these rounding had made negative; they are set to 0.
+    """
+
+    def __init__(self, mean: FloatArray, covariance: FloatArray, top: int) -> None:
+        order = np.argsort(-mean, kind="stable")
+        self.ahead, self.behind = order[:top], order[top:]
+        self.mean, self._covariance = mean, covariance.copy()
+        own = np.diag(covariance)
+        variances = own[:, None] + own - covariance - covariance.T
+        np.fill_diagonal(variances, 0.0)
+        self.negative_variances = int(np.triu(variances < 0.0, 1).sum())
+        self.variances = np.maximum(variances, 0.0)
+        self.differences = mean[self.ahead][:, None] - mean[self.behind]
+        self._before = self.variances[np.ix_(self.ahead, self.behind)]
+        self._left = self._before.copy()
+
+    def difference(self, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance, (N,) each, of pairs of rows, given what was asked."""
+        covariance = self._covariance
+        own = covariance[first, first] + covariance[second, second]
+        variance = own - 2.0 * covariance[first, second]
+        # Negative only by rounding, of which those before any was asked are counted.
+        return self.mean[first] - self.mean[second], np.maximum(variance, 0.0)
+
+    def gains(self, first: IntArray, second: IntArray, reduction: FloatArray) -> FloatArray:
+        """By how much the doubt about all pairs of one of the first and one of the others falls
+        where a pair (N,) is asked, whose answer takes `reduction` Cov² off variances."""
+        doubt = doubt_left(self.differences, self._before, self._left)
+        columns = self._covariance[:, first] - self._covariance[:, second]
+        apart = columns[self.ahead][:, None] - columns[self.behind][None]
+        left = np.maximum(self._left[..., None] - reduction * apart**2, 0.0)
+        before = np.broadcast_to(self._before[..., None], left.shape)
+        after = doubt_left(self.differences[..., None], before, left)
+        return np.asarray((doubt[..., None] - after).sum((0, 1)))
+
+    def ask(self, first: int, second: int, reduction: float) -> None:
+        """Go on as if a pair were asked: variances fall as expected, means stay."""
+        column = np.sqrt(reduction) * (self._covariance[:, first] - self._covariance[:, second])
+        self._covariance = self._covariance - np.outer(column, column)
+        taken = (column[self.ahead][:, None] - column[self.behind]) ** 2
+        self._left = np.maximum(self._left - taken, 0.0)  # negative only by rounding
+
+    def at_a_time(self, ratios: NoiseRatios) -> int:
+        """Of how many pairs gains are computed at a time."""
+        return max(1, _AT_ONCE // max(self._left.size, len(ratios.ratios)))
+
+
+class Judges(NamedTuple):
+    """Who may be asked."""
+
+    names: tuple[Hashable, ...]
+    noise: FloatArray
+    """(J,) noise variances of a duel."""
+    margin: FloatArray
+    """(J,), 0 without ties."""
+    prices: FloatArray | None
+    """(J,) of a vote; None where all cost the same."""
+
+    def best(self, mean: float, variance: float) -> tuple[int, float]:
+        """Who tells most of a difference for the price, by number, and the reduction of variances
+        by an answer: `acquisition.expected_reduction`."""
+        one = np.ones(len(self.names))
+        found = expected_reduction(mean * one, variance * one, self.noise, self.margin)
+        best = int(np.argmax(found if self.prices is None else found / self.prices))
+        return best, float(found[best])
+
+
+def judges_of(model: Predicts, prices: Any = None) -> Judges | None:
+    """The judges of a model with noise by judge, those with a price where some have one.
+
+    :param prices: as for `settled`.
+    :raises ValueError: prices for a model with one noise for all; a judge that the model does not
+        know, or who is there twice; what is no positive number.
+    """
+    likelihood = model.likelihood
+    together.check(prices=prices is not None, one_noise=likelihood.noise_ratio is None)
+    if likelihood.noise_ratio is None:
+        return None
+    names = tuple(model.duels.group_names or ())
+    noise = 2.0 * float(likelihood.noise.numpy()) * likelihood.noise_ratio.numpy()
+    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
+    scale = 1.0 if likelihood.cut_scale is None else likelihood.cut_scale.numpy()
+    margins = np.broadcast_to(margin * scale, noise.shape)
+    if prices is None:
+        return Judges(names, noise, margins, None)
+    row = {id_text(name): i for i, name in enumerate(names)}
+    price: dict[int, float] = {}
+    for judge, value in _prices(prices):
+        number = row.get(id_text(judge))
+        if number is None:
+            raise ValueError(
+                f"The prices have {shortened(judge)}, who is no judge of the model; leave out who "
+                "has no vote in it."
+            )
+        if number in price:
+            raise ValueError(f"The prices have {shortened(judge)} twice; give one price of each.")
+        check_number(f"The price of {judge}", value, above=0.0)
+        price[number] = float(value)
+    if not price:
+        raise ValueError("There are no prices; give that of at least one judge, or leave them out.")
+    some = np.array(sorted(price))
+    own = np.array([price[i] for i in some.tolist()])
+    return Judges(tuple(names[i] for i in some), noise[some], margins[some], own)
+
+
+def _prices(prices: Any) -> list[tuple[Hashable, Any]]:
+    """Judges and prices."""
+    if isinstance(prices, Mapping):
+        return list(prices.items())
+    table = load(prices, "prices", lambda header: (JUDGE,))
+    table.require(JUDGE, PRICE)
+    return list(zip(table.frame[JUDGE].tolist(), table.frame[PRICE].tolist(), strict=True))
+
+
+def _in_doubt(
+    model: Predicts, first: FirstOnes, judges: Judges | None, names: list[Hashable]
+) -> Any:
+    """The data frame of `Settled`."""
+    ahead, behind = (
+        np.repeat(first.ahead, len(first.behind)),
+        np.tile(first.behind, len(first.ahead)),
+    )
+    mean, variance = first.difference(ahead, behind)
+    doubt = _below_zero(mean, variance)
+    order = np.argsort(-doubt, kind="stable")
+    ahead, behind, mean, variance = (x[order] for x in (ahead, behind, mean, variance))
+    said: dict[str, Any] = {
+        "first": [names[i] for i in ahead],
+        "second": [names[i] for i in behind],
+        "doubt": doubt[order],
+        "difference": mean,
+        "sd": np.sqrt(variance),
+    }
+    if judges is None:
+        likelihood = model.likelihood
+        margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
+        noise = 2.0 * float(likelihood.noise.numpy())
+        said["information"] = expected_reduction(mean, variance, noise, margin)
+    else:
+        best = [judges.best(*each) for each in zip(mean, variance, strict=True)]
+        said["information"] = [information for _, information in best]
+        said[JUDGE] = [judges.names[i] for i, _ in best]
+        if judges.prices is not None:
+            said[PRICE] = [float(judges.prices[i]) for i, _ in best]
+    return require_pandas().DataFrame(said)
