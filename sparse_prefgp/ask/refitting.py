@@ -57,18 +57,24 @@ class Learner:
     path: Path
     """The file of votes."""
     items: Any
-    """The table of items; None where only their names are known."""
-    score: str
+    """The table of items; of their ids alone where nothing else is known."""
+    score: str | None
+    """By default `settle` where only names are known, else `bald`."""
     closest: float
     """Pairs whose better one wins with a smaller chance are not asked."""
     top: int
     seed: int
+    text: Sequence[str] = ()
+    """Columns of texts among those of the items."""
     _model: Any = field(default=None, init=False)
     _learned_at: int = field(default=0, init=False)
     _rows: Any = field(default=None, init=False)
 
     def learn(self) -> Learned:
-        """From all answers that stand."""
+        """From all answers that stand.
+
+        :raises ValueError: what `fit`, `update`, `rank` and `settled` raise.
+        """
         from sparse_prefgp.analysis.ranking import rank
         from sparse_prefgp.analysis.settling import settled
         from sparse_prefgp.disk.saving import save
@@ -82,14 +88,15 @@ class Learner:
         with contextlib.suppress(OSError, ValueError):  # a full disk: the answers are what counts
             save(model, folder)
         rng = np.random.default_rng(self.seed + number)
-        ranking = rank(model, self.items, top_k=self.top, rng=rng)
-        parts = [*ranking.parts(None), *([people_of(votes)] if number else [])]
+        ranking = rank(model, top_k=self.top, rng=rng)
+        pairs, problem = self._pairs(model, rng)
         return Learned(
             number,
-            self._pairs(model, rng),
-            parts_as_html(parts),
+            pairs,
+            parts_as_html([*ranking.parts(), people_of(votes)]),
             picture_of(ranking),
-            settled(model, self.top, self.items, rng=rng).chance_now,
+            settled(model, self.top, rng=rng).chance_now,
+            problem,
         )
 
     def _fitted(self, votes: Any) -> Any:
@@ -103,11 +110,12 @@ class Learner:
         if joined:
             new = votes.iloc[len(before) :]
             if len(new):
-                self._model, _ = update(self._model, new, self.items)
+                self._model, _ = update(self._model, new)
         else:
             self._model = fit(
                 self.items,
                 answers=votes,
+                **({"text": list(self.text)} if self.text else {}),
                 test_fraction=0.0,
                 integrate=False,
                 seed=self.seed,
@@ -116,18 +124,22 @@ class Learner:
         self._rows = votes
         return self._model
 
-    def _pairs(self, model: Any, rng: np.random.Generator) -> list[tuple[str, str]]:
+    def _pairs(self, model: Any, rng: np.random.Generator) -> tuple[list[tuple[str, str]], str]:
+        """What to ask next, and why there is nothing."""
         from sparse_prefgp.analysis.suggestion import suggest
 
-        number = len(self.items) if self.items is not None else model.duels.num_items
+        number = len(self.items)
         batch = min(QUEUE, number * (number - 1) // 2)
-        more = {"top": self.top} if self.score == SETTLE else {}
-        found = suggest(model, self.items, batch=batch, score=self.score, rng=rng, **more).frame
+        score = self.score or (SETTLE if len(self.items.columns) == 1 else "bald")
+        more: dict[str, Any] = {"top": self.top} if score == SETTLE else {}
+        try:
+            found = suggest(model, batch=batch, score=score, rng=rng, **more).frame
+        except ValueError as error:
+            return [], str(error)
         better = np.maximum(found["probability"], 1.0 - found["probability"])
         kept = found[better >= self.closest]
-        return [
-            (str(one), str(other)) for one, other in zip(kept["first"], kept["second"], strict=True)
-        ]
+        pairs = zip(kept["first"].astype(str), kept["second"].astype(str), strict=True)
+        return list(pairs), ""
 
 
 def picture_of(ranking: Any) -> bytes:

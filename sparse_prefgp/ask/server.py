@@ -25,7 +25,7 @@ from starlette.routing import Mount, Route
 
 from sparse_prefgp.ask.guard import CSP_OF_PICTURES, Guard
 from sparse_prefgp.ask.pairing import Pair, Pairing
-from sparse_prefgp.ask.refitting import EVERY, SETTLE, Learned, Learner, Refitting
+from sparse_prefgp.ask.refitting import EVERY, Learned, Learner, Refitting
 from sparse_prefgp.ask.store import Answer, Kept, VoteStore
 from sparse_prefgp.ask.things import MEDIA, Things
 from sparse_prefgp.io.votes import SKIP, TIE, VERDICTS
@@ -55,6 +55,7 @@ class PageSettings:
     closest: float = 0.5
     score: str | None = None
     top: int = 5
+    text: Sequence[str] = ()
     seed: int = 0
     hosts: Sequence[str] = ("127.0.0.1", "localhost", "::1")
     """Names by which it may be reached."""
@@ -112,14 +113,14 @@ class Page:
     async def running(self, _: Any = None) -> AsyncIterator[None]:
         """The writer, and the process that learns."""
         loop = asyncio.get_running_loop()
-        with_features = self.things.items is not None
         learner = Learner(
             self.store.path,
             self.things.items,
-            self.settings.score or ("bald" if with_features else SETTLE),
+            self.settings.score,
             self.settings.closest,
             self.settings.top,
             self.settings.seed,
+            self.settings.text,
         )
 
         def then(learned: Learned) -> None:
@@ -137,7 +138,7 @@ class Page:
             self._disk.shutdown()
 
     def _take(self, learned: Learned) -> None:
-        if learned.problem:
+        if learned.problem and not learned.html:
             self.learned = Learned(
                 self.learned.answers, html=self.learned.html, problem=learned.problem
             )

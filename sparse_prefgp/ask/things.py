@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sparse_prefgp.io.files import load, load_items
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io.columns import MAX_LEVELS
+from sparse_prefgp.io.files import ITEM_ID, load, load_items
 from sparse_prefgp.support.words import counted, some_of
 
 # What browsers show, and as what it is sent.
@@ -37,9 +39,10 @@ class Things:
     """Of each what the page shows, by column."""
     files: Sequence[str | None]
     """Of each its picture in `folder`."""
+    items: Any
+    """The table of items that a model learns from; of their ids alone where only these are known.
+    """
     folder: Path | None = None
-    items: Any = None
-    """The table of items that a model learns from; None where only their names are known."""
     shapes: Sequence[Mapping[str, Any]] = ()
     """Of each what the page draws."""
     number: Mapping[str, int] = field(init=False)
@@ -72,9 +75,12 @@ class Things:
         return path if path.is_file() and not path.is_symlink() else None
 
 
-def things_of(items: Source | None, media: Path | None) -> Things:
+def things_of(items: Source | None, media: Path | None, text: Sequence[str] = ()) -> Things:
     """Those of a table, of a folder of pictures, or of a table whose cells name files in one.
 
+    A model learns from columns of numbers and of categories.
+
+    :param text: columns of texts from which it learns too.
     :raises ValueError: no items, or one, or one twice; a picture that is missing or too large.
     """
     names_of_files = _pictures(media) if media is not None else {}
@@ -86,8 +92,9 @@ def things_of(items: Source | None, media: Path | None) -> Things:
                 f"The folder {str(media)!r} has no pictures ({' '.join(MEDIA)}); give another."
             )
         names = list(names_of_files)
-        return Things(names, [{}] * len(names), names, media)
-    table = load_items(items)
+        return Things(names, [{}] * len(names), names, _ids(names), media)
+    table = load_items(items, text)
+    table.require(*text, remedy=" that --text names")
     frame, name_column = table.frame, str(table.id_column)
     _, row_of = table.ids()
     texts = list(row_of)
@@ -98,8 +105,10 @@ def things_of(items: Source | None, media: Path | None) -> Things:
     shown = [name for name in frame.columns if name not in (name_column, pictured)]
     cells = {name: _texts(frame[name]) for name in shown}
     fields = [{n: cells[n][i] for n in shown if cells[n][i]} for i in range(len(texts))]
-    known = frame.drop(columns=[pictured]) if pictured not in (None, name_column) else frame
-    return Things(texts, fields, files, media, known if shown else None)
+    known = frame[
+        [name_column, *(name for name in shown if name in text or _is_feature(frame[name]))]
+    ]
+    return Things(texts, fields, files, known, media)
 
 
 def demo_things() -> Things:
@@ -110,7 +119,17 @@ def demo_things() -> Things:
         for colour in COLOURS.values()
     ]
     names = [f"{colour} {shape}" for shape in CORNERS for colour in COLOURS]
-    return Things(names, [{}] * len(names), [None] * len(names), shapes=shapes)
+    return Things(names, [{}] * len(names), [None] * len(names), _ids(names), shapes=shapes)
+
+
+def _is_feature(column: Any) -> bool:
+    if require_pandas().api.types.is_numeric_dtype(column):
+        return True
+    return int(column.nunique()) <= min(MAX_LEVELS, int(column.count()) // 2)
+
+
+def _ids(names: Sequence[str]) -> Any:
+    return require_pandas().DataFrame({ITEM_ID: names})
 
 
 def _texts(column: Any) -> list[str]:

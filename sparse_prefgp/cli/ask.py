@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.words import listing
+from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp ask --media photos --out votes"
@@ -42,6 +45,9 @@ class AskOptions:
     """
     media: Path | None = option(default=None, excludes="demo")
     """A folder of pictures: what to ask about, or, with --items, those that a column names."""
+    text: Sequence[str] = same_as(Sources, "text", panel=None, needs="items")
+    """Columns of texts from which the model is to learn, besides those of numbers and categories.
+    """
     demo: bool = option(default=False)
     """Ask about shapes that the page draws; no file is needed."""
     out: Path | None = option(default=None)
@@ -113,7 +119,9 @@ def ask(console: Output, options: AskOptions) -> None:
             removed = forget(folder, options.forget)
         say(f"{options.forget} and {removed:,} answers were removed from {folder}.")
         return
-    things = demo_things() if options.demo else things_of(options.items, options.media)
+    things = (
+        demo_things() if options.demo else things_of(options.items, options.media, options.text)
+    )
     names = names_of_people(options.people) if options.people is not None else ()
     settings = PageSettings(
         question=options.question,
@@ -123,6 +131,7 @@ def ask(console: Output, options: AskOptions) -> None:
         closest=options.closest,
         score=options.score,
         top=min(options.top, len(things.names) - 1),
+        text=options.text,
         seed=options.seed,
         hosts=_hosts(options),
         open_to_all=options.host in _LOOPBACK and not names,
@@ -132,6 +141,8 @@ def ask(console: Output, options: AskOptions) -> None:
 
     def began(links: Links) -> None:
         say(f"Asking about {len(things.names):,} items. Votes go to {folder}.")
+        columns = things.items.columns[1:]
+        say(f"The model learns from {listing(columns) if len(columns) else 'the votes alone'}.")
         say(f"Page: {links.page}")
         for name, link in links.people.items():
             say(f"  {name}: {link}")

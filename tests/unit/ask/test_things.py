@@ -24,7 +24,7 @@ def test_a_folder_is_its_pictures(tmp_path: Path) -> None:
     found = things_of(None, media)
     assert list(found.names) == ["a.JPG", "b.png"]
     assert found.path(0) == media / "a.JPG"
-    assert found.items is None
+    assert found.items["item_id"].tolist() == ["a.JPG", "b.png"]
     # A file that became a link since is none of the folder's.
     (media / "a.JPG").unlink()
     (media / "a.JPG").symlink_to(tmp_path / "secret.png")
@@ -38,11 +38,20 @@ def test_a_table_names_its_pictures(tmp_path: Path) -> None:
     assert found.shown(0) == {"name": "x", "fields": {"words": "a\nb"}, "media": 0, "shape": None}
     assert found.path(0) == media / "2.png"
     assert found.shown(1)["fields"] == {}
-    assert list(found.items.columns) == ["id", "words"]
+    assert list(found.items.columns) == ["id"]
+    assert list(things_of(table, media, ["words"]).items.columns) == ["id", "words"]
     with pytest.raises(ValueError, match=r"1 picture of the column 'file' .* is not in the folder"):
         things_of(table.assign(file=["1.png", "../secret.png"]), media)
     with pytest.raises(ValueError, match="No column of"):
         things_of(table.drop(columns="file"), media)
+
+
+def test_a_model_learns_from_numbers_and_categories() -> None:
+    table = pd.DataFrame({"id": list("abcd"), "size": range(4), "kind": list("xxyy")})
+    found = things_of(table.assign(words=["one", "two", "three", "four"]), None)
+    assert list(found.items.columns) == ["id", "size", "kind"]
+    with pytest.raises(ValueError, match="no column 'prose'"):
+        things_of(table, None, ["prose"])
 
 
 @pytest.mark.parametrize(

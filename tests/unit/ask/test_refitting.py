@@ -1,0 +1,101 @@
+"""What is learned from the answers of a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.ask.refitting import MODEL, Learned, Learner, people_of
+from sparse_prefgp.ask.store import Answer, VoteStore
+from sparse_prefgp.ask.things import things_of
+from sparse_prefgp.io.votes import FILE
+
+NAMES = [f"item {i}" for i in range(6)]
+
+
+def answers(start: int, count: int, person: str = "Ann") -> list[Answer]:
+    """The item of the larger number tends to win."""
+    rng = np.random.default_rng(start)
+    found = []
+    for number in range(start, start + count):
+        left, right = rng.choice(6, 2, replace=False)
+        ahead = left - right + 2.0 * rng.normal() > 0
+        verdict = "left" if ahead else "right"
+        found.append(Answer(f"{number:032x}", person, NAMES[left], NAMES[right], verdict, "then"))
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> VoteStore:
+    return VoteStore(tmp_path / "votes")
+
+
+def learner(store: VoteStore, items: pd.DataFrame, score: str | None = None) -> Learner:
+    return Learner(store.path, items, score, closest=0.5, top=2, seed=0)
+
+
+def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
+    one = learner(store, pd.DataFrame({"item_id": NAMES}))
+    store.keep(answers(0, 3))
+    assert one.learn() == Learned(3)  # too few
+    store.keep(answers(3, 60))
+    learned = one.learn()
+    assert learned.answers == 63 and not learned.problem
+    assert all(set(pair) <= set(NAMES) for pair in learned.pairs)
+    assert len(set(map(frozenset, learned.pairs))) == len(learned.pairs) > 0
+    assert all(name in learned.html for name in NAMES)
+    assert learned.picture.lstrip().startswith(b"<?xml")
+    assert learned.settled is not None and 0.0 <= learned.settled <= 1.0
+    kept = spg.load(store.folder / MODEL)
+    assert kept.duels.num_duels == 63
+
+    # More answers join the model, whose parameters stay.
+    before = one._model
+    store.keep(answers(63, 10))
+    assert one.learn().answers == 73
+    np.testing.assert_array_equal(
+        one._model.kernel.variance.numpy(), before.kernel.variance.numpy()
+    )
+    # One that was taken back is in no model.
+    store.undo(answers(63, 10)[-1].id, "Ann")
+    assert one.learn().answers == 72
+    assert one._model.duels.num_duels == 72
+
+
+def test_items_with_features_and_without_answers_are_ranked(store: VoteStore) -> None:
+    items = pd.DataFrame(
+        {"name": [*NAMES, "new"], "size": range(7), "caption": [f"{i}. it" for i in range(7)]}
+    )
+    items = things_of(items, None).items
+    store.keep(answers(0, 40))
+    learned = learner(store, items).learn()
+    assert not learned.problem
+    assert "new" in learned.html and learned.pairs
+
+
+def test_what_cannot_be_suggested_is_said(store: VoteStore) -> None:
+    store.keep(answers(0, 40))
+    learned = learner(store, pd.DataFrame({"item_id": NAMES}), "no score").learn()
+    assert "no score" in learned.problem and learned.html and not learned.pairs
+
+
+def test_people_agree_with_most_others() -> None:
+    votes = pd.DataFrame(
+        [
+            ("x", "y", "left", "Ann"),
+            ("y", "x", "right", "Bob"),  # the same
+            ("x", "y", "right", "Cid"),
+            ("x", "z", "left", "Ann"),  # nobody else
+        ],
+        columns=["left", "right", "verdict", "judge"],
+    )
+    rows = {row["person"]: row for row in people_of(votes).rows}
+    assert rows["Ann"]["answers"] == 2 and rows["Ann"]["shared"] == 1
+    assert rows["Cid"]["agreed"] == 0.0
+    # Ann and Cid differ, so that Bob says what is said as often as anything else.
+    assert rows["Bob"]["agreed"] == 1.0
+    assert FILE == "votes.sqlite"
