@@ -115,7 +115,7 @@ class Learner:
             self._model = fit(
                 self.items,
                 answers=votes,
-                **({"text": list(self.text)} if self.text else {}),
+                text=list(self.text),
                 test_fraction=0.0,
                 integrate=False,
                 seed=self.seed,
