@@ -115,7 +115,7 @@ def table() -> None:
         print(f"{times:3d} times: {forecast.mean():.3f} {came.mean():.3f} brier {brier:.3f}")
     for way in ("random", "settle"):
         there = rows[way] <= MOST
-        right = rows.loc[there, f"{way}_right"].mean()
+        right = (rows.loc[there, f"{way}_right"].astype(str) == "True").mean()
         print(f"{way}: within {MOST} times {there.mean():.2f}, of these right {right:.2f}")
         print(f"  median times today's votes {rows[way].median():g}")
 

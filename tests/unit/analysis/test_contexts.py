@@ -226,6 +226,11 @@ def test_evaluation_and_update_read_the_same_tables(model: spg.PreferenceGP) -> 
         spg.update(model, DUELS.head(1).assign(loser=DUELS["winner"].iloc[0]))
 
 
+def test_the_first_ones_are_items_whatever_the_context(model: spg.PreferenceGP) -> None:
+    with refused("settle", "contexts"):
+        spg.suggest(model, score="settle", top=2)
+
+
 @pytest.mark.parametrize("score", ["bald", "eubo", "thompson"])
 @pytest.mark.covering(every=3)
 def test_suggested_duels_can_occur(model: spg.PreferenceGP, score: str) -> None:

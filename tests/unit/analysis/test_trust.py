@@ -189,6 +189,8 @@ def test_what_a_threshold_cannot_be_made_of(made: Any, tmp_path: Path) -> None:
         spg.evaluate(model, spg.stream_duels(model.duels), risk=0.1)
     with refused("trust", "streamed"):
         spg.evaluate(model, spg.stream_duels(model.duels), trust=True)
+    with refused("trust", "answers"):
+        spg.evaluate(model, choices=votes, trust=True)
     with refused("risk", "answers"):
         spg.evaluate(model, choices=votes, risk=0.1)
 
