@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -77,6 +78,43 @@ def _groups(mean: FloatArray, below: BoolArray) -> IntArray:
             number, first = number + 1, i
         group[i] = number
     return group
+
+
+@dataclass(frozen=True, eq=False)
+class JointUtilities:
+    """Of c items, a mixture of normals."""
+
+    means: FloatArray
+    """(S, c)."""
+    covariances: FloatArray
+    """(S, c, c)."""
+    weights: FloatArray
+    """(S,)."""
+
+    def take(self, which: IntArray) -> JointUtilities:
+        """Of some items, in their order."""
+        covariances = self.covariances[:, which][:, :, which]
+        return JointUtilities(self.means[:, which], covariances, self.weights)
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean (c,) and covariance (c, c)."""
+        mean = self.weights @ self.means
+        apart = (self.means - mean) * np.sqrt(self.weights)[:, None]
+        within = np.tensordot(self.weights, self.covariances, 1)
+        return mean, within + apart.T @ apart
+
+    def scores(self, noise_variance: float, margin: float | None = None) -> FloatArray:
+        """Expected score of each item (row) in one duel with each other, (c, c): the chance of a
+        win and half of that of a tie, at the usual noise, sides and covariates being equal."""
+        cut, total = margin or 0.0, np.zeros(self.covariances.shape[1:])
+        for weight, mean, covariance in zip(
+            self.weights, self.means, self.covariances, strict=True
+        ):
+            own = np.diag(covariance)
+            variance = np.maximum(own[:, None] + own - 2.0 * covariance, 0.0)
+            sd, apart = np.sqrt(variance + 2.0 * noise_variance), mean[:, None] - mean
+            total += weight * 0.5 * (ndtr((apart - cut) / sd) + ndtr((apart + cut) / sd))
+        return total
 
 
 def some_draws(samples: int) -> IntArray:

@@ -26,6 +26,7 @@ from sparse_prefgp.analysis.items import ItemSet, far_sentences, is_array, own_i
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.rank_sets import (
     MOST_ITEMS,
+    JointUtilities,
     RankSets,
     points_per_unit,
     rank_sets,
@@ -118,7 +119,7 @@ ROUNDING = 1e-9
 class Ranking(Result):
     """Items, the best first, and how the figures were made; `print` shows it as text."""
 
-    rows_name, also = "ranking", ("rows",)
+    rows_name, also, aside = "ranking", ("rows",), ("frame", "joint")
 
     frame: Any
     """Data frame with one row for all items that have equal features: `rank` (one more than there
@@ -185,6 +186,8 @@ class Ranking(Result):
     """What one of the comparisons is called: a duel, a choice, an answer."""
     elo: EloScale | None = None
     """What the column `elo` is on."""
+    joint: JointUtilities | None = None
+    """Of the rows of `frame`; None where `rank_low` is not known."""
     shows_ranks: bool = False
     """Whether tables have the ranks, groups and Elo points of the items."""
     without_own: str = ""
@@ -451,9 +454,11 @@ def rank(
         lambda i: done(len(rows) + i),
         some_draws(int(samples)) if has_sets else None,
     )
-    sets = None
+    sets = known = None
     if has_sets:
-        sets = _rank_sets(utilities, joint, chances.draws, level)
+        covariances = np.array([factor @ factor.T for factor in joint])
+        known = JointUtilities(utilities.means, covariances, centred.weights)
+        sets = rank_sets(*known.moments(), chances.draws, level)
     outside = np.setdiff1d(np.arange(len(rows)), inside)
     beyond = utilities.take(outside)
     bound_best = outside_bound(chances.best, beyond)
@@ -515,6 +520,7 @@ def rank(
         averaged=board.averaged,
         unit=model.duels.unit,
         elo=elo,
+        joint=None if known is None else known.take(by),
         shows_ranks=ranks_shown,
         without_own="" if with_own or is_array(items) else _without_own(model, board.items),
     )
@@ -570,18 +576,6 @@ def _elo_of(
         raise ValueError(f"The anchor {name!r} is none of the items that are ranked; {hint}")
     zero = at - points * float(utility[numbers[id_text(name)]])
     return EloScale(points, in_sd, str(name), at, zero)
-
-
-def _rank_sets(
-    utilities: Normals, factors: Sequence[FloatArray], draws: FloatArray, level: float
-) -> RankSets:
-    """Of all rows, under the mixture of the normals of each part."""
-    mean, apart = utilities.mean, utilities.means - utilities.mean
-    covariance = sum(
-        weight * (factor @ factor.T + np.outer(off, off))
-        for weight, factor, off in zip(utilities.weights, factors, apart, strict=True)
-    )
-    return rank_sets(mean, np.asarray(covariance), draws, level)
 
 
 def _columns_of_ranks(sets: RankSets | None, number: int) -> dict[str, FloatArray]:
