@@ -60,10 +60,10 @@ class Judges(Result):
     frame: Any
     """Data frame, a row for each: `judge`, `votes`, `noise` (by what the variance of the model's
     noise is multiplied), `margin` (the same of its margin of ties; NaN without), `lean` (to the
-    side of more of the covariate beyond that of all, in utility; NaN without), `decided` (votes that are no ties),
-    `agreement` (the share of them that names the side which all other judges' votes call the
-    better one), `expected` (what his noise lets expect of it), `reversed`; and `_lower` and
-    `_upper` of each of `noise`, `margin`, `lean` and `agreement`.
+    side of more of the covariate beyond that of all, in utility; NaN without), `decided` (votes
+    that are no ties), `agreement` (the share of them that names the side which all other judges'
+    votes call the better one), `expected` (what his noise lets expect of it), `reversed`; and
+    `_lower` and `_upper` of each of `noise`, `margin`, `lean` and `agreement`.
     """
     level: float
     """Of the intervals."""
@@ -78,9 +78,7 @@ class Judges(Result):
             if self.frame[name].isna().all():
                 silent |= {name, f"{name}_interval"}
         ends = {
-            f"{name}_interval": [
-                *zip(shown[f"{name}_lower"], shown[f"{name}_upper"], strict=True)
-            ]
+            f"{name}_interval": [*zip(shown[f"{name}_lower"], shown[f"{name}_upper"], strict=True)]
             for name in _INTERVALS
         }
         columns = [column for column in COLUMNS if column.key not in silent]
@@ -210,7 +208,23 @@ def _information(model: Any) -> FloatArray:
         margin += float(likelihood.margin.numpy())
     if likelihood.cut_scale is not None:
         margin *= likelihood.cut_scale.numpy()[graph.groups]
-    sd = np.sqrt(cavity + noise)
+    each = information_of_votes(mean, cavity, noise, margin)
+    groups = len(model.duels.group_names)
+    return np.array(
+        [[np.bincount(graph.groups, graph.counts * one, groups) for one in row] for row in each]
+    ).transpose(2, 0, 1)
+
+
+def information_of_votes(
+    mean: FloatArray, variance: FloatArray, noise: FloatArray, margin: FloatArray
+) -> FloatArray:
+    """Fisher information of the logarithms of noise variance and margin in one vote, (2, 2, t).
+
+    :param mean: (t,) of the difference of the utilities, whose variance is `variance` (t,).
+    :param noise: (t,) variance of the noise of the difference.
+    :param margin: (t,) within which a vote is a tie; 0 for votes without ties.
+    """
+    sd = np.sqrt(variance + noise)
     won, lost = (margin - mean) / sd, (-margin - mean) / sd
     ahead, behind = special.ndtr(-won), special.ndtr(lost)
     density = [np.exp(-0.5 * end**2) / np.sqrt(2.0 * np.pi) for end in (won, lost)]
@@ -219,14 +233,8 @@ def _information(model: Any) -> FloatArray:
     chances = np.stack([ahead, behind, np.maximum(1.0 - ahead - behind, 0.0)])
     slopes = np.stack([np.vstack([by, -by.sum(0)]) for by in (by_noise, by_margin)])
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(chances > 0.0, slopes[:, None] * slopes[None] / chances, 0.0).sum(2)
-    groups = len(model.duels.group_names)
-    return np.array(
-        [
-            [np.bincount(graph.groups, graph.counts * one, groups) for one in row]
-            for row in each
-        ]
-    ).transpose(2, 0, 1)
+        each = np.where(chances > 0.0, slopes[:, None] * slopes[None] / chances, 0.0)
+    return np.asarray(each.sum(2))
 
 
 def _leans(model: Any, level: float, number: int) -> tuple[str, dict[str, FloatArray]]:
@@ -238,9 +246,7 @@ def _leans(model: Any, level: float, number: int) -> tuple[str, dict[str, FloatA
     known, effect = model.coefficients(level), own[0]
     place = {name: row for row, name in enumerate(known.names)}
     several = f"{effect.by} " if len(model.terms.labels) > 1 else ""
-    rows = [
-        place[f"{effect.covariate} of {several}{name}"] for name in model.duels.group_names
-    ]
+    rows = [place[f"{effect.covariate} of {several}{name}"] for name in model.duels.group_names]
     lower, upper = known.interval[rows].T
     values = {"lean": known.mean[rows], "lean_lower": lower, "lean_upper": upper}
     return effect.covariate, values

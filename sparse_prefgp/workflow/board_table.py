@@ -158,10 +158,6 @@ def odd_of(battles: Battles, table: DuelTable) -> list[str]:
     ends, names = models_of(table)
     counts, tied = table.counts, table.events.kind == TIE
     notes = [*battles.notes]
-    if tied.all():
-        notes.append(
-            "All battles are ties: the models are equals, and the intervals are those of the prior."
-        )
     won = np.bincount(ends[~tied, 0], counts[~tied], len(names))
     lost = np.bincount(ends[~tied, 1], counts[~tied], len(names))
     for number, word, how in ((won, "won", "low"), (lost, "lost", "high")):

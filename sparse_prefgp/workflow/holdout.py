@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import ONE_UTILITY, WITHOUT_DATES
-from sparse_prefgp.data.answers import WIN, Answers, Codes
+from sparse_prefgp.data.answers import TIE, WIN, Answers, Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.leaning import Leaning
@@ -25,6 +25,7 @@ from sparse_prefgp.data.splits import (
     grouping_of,
     holding_out_people,
     last_rows,
+    says_itself,
     split_columns,
     split_duels,
     units_of,
@@ -66,6 +67,10 @@ if TYPE_CHECKING:
 _SAMPLE = 50_000
 # Training duels of a person, on average, below which tastes cannot be told from noise.
 FEWEST_EACH = 2
+ALL_TIED = (
+    "All answers are ties: none is held out, the items are equals, and their intervals are those "
+    "of the prior."
+)
 
 
 class FitCallbacks(NamedTuple):
@@ -675,7 +680,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     :raises ValueError: what `split_duels`, `DuelTable.to_duels` and `FitSettings.of` raise; more
         inducing inputs than distinct training items; a subset larger than the training duels; more
         blocks than distinct pairs; noise by group without groups; only ties in training or among
-        the held-out duels.
+        the held-out duels, where some are held out; of ties alone none are.
     """
     events = table.events
     Leaning.of(settings.leans, events.covariate_names, events.labels)
@@ -699,6 +704,9 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         table = replace(table.using([column]), roles={**table.roles, "block": column})
     table = table.using(split_columns(settings.split))
     if split is None:
+        if np.all(events.kind == TIE) and not says_itself(settings.split):
+            warnings.warn(ALL_TIED, stacklevel=3)
+            settings = replace(settings, test_fraction=0.0)
         rng = np.random.default_rng(settings.seed)
         split = split_duels(
             table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
@@ -709,7 +717,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     _check_order(settings, table.events, split)
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform, people_features=train.people_features)
-    together.check(only_ties=not train.decided.any(), training=True)
+    scored = len(split.test_rows) > 0
+    together.check(only_ties=scored and not train.decided.any(), training=True)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
@@ -728,7 +737,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         count = number_of_inducing(distinct, settings.inducing)
         check_inducing_count(count, distinct)
     holdout = Holdout(settings, train, count, table, split, everything)
-    undecided = len(split.test_rows) and not len(holdout.decided_rows)
+    undecided = scored and not len(holdout.decided_rows)
     together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
     return holdout
 

@@ -1,4 +1,4 @@
-"""A leaderboard of models from battles: fit, rank, judges, and what is said of them in one place."""
+"""A leaderboard of models from battles: fit, ranking and judges, told in one place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.disk.folders import check_replaceable, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import foreign_files
@@ -21,6 +20,7 @@ from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.io.sides import SIDE
+from sparse_prefgp.learning.notes import is_warning
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.plain import as_json_text, plain
@@ -29,7 +29,7 @@ from sparse_prefgp.support.versions import versions
 from sparse_prefgp.support.words import and_so, counted
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import SVG, Picture, Report, Section, sections_of
-from sparse_prefgp.tell.result import MOST_ROWS, Result
+from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import MISSING, Column, Table, chance, facts_table, records
 from sparse_prefgp.workflow.board_table import Battles, kinds_in, models_of, odd_of
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -167,9 +167,7 @@ class Leaderboard(Result):
         ends = {
             "interval": [*zip(shown["elo_lower"], shown["elo_upper"], strict=True)],
             "ranks": [*map(range_of_ranks, zip(shown.rank_low, shown.rank_high, strict=True))],
-            "likely": [
-                *map(range_of_ranks, zip(shown.likely_low, shown.likely_high, strict=True))
-            ],
+            "likely": [*map(range_of_ranks, zip(shown.likely_low, shown.likely_high, strict=True))],
         }
         part = "" if len(shown) == len(found) else f", the first {len(shown):,}"
         title = f"{counted(len(found), 'model')}{part}{'' if board == ALL else f': {board}'}"
@@ -232,14 +230,16 @@ class Leaderboard(Result):
         first, rest = self.table(), [name for name in self.rankings if name != ALL]
         sections = [
             Section(sentences=[self.conclusion]),
-            Section("Before you rely on this", notes=self.notes),
+            Section("Before you rely on this", notes=[*filter(is_warning, self.notes)]),
             Section("The board", tables=[first], sentences=self.sentences()),
             Section("Pictures", pictures=self._pictures()),
             Section(
                 "What bends a verdict", tables=[] if self.biases.empty else [self.bias_table()]
             ),
-            *(Section(f"Board of {name}", tables=[self.table(None, name)], folded=True)
-              for name in rest),
+            *(
+                Section(f"Board of {name}", tables=[self.table(None, name)], folded=True)
+                for name in rest
+            ),
         ]
         for part in self.parts_of:
             told = part.result.parts(None)
@@ -247,10 +247,13 @@ class Leaderboard(Result):
             tables = [one for one in told if not isinstance(one, str)]
             sections.append(Section(part.title, words, tables=tables))
         if (read_as := self.table_of.read_as) is not None:
-            reading = [f"{line}." for line in ReadAs.lines(read_as)]
+            reading = [f"{line}." for line in read_as.lines()]
+            reading += [note for note in self.notes if not is_warning(note)]
             sections.append(Section("How the table was read", reading))
         about = [("seed", str(self.fit.settings.seed)), *versions().items()]
-        sections.append(Section("To repeat this", code=command or "", tables=[facts_table("", about)]))
+        sections.append(
+            Section("To repeat this", code=command or "", tables=[facts_table("", about)])
+        )
         number = self.table_of.counts.sum()
         subtitle = f"{counted(len(self.board()), 'model')}, {counted(int(number), 'battle')}"
         return Report("Leaderboard", f"{subtitle} · {PROGRAM}", sections_of(sections))
@@ -348,9 +351,11 @@ def check_board_folder(folder: Path, overwrite: bool = False) -> None:
 
 def _check_contents(folder: Path) -> None:
     ours = {BOARD, FIGURES, PAGE, LATEX, MODEL}
-    made = {name for name in contents(folder) if name.endswith(".csv")} if (
-        folder / FIGURES
-    ).is_file() else set()
+    made = (
+        {name for name in contents(folder) if name.endswith(".csv")}
+        if (folder / FIGURES).is_file()
+        else set()
+    )
     foreign = sorted(contents(folder) - ours - made)
     foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
     check_replaceable(folder, foreign, "a board")
@@ -428,12 +433,6 @@ def _fitted(
     said: list[str] = []
     with heard(said):
         table = battles.read()
-    names = models_of(table)[1]
-    if len(names) < 2:
-        raise ValueError(
-            f"{battles.table.name} has one model, {names[0]!r}, and a board needs two; look whether "
-            "the sides are in the right columns (--sides)."
-        )
     judge, category = battles.roles.judge, battles.roles.category
     leans = ((judge, SIDE),) if judge and SIDE in table.events.covariate_names else ()
     settings = FitSettings(
@@ -485,7 +484,9 @@ def _told(
         parts.append(Part("judges", "The judges", judges_of(model, level=level)))
     # What else is said of the model stands here, a part each with a file of its own: the audit,
     # how many votes more settle the first `top`, which verdicts to rely on.
-    frames = [_rows(model, ranking, versus).assign(board=name) for name, ranking in rankings.items()]
+    frames = [
+        _rows(model, ranking, versus).assign(board=name) for name, ranking in rankings.items()
+    ]
     frame = require_pandas().concat(frames, ignore_index=True)
     frame.insert(0, "board", frame.pop("board"))
     notes += [note for note in fitted.notes if note not in notes]
@@ -602,5 +603,3 @@ def _biases(model: Any, table: DuelTable, ranking: Ranking, level: float) -> Any
         values = [known.mean[i], *known.interval[i]]
         rows.append([name, unit, *(scale.points * spread * value for value in values)])
     return require_pandas().DataFrame(rows, columns=columns)
-
-

@@ -21,6 +21,7 @@ from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.data.answers import TIE, Codes
+from sparse_prefgp.data.splits import Split
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.checkpoint import identify
 from sparse_prefgp.workflow.automatic import choose
@@ -450,8 +451,12 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
         prepare(table.saying(judge=None), settings)
     with pytest.raises(ValueError, match="margin is -1; give a number, above 0"):
         FitSettings(margin=-1)
+    alone = table.saying(kind=np.full(T, TIE, np.int8))
+    with pytest.warns(UserWarning, match="All answers are ties"):
+        assert prepare(alone, settings).num_test == 0
+    split = Split(np.flatnonzero(table.ties), np.flatnonzero(~table.ties), 0, "by hand")
     with refused("only_ties", "training"):
-        prepare(table.saying(kind=np.full(T, TIE, np.int8)), settings)
+        prepare(table, settings, split)
 
 
 def test_shared_context_without_effect_is_told() -> None:

@@ -80,7 +80,9 @@ def test_a_ranking_has_sets_groups_and_points() -> None:
     )
     found = spg.rank(model, order="mean", level=LEVEL, with_ranks=True, anchor="team 3")
     frame = found.frame.set_index("item_id")
-    assert (frame["rank_low"] <= frame["rank"]).all() and (frame["rank"] <= frame["rank_high"]).all()
+    assert (frame["rank_low"] <= frame["rank"]).all() and (
+        frame["rank"] <= frame["rank_high"]
+    ).all()
     assert (frame["likely_low"] <= frame["likely_high"]).all()
     assert (frame["rank_low"] <= frame["likely_low"]).all()
     assert frame["group"].is_monotonic_increasing and frame["group"].max() > 1
@@ -95,7 +97,7 @@ def test_a_ranking_has_sets_groups_and_points() -> None:
     as_asked = spg.rank(model, anchor=("team 0", 1200)).frame.set_index("item_id")
     assert as_asked.loc["team 0", "elo"] == pytest.approx(1200.0)
     assert spg.rank(model).frame["elo"].mean() == pytest.approx(1000.0)
-    with pytest.raises(ValueError, match="'team 9' is none of the items .* mean 'team "):
+    with pytest.raises(ValueError, match=r"'team 9' is none of the items .* mean 'team "):
         spg.rank(model, anchor="team 9")
 
 
@@ -115,5 +117,5 @@ def test_sets_of_a_mixture_are_wider_than_those_of_its_narrow_part() -> None:
     assert len(mixed.weights) > 1
     narrow = spg.rank(model, level=LEVEL).frame
     wide = spg.rank(mixed, level=LEVEL).frame
-    size = (lambda frame: (frame["rank_high"] - frame["rank_low"]).sum())
-    assert size(wide) >= size(narrow) > 0
+    sizes = [(frame["rank_high"] - frame["rank_low"]).sum() for frame in (wide, narrow)]
+    assert sizes[0] >= sizes[1] > 0
