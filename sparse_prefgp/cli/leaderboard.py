@@ -55,6 +55,7 @@ class BoardOptions(Form):
     """The model that has these Elo points, or 1000; by default the average has 1000."""
     level: float = same_as(Shared, "level", default=0.9)
     max_iterations: int = same_as(FitSettings, "max_iterations")
+    integrate: str = same_as(FitSettings, "integrate")
     seed: int = same_as(FitSettings, "seed")
     show: int = option(default=MOST_ROWS, least=0)
     """How many rows of each table to print."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from sparse_prefgp.tell.tables import Table
 
-
 PNG, SVG = "png", "svg"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.answers import TIE
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
@@ -30,6 +31,8 @@ NONE = "none"
 # A board of a category takes so many battles at least, on average; and so many have a board each.
 LEAST_BATTLES, MOST_CATEGORIES = 10, 50
 _NAMED = 5
+# Of values of a style, so many may be 0 and be something of their own.
+MOST_EMPTY = 0.2
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,10 @@ class Battles:
         given = {name: getattr(form, name) for name in type(form).__dataclass_fields__}
         table = load_answers(source, Stated(**given, covariates=tuple(style)))
         header = Header(table.frame.columns)
+        table, style, empty = _with_empty(table, header, tuple(style))
         besides = [*style, *given.get("sides", ()), given.get("outcome")]
         roles = Roles.of(header, asked, [name for name in besides if name])
-        made = cls(table, roles, tuple(style), given)
+        made = cls(table, roles, style, given, empty)
         if roles.category is None:
             return made
         labels = table.frame[roles.category].map(id_text).nunique()
@@ -99,7 +103,7 @@ class Battles:
         if asked.get("category"):
             raise ValueError(f"{reason}; name another (--category), or leave it out.")
         note = f"{reason}: it is taken for none."
-        return replace(made, roles=replace(roles, category=None), notes=(note,))
+        return replace(made, roles=replace(roles, category=None), notes=(*empty, note))
 
     def read(self) -> DuelTable:
         """The battles; the first side has a covariate where sides may matter.
@@ -144,6 +148,42 @@ class Battles:
         return replace(self, table=replace(self.table, frame=frame), notes=())
 
 
+def _with_empty(
+    table: Table, header: Header, style: tuple[str, ...]
+) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
+    """The table with flags of what of a style is 0, such as the length of an empty answer, where
+    few values are and all others are far above; all styles; and a sentence on each flag."""
+    frame, added, notes = table.frame, [], []
+    for name in style:
+        pairs = [pair for pair in header.other_sides() if pair[0].startswith(name)]
+        pair = next((pair for pair in pairs if pair[1].startswith(name)), None)
+        flag = f"no_{name}"
+        if pair is None or flag in frame.columns:
+            continue
+        numbers = require_pandas().to_numeric(frame[[*pair]].stack(), errors="coerce")
+        is_zero, above = numbers == 0.0, numbers[numbers != 0.0]
+        share = float(is_zero.mean())
+        if not 0.0 < share <= MOST_EMPTY or not len(above) or above.min() < 0.0:
+            continue
+        if float(above.quantile(0.05)) < float(above.std()):
+            continue  # 0 is the end of what there is
+        values = (
+            require_pandas().to_numeric(frame[pair[0]]),
+            require_pandas().to_numeric(frame[pair[1]]),
+        )
+        ends = {
+            f"no_{column}": (value == 0.0).astype(int)
+            for column, value in zip(pair, values, strict=True)
+        }
+        frame = frame.assign(**ends)
+        added.append(flag)
+        notes.append(
+            f"The {name} of {share:.1%} of the answers is 0, far from all others: that an answer "
+            f"has none ({flag}) has a coefficient of its own."
+        )
+    return replace(table, frame=frame), (*style, *added), tuple(notes)
+
+
 def models_of(table: DuelTable) -> tuple[IntArray, tuple[Any, ...]]:
     """The models of both sides of each battle, (t, 2), the winner's first, and their names."""
     rows = table.item_rows
@@ -163,9 +203,10 @@ def odd_of(battles: Battles, table: DuelTable) -> list[str]:
     for number, word, how in ((won, "won", "low"), (lost, "lost", "high")):
         never = [str(names[i]) for i in np.flatnonzero((number == 0) & (won + lost > 0))]
         if never:
+            stand = agreeing(len(never), "it stands", "they stand")
             notes.append(
-                f"{some_of(never, _NAMED)} never {word}: how {how} {agreeing(len(never))} held "
-                "by the prior, and intervals are wide."
+                f"{some_of(never, _NAMED)} never {word}: how {how} {stand} is held by the prior, "
+                "and intervals are wide."
             )
     frame = battles.table.frame
     for column, what in ((battles.roles.judge, "judge"), (battles.roles.task, "task")):

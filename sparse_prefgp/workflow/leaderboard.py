@@ -36,7 +36,7 @@ from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.folder import MODEL, PROGRAM
 from sparse_prefgp.workflow.output import FitOutput, alone, command_line
 from sparse_prefgp.workflow.reporting import Reporter
-from sparse_prefgp.workflow.settings import DEFAULT_ITERATIONS, FitSettings
+from sparse_prefgp.workflow.settings import AUTO, DEFAULT_ITERATIONS, FitSettings
 from sparse_prefgp.workflow.workflow import heard, run_fit
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ ALL = "all"
 BOARD, FIGURES, PAGE, LATEX = "board.csv", "board.json", "board.html", "board.tex"
 # Kinds with fewer battles have no board of their own.
 LEAST_OF_KIND = 30
+# Categories of which each is ranked under all points of the hyperparameters.
+MOST_INTEGRATED = 5
 # A tie at the top of more than this share of the models is no answer.
 MOST_TIED = 0.5
 _NAMED = 6
@@ -203,8 +205,11 @@ class Leaderboard(Result):
         """The conclusion, the boards, what bends verdicts, and all else."""
         found: list[str | Table] = [self.conclusion, self.table(most), *self.sentences()]
         found += [f"Note: {note}" for note in self.notes]
-        few = None if most is None else min(most, FEW)
-        found += [self.table(few, name) for name in self.rankings if name != ALL]
+        few, others = None if most is None else min(most, FEW), [*self.rankings][1:]
+        if most is not None and len(others) > MOST_INTEGRATED:
+            found.append(f"There are {len(others)} boards more, in {BOARD} and {PAGE}.")
+            others = []
+        found += [self.table(few, name) for name in others]
         if not self.biases.empty:
             found.append(self.bias_table())
         for part in self.parts_of:
@@ -374,6 +379,7 @@ def leaderboard(
     date: str | None = None,
     level: float = 0.9,
     max_iterations: int = DEFAULT_ITERATIONS,
+    integrate: str = AUTO,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -400,6 +406,8 @@ def leaderboard(
     :param date: the same of when it was, by default `date`.
     :param level: of intervals and sets of ranks.
     :param max_iterations: largest number of steps of the optimiser.
+    :param integrate: as for `fit`: intervals average over what is not known of hyperparameters;
+        those of more than five categories are at the most likely ones.
     :param seed: of all that is drawn at random.
     :param out: a folder to write to, see `Leaderboard.write`.
     :param overwrite: an earlier board there may be replaced.
@@ -418,7 +426,7 @@ def leaderboard(
         opened = Battles.opened(battles, style, asked, form or Form(**columns))
         if by is not None:
             kinds_in(opened, by)
-        options = {"max_iterations": max_iterations, "seed": seed}
+        options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
         table, fitted = _fitted(opened, reporter, options)
         found = _told(opened, table, fitted, by=by, top=top, anchor=anchor, level=level)
         if place is not None:
@@ -466,9 +474,16 @@ def _told(
     rankings = {ALL: rank(model, rng=seeded(seed), **how)}
     category, notes = battles.roles.category, odd_of(battles, table)
     if category is not None:
-        for label in sorted({id_text(value) for value in battles.table.frame[category]}):
+        labels = sorted({id_text(value) for value in battles.table.frame[category]})
+        quick = model if len(labels) <= MOST_INTEGRATED else model.at_mode
+        if quick is not model:
+            notes.append(
+                f"Intervals of the {len(labels)} categories are those at the most likely "
+                "hyperparameters; those of all battles include what is not known of them."
+            )
+        for label in labels:
             where = {category: label}
-            rankings[f"{category}: {label}"] = rank(model, at=where, rng=seeded(seed), **how)
+            rankings[f"{category}: {label}"] = rank(quick, at=where, rng=seeded(seed), **how)
     if by is not None:
         of_kinds, small = _of_kinds(battles, by, fitted.settings, how)
         rankings |= of_kinds
@@ -515,7 +530,7 @@ def _of_kinds(
     from sparse_prefgp.analysis.ranking import rank
 
     found, small = {}, []
-    options = {"max_iterations": settings.max_iterations, "seed": settings.seed}
+    options = {name: getattr(settings, name) for name in ("max_iterations", "integrate", "seed")}
     for label, number in kinds_in(battles, by).items():
         if number < LEAST_OF_KIND:
             small.append(label)

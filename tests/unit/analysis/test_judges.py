@@ -40,9 +40,7 @@ def battles(number: int, backwards: str | None = None, seed: int = 0) -> pd.Data
 
 
 def model_of(table: pd.DataFrame) -> spg.PreferenceGP:
-    duels = spg.read(
-        table, noise_by="judge", covariate=["length"], lean_by="judge:side"
-    ).to_duels()
+    duels = spg.read(table, noise_by="judge", covariate=["length"], lean_by="judge:side").to_duels()
     model = spg.PreferenceGP(
         duels,
         spg.ItemEffect(0.5),
@@ -101,9 +99,7 @@ def test_a_judge_who_names_the_worse_side_is_told() -> None:
 def test_nobody_else_says_who_is_better_than_a_judge_alone() -> None:
     table = battles(60).assign(judge="ann")
     duels = spg.read(table, noise_by="judge", side=False).to_duels()
-    model = spg.PreferenceGP(
-        duels, spg.ItemEffect(), likelihood=spg.Probit(by="judge", margin=0.3)
-    )
+    model = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(by="judge", margin=0.3))
     assert agreements(model)[0].decided == 0.0
     frame = judges(model).frame
     assert frame[["agreement", "agreement_lower", "lean", "margin"]].isna().all(axis=None)
