@@ -76,7 +76,7 @@ def ranks(frame: Any, *, level: float, top: int = 30, ax: Axes | None = None) ->
 
 
 def who_beats_whom(models: list[str], predicted: FloatArray, seen: FloatArray) -> Axes:
-    """Scores of models (rows) against others (columns), predicted beside seen.
+    """Scores of models (rows) against others (columns), predicted next to seen.
 
     :param models: c names, the best first; of more than 20 the first.
     :param predicted: (c, c) expected scores.
