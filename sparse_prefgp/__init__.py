@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow.comparison import compare as compare
     from sparse_prefgp.workflow.fit_sources import read as read
+    from sparse_prefgp.workflow.leaderboard import leaderboard as leaderboard
     from sparse_prefgp.workflow.model_names import Candidate as Candidate
     from sparse_prefgp.workflow.settings import CompareSettings as CompareSettings
     from sparse_prefgp.workflow.settings import FitSettings as FitSettings
@@ -197,6 +198,7 @@ _HOMES = {
     "check_against_sampling": "sampling",
     "sample_posterior": "sampling",
     "compare": "workflow.comparison",
+    "leaderboard": "workflow.leaderboard",
     "read": "workflow.fit_sources",
     "Candidate": "workflow.model_names",
     "CompareSettings": "workflow.settings",

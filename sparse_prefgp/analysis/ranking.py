@@ -24,6 +24,14 @@ from scipy import special
 from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.items import ItemSet, far_sentences, is_array, own_items
 from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.rank_sets import (
+    MOST_ITEMS,
+    JointUtilities,
+    RankSets,
+    points_per_unit,
+    rank_sets,
+    some_draws,
+)
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
@@ -31,14 +39,20 @@ from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
+from sparse_prefgp.support.checks import (
+    check_choice,
+    check_number,
+    level_of_interval,
+    whole_number,
+)
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.normals import Normals, allotted
 from sparse_prefgp.support.randomness import seed_of
-from sparse_prefgp.support.words import agreeing, counted
+from sparse_prefgp.support.words import agreeing, counted, spelt_like
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import (
+    MISSING,
     Column,
     Table,
     chance,
@@ -57,6 +71,8 @@ MEAN, LOWER = ORDERS = ("mean", "lower")
 MAX_REFERENCE, LEAST_REFERENCE = 2000, 200
 DEFAULT_TOP_K = 10
 MIN_SAMPLES = 100
+# Elo points of the average, or of an anchor without a number.
+ANCHORED = 1000.0
 BOUND_CONFIDENCE = 0.99
 _PILOT_SHARE = 0.1
 # Numbers in one temporary array: about 16 MB.
@@ -65,17 +81,36 @@ _CHUNK_NUMBERS = 2_000_000
 _TRACE_FROM = 16
 # Below, it is no more than the rounding of the sums that a covariance is made of.
 JITTER_WORTH_A_NOTE = 1e-10
+
+
+def known_number(value: float) -> str:
+    """A whole number; a dash where it is not known."""
+    return MISSING if math.isnan(value) else f"{value:.0f}"
+
+
+def range_of_ranks(ends: tuple[float, float]) -> str:
+    """Such as 2–5, or 2; a dash where it is not known."""
+    low, high = map(known_number, ends)
+    return low if low == high else f"{low}–{high}"
+
+
 COLUMNS = (
     Column("rank", "rank", ","),
     Column("item_id", "item", str, left=True),
     Column("utility", "utility", "z.3f"),
-    Column("interval", "interval", interval, spare=8),
-    Column("p_best", "best", chance, spare=7),
-    Column("p_top_k", "top {top}", chance, spare=6),
+    Column("elo", "Elo", ".0f"),
+    Column("interval", "interval", interval, spare=10),
+    Column("p_best", "best", chance, spare=9),
+    Column("p_top_k", "top {top}", chance, spare=8),
+    Column("ranks", "not ruled out", str, spare=11),
+    Column("likely", "likely ranks", str, spare=6),
+    Column("group", "group", known_number, spare=7),
     Column("comparisons", "{unit}s", ",", spare=5),
     Column("copies", "copies", ",", spare=4),
     Column("outside_range", "outside", flag, spare=3),
 )
+# Of these a table tells where somebody asks for them.
+_OF_RANKS, _ELO = ("ranks", "likely", "group"), "elo"
 # Utilities that differ by less do by rounding, in standard deviations of the noise of a side.
 ROUNDING = 1e-9
 
@@ -84,14 +119,18 @@ ROUNDING = 1e-9
 class Ranking(Result):
     """Items, the best first, and how the figures were made; `print` shows it as text."""
 
-    rows_name, also = "ranking", ("rows",)
+    rows_name, also, aside = "ranking", ("rows",), ("frame", "joint")
 
     frame: Any
     """Data frame with one row for all items that have equal features: `rank` (one more than there
     are rows above it: what is equal but for rounding shares a rank, as in 1, 2, 2, 4, and stays in
     the order given), `item_id` (of the first of them), `utility` (expected, less the average of the
     reference), `sd`, `lower` and `upper` (its interval at `level`), `p_best`, `p_top_k` (that they
-    are the best or in the top k, among the candidates; NaN for all others), `comparisons` (their
+    are the best or in the top k, among the candidates; NaN for all others), `rank_low` and
+    `rank_high` (ranks by expected utility that are not ruled out at `level`), `likely_low` and
+    `likely_high` (quantiles of its ranks in the joint samples), `group` (whose first cannot be told
+    apart from any other in it; all NaN where not every row is a candidate, or there are more than
+    300), `elo` (points, see `elo` below; NaN for logistic noise), `comparisons` (their
     training duels, in the contexts asked for, each one whatever its weight), `outside_range` (a
     feature outside the range of the training items), `copies` (how many items they are), `same_as`
     (ids of all but the first, separated by "; ").
@@ -145,6 +184,12 @@ class Ranking(Result):
     """Over which rows of an item its utility is averaged, in words; empty where an item has one."""
     unit: str = "duel"
     """What one of the comparisons is called: a duel, a choice, an answer."""
+    elo: EloScale | None = None
+    """What the column `elo` is on."""
+    joint: JointUtilities | None = None
+    """Of the rows of `frame`; None where `rank_low` is not known."""
+    shows_ranks: bool = False
+    """Whether tables have the ranks, groups and Elo points of the items."""
     without_own: str = ""
     """That only given items are ranked, not those of the model, in words; else empty."""
 
@@ -161,13 +206,21 @@ class Ranking(Result):
             title += f" with {counted(self.min_comparisons, self.unit)} or more"
         # Of these a column of nothing else is left out.
         silent = {"copies"} if self._all_single else set()
+        silent |= set() if self.shows_ranks else {*_OF_RANKS, _ELO}
         silent |= set() if shown["outside_range"].any() else {"outside_range"}
         columns = [
             column._replace(heading=column.heading.format(top=self.top_k, unit=self.unit))
             for column in COLUMNS
             if column.key not in silent
         ]
-        return Table("ranking", title, columns, records(with_intervals(shown)))
+        ends = {
+            "ranks": map(range_of_ranks, zip(shown["rank_low"], shown["rank_high"], strict=True)),
+            "likely": map(
+                range_of_ranks, zip(shown["likely_low"], shown["likely_high"], strict=True)
+            ),
+        }
+        shown = with_intervals(shown).assign(**{name: [*texts] for name, texts in ends.items()})
+        return Table("ranking", title, columns, records(shown))
 
     def sentences(self) -> list[str]:
         """What to know about the figures, one sentence each."""
@@ -201,6 +254,7 @@ class Ranking(Result):
                 f"has a probability of at most {self.bound_best:.2g}, that any is in the top "
                 f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
+        text += self._about_ranks()
         if self.jitter > JITTER_WORTH_A_NOTE:
             text.append(f"A jitter of {self.jitter:.1e} was added to the candidates' variances.")
         if self.negative_variances:
@@ -210,6 +264,21 @@ class Ranking(Result):
             )
         far = self.outside_items, self.outside_features, self.unknown_levels
         return text + far_sentences(*far, "item")
+
+    def _about_ranks(self) -> list[str]:
+        """On the columns of ranks and Elo points, where tables have them."""
+        if not self.shows_ranks or self.elo is None:
+            return []
+        if self.frame["rank_low"].isna().any():
+            few = f"of at most {MOST_ITEMS} items, all of them candidates"
+            return [f"Sets of ranks are {few}.", self.elo.sentence()]
+        percent = f"{100 * self.level:g} %"
+        return [
+            f"Not ruled out: the ranks that an item may have, at {percent} each; likely ranks are "
+            f"those of {percent} of the joint samples, and hold all items at once less often.",
+            "The first item of a group cannot be told apart from any other in it.",
+            self.elo.sentence(),
+        ]
 
     def _order_note(self) -> str:
         if self.order == MEAN:
@@ -251,6 +320,8 @@ def rank(
     at: Any = (),
     active_within: float = 2.0,
     person: Hashable | list[Hashable] | None = None,
+    anchor: str | tuple[Hashable, float] | None = None,
+    with_ranks: bool = False,
     progress: Report | None = None,
 ) -> Ranking:
     """Rank items by utility, with uncertainty.
@@ -294,6 +365,9 @@ def rank(
         item counts as active: of the model's own items those are ranked that are active then.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default what all share.
+    :param anchor: the item, and the Elo points that it has (1,000 where an item alone is given);
+        by default the average of the items has 1,000.
+    :param with_ranks: show the ranks of each item too, in tables.
     :param progress: called with how much is done and the total, now and then.
     :raises ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
         number that makes no sense; no item with so many duels; the model's own items along with
@@ -309,7 +383,7 @@ def rank(
         top_k = whole_number("top_k", top_k, 1)
     candidates = whole_number("candidates", candidates, 1)
     samples = whole_number("samples", samples, MIN_SAMPLES)
-    seed = seed_of(rng)
+    seed, ranks_shown = seed_of(rng), with_ranks
     model, at = at_a_date(seen_by(model, person), at)
     board = board_of(model, items, at, active_within, with_own)
     found, inputs = board.items, board.inputs
@@ -369,6 +443,7 @@ def rank(
         "take fewer (--candidates)",
     )
     joint, jitter = centred.factors(rows, inside)
+    has_sets = len(inside) == number <= MOST_ITEMS
     chances = sample_places(
         utilities.means[:, inside],
         joint,
@@ -377,7 +452,13 @@ def rank(
         int(samples),
         rng,
         lambda i: done(len(rows) + i),
+        some_draws(int(samples)) if has_sets else None,
     )
+    sets = known = None
+    if has_sets:
+        covariances = np.array([factor @ factor.T for factor in joint])
+        known = JointUtilities(utilities.means, covariances, centred.weights)
+        sets = rank_sets(*known.moments(), chances.draws, level)
     outside = np.setdiff1d(np.arange(len(rows)), inside)
     beyond = utilities.take(outside)
     bound_best = outside_bound(chances.best, beyond)
@@ -390,6 +471,7 @@ def rank(
     if order is None:
         order = LOWER if unequal else MEAN
     first, same_as = _named(found.ids, row_of_item, number)
+    elo = _elo_of(model, anchor, found.ids, mean[row_of_item])
     ranks = _ranks(lower if order == LOWER else mean, float(model.likelihood.noise.numpy()))
     by = np.lexsort((first, ranks))
     frame = require_pandas().DataFrame(
@@ -402,6 +484,8 @@ def rank(
             "upper": upper[by],
             "p_best": p_best[by],
             "p_top_k": p_top_k[by],
+            **{name: value[by] for name, value in _columns_of_ranks(sets, number).items()},
+            "elo": elo.of(mean)[by],
             "comparisons": duels[by],
             "outside_range": found.outside[first[by]],
             "copies": multiplicity[by],
@@ -435,8 +519,72 @@ def rank(
         noise_variance=float(model.likelihood.noise.numpy()),
         averaged=board.averaged,
         unit=model.duels.unit,
+        elo=elo,
+        joint=None if known is None else known.take(by),
+        shows_ranks=ranks_shown,
         without_own="" if with_own or is_array(items) else _without_own(model, board.items),
     )
+
+
+@dataclass(frozen=True)
+class EloScale:
+    """Points are `zero` and `points` for each unit of utility."""
+
+    points: float
+    margin: float
+    """Of a tie, in standard deviations of the noise of a difference."""
+    anchor: str
+    """What has `anchor_points`: an item, or the average."""
+    anchor_points: float
+    zero: float
+
+    def of(self, utility: FloatArray) -> FloatArray:
+        """The points of items."""
+        return self.zero + self.points * utility
+
+    def sentence(self) -> str:
+        """How points are made."""
+        return (
+            f"Elo: {self.points:.1f} points for each unit of utility, the slope of the expected "
+            f"score at even odds where a tie is half a point (margin {self.margin:.3g} sd of the "
+            f"noise); {self.anchor} has {self.anchor_points:,.0f}."
+        )
+
+
+def _elo_of(model: Predicts, anchor: Any, ids: Sequence[Hashable], utility: FloatArray) -> EloScale:
+    """The scale on which the anchor has its points.
+
+    :raises ValueError: an anchor that is none of the items, or whose points are no number.
+    """
+    likelihood = model.at_mode.likelihood
+    noise = float(likelihood.noise.numpy())
+    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
+    if model.duels.held and not model.duels.decided.any():
+        margin = 0.0  # which nothing but ties says to be large, so that nobody gains points
+    points = points_per_unit(noise, margin)
+    if not model.at_mode.engine.link_function.has_normal_noise:
+        points = math.nan
+    name, at = (anchor, ANCHORED) if isinstance(anchor, str) or anchor is None else anchor
+    check_number("The Elo points of the anchor", at)
+    in_sd = margin / math.sqrt(2.0 * noise)
+    if name is None:
+        return EloScale(points, in_sd, "the average", at, at)
+    numbers = {id_text(one): i for i, one in enumerate(ids)}
+    if id_text(name) not in numbers:
+        near = spelt_like(id_text(name), numbers)
+        hint = f"did you mean {near!r}?" if near else "give the id of one."
+        raise ValueError(f"The anchor {name!r} is none of the items that are ranked; {hint}")
+    zero = at - points * float(utility[numbers[id_text(name)]])
+    return EloScale(points, in_sd, str(name), at, zero)
+
+
+def _columns_of_ranks(sets: RankSets | None, number: int) -> dict[str, FloatArray]:
+    """By their names; NaN where they are not known."""
+    names = {"rank_low": "low", "rank_high": "high"}
+    names |= {name: name for name in ("likely_low", "likely_high", "group")}
+    if sets is None:
+        return {name: np.full(number, np.nan) for name in names}
+    return {name: getattr(sets, field) for name, field in names.items()}
 
 
 def _without_own(model: Predicts, given: ItemSet) -> str:
@@ -691,6 +839,8 @@ class BestProbabilities(NamedTuple):
     p_top_k: FloatArray
     best: FloatArray
     kth: FloatArray
+    draws: FloatArray
+    """Some of the samples, (kept, c)."""
 
 
 def likely_rows(mean: FloatArray, sd: FloatArray, top_k: int, count: int) -> IntArray:
@@ -714,6 +864,7 @@ def sample_places(
     samples: int,
     rng: np.random.Generator,
     done: Callable[[int], None] = lambda count: None,
+    kept: IntArray | None = None,
 ) -> BestProbabilities:
     """Joint samples of c candidate rows under a mixture of S normals.
 
@@ -721,8 +872,11 @@ def sample_places(
     :param factors: S of (c, c), covariance = factor factor'.
     :param weights: (S,), by which each has its share of the samples.
     :param top_k: at most c.
+    :param kept: numbers of the samples to give back, ascending; by default none.
     """
     c = means.shape[1]
+    kept = np.empty(0, np.int64) if kept is None else kept
+    some = np.empty((len(kept), c))
     p_best, p_top_k = np.zeros(c), np.zeros(c)
     best, kth = np.empty(samples), np.empty(samples)
     ends = np.cumsum(allotted(weights, samples))
@@ -738,11 +892,13 @@ def sample_places(
         p_best += np.bincount(top[np.arange(size), first], minlength=c)
         p_top_k += np.bincount(top.reshape(-1), minlength=c)
         best[part], kth[part] = values.max(1), values.min(1)
+        here = slice(*np.searchsorted(kept, [part.start, part.stop]))
+        some[here] = draws[kept[here] - part.start]
         done(part.stop)
     if len(factors) > 1:  # no longer by parts
         mixed = rng.permutation(samples)
         best, kth = best[mixed], kth[mixed]
-    return BestProbabilities(p_best / samples, p_top_k / samples, best, kth)
+    return BestProbabilities(p_best / samples, p_top_k / samples, best, kth, some)
 
 
 def outside_bound(threshold: FloatArray, outside: Normals) -> float:

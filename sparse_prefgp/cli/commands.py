@@ -12,7 +12,7 @@ from sparse_prefgp.cli.command import PlainCommand, PlainGroup
 
 # The modules of the commands, by the headings under which the help shows them.
 _PANELS = {
-    "Begin": ("demo", "ask", "fit", "select", "datasets"),
+    "Begin": ("demo", "ask", "fit", "leaderboard", "select", "datasets"),
     "Use a fitted model": (
         "rank",
         "predict",

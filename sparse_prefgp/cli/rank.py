@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, kept_from, open_model
-from sparse_prefgp.cli.shared_options import SavedModel, Shared, Written, person_of
+from sparse_prefgp.cli.shared_options import (
+    SavedModel,
+    Shared,
+    Written,
+    anchor_of,
+    person_of,
+)
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -38,6 +45,11 @@ class RankOptions(Written):
     date=2014-07-13: at this date, for utilities that move in time. By default on average over all
     contexts seen, and at the date of the last duel.
     """
+    ranks: bool = option(default=False)
+    """Also show the ranks that are not ruled out, likely ranks, groups that cannot be told apart,
+    and Elo points."""
+    anchor: Any = option(default=None, kind=str, parse=anchor_of, metavar="ITEM=POINTS")
+    """The item that has these Elo points, or 1000; by default the average has 1000."""
     level: float = same_as(Shared, "level")
     person: Sequence[str] = same_as(Shared, "person")
     candidates: int = option(default=1_000, least=1)
@@ -72,6 +84,8 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
             rng=seeded(options.seed),
             at=options.at,
             person=person_of(options.person),
+            anchor=options.anchor,
+            with_ranks=options.ranks or options.anchor is not None,
             progress=progress,
         )
     console.show(ranking, options, kept_from(saved.model))

@@ -162,6 +162,20 @@ class AboutSets:
         return {**self.sets, **dict.fromkeys(flags, True)}
 
 
+def anchor_of(text: str) -> str | tuple[str, float]:
+    """`NAME`, or `NAME=POINTS`, as `rank` takes it.
+
+    :raises ValueError: points that are no number.
+    """
+    name, mark, points = text.rpartition("=")
+    if not mark:
+        return text
+    try:
+        return name, float(points)
+    except ValueError:
+        raise ValueError(f"{points!r} is no number of points; write such as gpt-4=1200.") from None
+
+
 def person_of(names: Sequence[str]) -> Any:
     """As functions of a model take it: a name, several of them, or nobody in particular."""
     if not names:

@@ -22,6 +22,7 @@ Tables = dict[str, Any]
 
 CENTS = 100
 NOT_STARTED = "DNS"
+TIE = "tie"
 CROWD, HIGHEST_GRADE = "crowd", 3
 # Files of votes by the kind of judge, and of texts by their category.
 VOTES = {
@@ -174,9 +175,10 @@ def votes(known: DataSet, files: Files) -> Tables:
 
 
 def named_votes(tables: Mapping[str, Any]) -> Tables:
-    """Items and duels in which models, prompts and judges go by names.
+    """Items and duels in which models, prompts and judges go by names; battles of the models.
 
-    `winner_first` and `loser_first` say which answer was shown first.
+    `winner_first` and `loser_first` say which answer was shown first. Of a battle that one is of
+    `model_a`; `length_a` and `length_b` are the logarithms of the characters, 0 of a blank answer.
     """
     items, duels = tables["items"], tables["duels"]
     model = tables["models"].set_index("model_id")["name"]
@@ -187,7 +189,28 @@ def named_votes(tables: Mapping[str, Any]) -> Tables:
     after = duels.columns.get_loc("winner_first") + 1
     duels.insert(after, "loser_first", 1 - duels["winner_first"])
     items = items.assign(model=items["model"].map(model), prompt=items["prompt"].map(prompt))
-    return {"items": items, "duels": duels}
+    first = duels["winner_first"] == 1
+    shown = {
+        "a": items.loc[duels["winner"].where(first, duels["loser"])],
+        "b": items.loc[duels["loser"].where(first, duels["winner"])],
+    }
+    length = {side: _log_lengths(answers) for side, answers in shown.items()}
+    verdict = first.map({True: "model_a", False: "model_b"}).mask(duels["tie"] == 1, TIE)
+    battles = require_pandas().DataFrame(
+        {
+            **{f"model_{side}": answers["model"].to_numpy() for side, answers in shown.items()},
+            "winner": verdict,
+            **duels[["judge", "judge_kind", "prompt"]],
+            **{f"length_{side}": values for side, values in length.items()},
+        }
+    )
+    return {"items": items, "duels": duels, "battles": battles}
+
+
+def _log_lengths(answers: Any) -> Any:
+    """Of each answer, 0 where it is blank."""
+    blank = answers["text"].str.strip() == ""
+    return np.where(blank, 0.0, np.log(answers["length_chars"].clip(lower=1))).round(3)
 
 
 def jokes(known: DataSet, files: Files) -> Tables:

@@ -40,7 +40,7 @@ from sparse_prefgp.io.choices import RANK
 
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and all checksums
 FORM = 1  # raised whenever a converter gives something else
-_DUELS = ("items", "duels", "ties", "gold_duels")
+_DUELS = ("items", "duels", "ties", "gold_duels", "battles")
 # What files of data are called, next to the name of their set.
 _TABLES = {*_DUELS, CHOICES, RANKINGS, "teams", "matches", "models", "prompts"}
 _TABLES |= {"train", "test", "test_inputs"}
@@ -229,7 +229,7 @@ def _read(known: DataSet, paths: Mapping[str, Path]) -> AnySet:
         rankings = pd.read_csv(paths[RANKINGS], dtype={RANK: "Int64"})
         return RankingSet(known, csv(paths["items"]), rankings)
     if known.kind == DUELS:
-        used = paths if known.name in DERIVED else _DUELS
+        used = paths if known.name in DERIVED else _DUELS[:-1]
         frames = {table: csv(path) for table, path in paths.items() if table in used}
         items, duels, *others = map(DERIVED.get(known.name, dict)(frames).get, _DUELS)
         return DuelSet(known, items, duels, *others)

@@ -54,6 +54,9 @@ class DuelSet(_Named):
     """Data frame of tied pairs where they have a table of their own, `item_a` and `item_b`."""
     gold: Any = None
     """Data frame of duels that the authors of the set settled on, or None."""
+    battles: Any = None
+    """Data frame of the same duels between the models that made the items, as `leaderboard` takes
+    it, or None."""
 
     def table(self, *, gold: bool = False, ties: bool = False, **options: Any) -> DuelTable:
         """The table from which splits and `Duels` are made.
@@ -94,7 +97,7 @@ class DuelSet(_Named):
     def frames(self) -> dict[str, Any]:
         """Its data frames by the names that files of them have."""
         frames = {"items": self.items, "duels": self.duels}
-        frames |= {"ties": self.ties, "gold_duels": self.gold}
+        frames |= {"ties": self.ties, "gold_duels": self.gold, "battles": self.battles}
         return {name: frame for name, frame in frames.items() if frame is not None}
 
     @property

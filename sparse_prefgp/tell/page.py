@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.support.extras import install
-from sparse_prefgp.tell.report import Picture, Report
+from sparse_prefgp.tell.report import SVG, Picture, Report
 from sparse_prefgp.tell.tables import Table, typeset
 
 DPI = 150
@@ -51,14 +51,29 @@ def _rendered(name: str, **values: Any) -> str:
 
 
 def embedded(picture: Picture) -> str:
-    """A picture as the text of its PNG in base 64.
+    """A picture as an address that holds all of it, in base 64.
 
     :raises OSError: its file cannot be read.
     """
+    kind = "image/png"
     if isinstance(picture.source, Path):
         data = picture.source.read_bytes()
     else:
         buffer = io.BytesIO()
-        picture.source().figure.savefig(buffer, dpi=DPI, format="png")
+        _draw(picture, buffer)
         data = buffer.getvalue()
-    return base64.b64encode(data).decode("ascii")
+        kind = "image/svg+xml" if picture.form == SVG else kind
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def _draw(picture: Picture, buffer: io.BytesIO) -> None:
+    """The same bytes for the same picture, whatever the time."""
+    assert callable(picture.source)
+    figure = picture.source().figure
+    if picture.form != SVG:
+        figure.savefig(buffer, dpi=DPI, format=picture.form)
+        return
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": picture.name}):
+        figure.savefig(buffer, format=SVG, metadata={"Date": None})

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from sparse_prefgp.tell.tables import Table
 
+PNG, SVG = "png", "svg"
+
 
 class Picture(NamedTuple):
     """A picture, and the words that go with it."""
@@ -19,6 +21,8 @@ class Picture(NamedTuple):
     caption: str
     source: Path | Callable[[], Any]
     """A PNG, or what draws it when it is wanted: returns matplotlib axes."""
+    form: str = PNG
+    """In which a page has what it draws: `png`, or `svg`, which has sharp letters at any size."""
 
 
 @dataclass(frozen=True)

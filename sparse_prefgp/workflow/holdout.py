@@ -675,7 +675,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     :raises ValueError: what `split_duels`, `DuelTable.to_duels` and `FitSettings.of` raise; more
         inducing inputs than distinct training items; a subset larger than the training duels; more
         blocks than distinct pairs; noise by group without groups; only ties in training or among
-        the held-out duels.
+        the held-out duels, where some are held out; of ties alone none are.
     """
     events = table.events
     Leaning.of(settings.leans, events.covariate_names, events.labels)

@@ -192,7 +192,7 @@ def run_fit(
 
 
 def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) -> FitOutput:
-    with _heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
+    with heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
         with work.reporter.started(READING, sources) as progress:
             table = sources.read(settings, progress)
         work.reporter.done(READING, table)
@@ -414,7 +414,7 @@ def settings_of(
 
 
 @contextmanager
-def _heard(kept: list[str]) -> Iterator[None]:
+def heard(kept: list[str]) -> Iterator[None]:
     """Keep what the package warns of, each once, and let it be shown as ever."""
     before = warnings.showwarning
 

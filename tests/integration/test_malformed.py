@@ -545,11 +545,6 @@ CASES: dict[str, Case] = {
         ("'i99'", "ow 2 of ties.csv"),
         write("ties.csv", "item_a,item_b\ni1,i99\n"),
     ),
-    "only ties": Case(
-        FIT + " --test-fraction 0",
-        ("all ties",),
-        write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\n"),
-    ),
     "tie model of nobody": Case(FIT + " --tie-model coin", ("'coin'", "box, margin-only")),
     "ties that tell only the margin without any": Case(
         FIT + " --tie-model margin-only", (sentence("margin_only", "duels_without_ties"),)

@@ -169,6 +169,15 @@ def test_votes_on_answers_of_models(tmp_path):
     assert found["duels"]["judge"].tolist() == ["worker 0", "worker 1", "gpt3", "gpt4"]
     assert found["duels"]["prompt"].tolist() == ["say"] * 4
     assert found["duels"]["loser_first"].tolist() == [0, 0, 1, 0]
+    battles = found["battles"]
+    assert battles[["model_a", "model_b", "winner", "judge_kind"]].to_numpy().tolist() == [
+        ["M20", "M10", "model_a", "crowd"],
+        ["M20", "M10", "tie", "crowd"],
+        ["M20", "M10", "model_b", "gpt3"],
+        ["M20", "M10", "model_a", "gpt4"],
+    ]
+    assert battles["length_a"].tolist() == [0.0] * 4, "one character"
+    assert battles["length_b"].tolist() == [0.0] * 4, "blank"
 
 
 def jokes_of(folder):

@@ -1,0 +1,383 @@
+"""Judges: how noisy each is, what he calls a tie, where he leans, and whether the others agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from scipy import sparse, special
+
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io.sides import SIDE
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.words import agreeing, and_so, counted
+from sparse_prefgp.tell.result import Result
+from sparse_prefgp.tell.tables import MISSING, Column, Table, flag, records
+
+# A judge whose votes are as rare as that among those of a coin is told to reverse, over all judges.
+REVERSED_BELOW = 0.01
+# Of a mean, in standard deviations: less is rounding, and no side is called the better one.
+_NOTHING = 1e-9
+_NAMED = 5
+
+
+def _number(value: float) -> str:
+    return MISSING if value != value else f"{value:z.2f}"
+
+
+def _ends(ends: Sequence[float]) -> str:
+    return MISSING if ends[0] != ends[0] else f"{ends[0]:z.2f} to {ends[1]:z.2f}"
+
+
+_INTERVALS = ("noise", "margin", "lean", "agreement")
+COLUMNS = (
+    Column("judge", "judge", str, left=True),
+    Column("votes", "votes", ",.0f"),
+    Column("noise", "noise", _number),
+    Column("noise_interval", "interval", _ends, spare=5),
+    Column("margin", "margin", _number),
+    Column("margin_interval", "interval", _ends, spare=3),
+    Column("lean", "lean", _number),
+    Column("lean_interval", "interval", _ends, spare=4),
+    Column("agreement", "agrees", _number),
+    Column("agreement_interval", "interval", _ends, spare=6),
+    Column("expected", "expected", _number, spare=7),
+    Column("reversed", "reversed", flag),
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Judges(Result):
+    """Those of a model, the busiest first."""
+
+    rows_name = "judges"
+
+    frame: Any
+    """Data frame, a row for each: `judge`, `votes`, `noise` (by what the variance of the model's
+    noise is multiplied), `margin` (the same of its margin of ties; NaN without), `lean` (to the
+    side of more of the covariate beyond that of all, in utility; NaN without), `decided` (votes
+    that are no ties), `agreement` (the share of them that names the side which all other judges'
+    votes call the better one), `expected` (what his noise lets expect of it), `reversed`; and
+    `_lower` and `_upper` of each of `noise`, `margin`, `lean` and `agreement`.
+    """
+    level: float
+    """Of the intervals."""
+    lean_by: str = ""
+    """The covariate by which judges lean; empty where they do not."""
+
+    def table(self, most: int | None = None) -> Table:
+        """The judges, or the busiest of them."""
+        shown = self.frame if most is None else self.frame.head(most)
+        silent = set() if shown["reversed"].any() else {"reversed"}
+        for name in ("margin", "lean"):
+            if self.frame[name].isna().all():
+                silent |= {name, f"{name}_interval"}
+        ends = {
+            f"{name}_interval": [*zip(shown[f"{name}_lower"], shown[f"{name}_upper"], strict=True)]
+            for name in _INTERVALS
+        }
+        columns = [column for column in COLUMNS if column.key not in silent]
+        of = "" if len(shown) == len(self.frame) else f", the first {len(shown):,}"
+        title = f"{counted(len(self.frame), 'judge')}{of}"
+        return Table("judges", title, columns, records(shown.assign(**ends)))
+
+    def sentences(self) -> list[str]:
+        """What the columns are, and whose votes seem reversed."""
+        lean = ""
+        if self.lean_by:
+            where = "first side" if self.lean_by == SIDE else f"side of more {self.lean_by}"
+            lean = f"lean: to the {where} beyond that of all, in utility; "
+        text = [
+            "Noise and margin of ties: times those of the model; "
+            f"{lean}agrees: the share of decided votes for the side that the votes of all others "
+            "call the better one, next to what the noise lets expect; intervals hold "
+            f"{100 * self.level:g} %."
+        ]
+        odd = self.frame.loc[self.frame["reversed"], "judge"].tolist()
+        if odd:
+            names = and_so([*map(str, odd[:_NAMED]), *([MISSING] if len(odd) > _NAMED else [])])
+            text.append(
+                f"{counted(len(odd), 'judge')} {agreeing(len(odd), 'seems', 'seem')} to name the "
+                f"worse side ({names}); look whether the sides are in the right columns."
+            )
+        return text
+
+
+class Agreement(NamedTuple):
+    """How often a judge names the side that the other judges call the better one."""
+
+    decided: float
+    """Votes that one side won."""
+    agreeing: float
+    """Those for the side of the larger utility, side and style included and his lean left out."""
+    expected: float
+    """The share that his noise lets expect."""
+
+
+def judges(model: Any, *, level: float = 0.9) -> Judges:
+    """What a model has learned of its judges.
+
+    Intervals of noise and margin are by the information of the votes at the cavities of expectation
+    propagation, and their prior; those of leans are of the posterior; those of agreement are
+    Clopper-Pearson's. For the agreement the sites of a judge are removed from the posterior, and
+    nothing is fitted again. A judge is `reversed` where a coin agrees so rarely with a probability
+    below 0.01, divided by the number of judges.
+
+    :param model: of duels in memory, with noise by judge.
+    :param level: of the intervals.
+    :raises ValueError: a level outside (0, 1); a model without noise by judge, or of a stream.
+    """
+    level = level_of_interval(level)
+    at_mode = model.at_mode
+    if at_mode.likelihood.noise_ratio is None or not at_mode.duels.held:
+        raise ValueError(
+            "The model has no noise of each judge of duels in memory; fit with --noise-by "
+            "(noise_by=) and without --stream."
+        )
+    names, graph = at_mode.duels.group_names, at_mode.graph
+    votes = np.bincount(graph.groups, graph.counts, len(names))
+    frame: dict[str, Any] = {"judge": [*names], "votes": votes}
+    frame |= _noises(at_mode, level)
+    lean_by, leans = _leans(model, level, len(names))
+    found = agreements(at_mode)
+    decided = np.array([one.decided for one in found])
+    agreed = np.array([one.agreeing for one in found])
+    frame |= leans | {"decided": decided}
+    with np.errstate(invalid="ignore"):
+        frame["agreement"] = agreed / np.where(decided > 0.0, decided, np.nan)
+    tail = 0.5 - 0.5 * level
+    rest = decided - agreed
+    low = np.where(agreed > 0.0, special.betaincinv(np.maximum(agreed, 1e-9), rest + 1, tail), 0.0)
+    high = np.where(
+        rest > 0.0, special.betaincinv(agreed + 1, np.maximum(rest, 1e-9), 1.0 - tail), 1.0
+    )
+    for name, ends in (("lower", low), ("upper", high)):
+        frame[f"agreement_{name}"] = np.where(decided > 0.0, ends, np.nan)
+    frame["expected"] = [one.expected for one in found]
+    by_chance = special.bdtr(np.floor(agreed), np.ceil(np.maximum(decided, 1.0)).astype(int), 0.5)
+    frame["reversed"] = (decided > 0.0) & (by_chance < REVERSED_BELOW / len(names))
+    table = require_pandas().DataFrame(frame).sort_values("votes", ascending=False, kind="stable")
+    return Judges(table.reset_index(drop=True), level, lean_by)
+
+
+def _noises(model: Any, level: float) -> dict[str, FloatArray]:
+    """Noise and margin of each judge, with intervals."""
+    likelihood = model.likelihood
+    ratio = likelihood.noise_ratio.numpy()
+    scale = None if likelihood.cut_scale is None else likelihood.cut_scale.numpy()
+    information = _information(model)
+    for place, parameter in enumerate((likelihood.noise_ratio, likelihood.cut_scale)):
+        if parameter is not None and parameter.prior is not None:
+            information[:, place, place] += float(np.asarray(parameter.prior.scale)) ** -2.0
+    if scale is None:
+        information = information[:, :1, :1]
+    with np.errstate(divide="ignore"):
+        covariance = np.linalg.inv(information)
+    sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    reach = float(special.ndtri(0.5 + 0.5 * level)) * sd
+    nothing = np.full(len(ratio), np.nan)
+    found: dict[str, FloatArray] = {}
+    for name, values, place in (("noise", ratio, 0), ("margin", scale, 1)):
+        known = values is not None
+        found[name] = values if known else nothing
+        for end, sign in (("lower", -1.0), ("upper", 1.0)):
+            ends = values * np.exp(sign * reach[:, place]) if known else nothing
+            found[f"{name}_{end}"] = ends
+    return found
+
+
+def _information(model: Any) -> FloatArray:
+    """Of the logarithms of noise and margin of each judge, (J, 2, 2): the Fisher information of a
+    vote at its cavity, added up."""
+    graph, likelihood, solution = model.graph, model.likelihood, model._inferred().solution
+    point = solution.point or solution.engine.at(
+        solution.prior.covariance, solution.prior.factors, solution.sites
+    )
+    nu, tau = (part.numpy() for part in solution.sites)
+    mean, variance = point.found.mean.numpy(), point.found.variance.numpy()
+    cavity = variance / (1.0 - tau * variance)
+    mean = cavity * (mean / variance - nu)
+    noise = 2.0 * float(likelihood.noise.numpy()) * likelihood.noise_ratio.numpy()[graph.groups]
+    margin = np.zeros(len(noise))
+    if likelihood.margin is not None:
+        margin += float(likelihood.margin.numpy())
+    if likelihood.cut_scale is not None:
+        margin *= likelihood.cut_scale.numpy()[graph.groups]
+    each = information_of_votes(mean, cavity, noise, margin)
+    groups = len(model.duels.group_names)
+    return np.array(
+        [[np.bincount(graph.groups, graph.counts * one, groups) for one in row] for row in each]
+    ).transpose(2, 0, 1)
+
+
+def information_of_votes(
+    mean: FloatArray, variance: FloatArray, noise: FloatArray, margin: FloatArray
+) -> FloatArray:
+    """Fisher information of the logarithms of noise variance and margin in one vote, (2, 2, t).
+
+    :param mean: (t,) of the difference of the utilities, whose variance is `variance` (t,).
+    :param noise: (t,) variance of the noise of the difference.
+    :param margin: (t,) within which a vote is a tie; 0 for votes without ties.
+    """
+    sd = np.sqrt(variance + noise)
+    won, lost = (margin - mean) / sd, (-margin - mean) / sd
+    ahead, behind = special.ndtr(-won), special.ndtr(lost)
+    density = [np.exp(-0.5 * end**2) / np.sqrt(2.0 * np.pi) for end in (won, lost)]
+    by_noise = np.stack([density[0] * won, -density[1] * lost]) * noise / (2.0 * sd**2)
+    by_margin = np.stack([-density[0], -density[1]]) * margin / sd
+    chances = np.stack([ahead, behind, np.maximum(1.0 - ahead - behind, 0.0)])
+    slopes = np.stack([np.vstack([by, -by.sum(0)]) for by in (by_noise, by_margin)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(chances > 0.0, slopes[:, None] * slopes[None] / chances, 0.0)
+    return np.asarray(each.sum(2))
+
+
+def _leans(model: Any, level: float, number: int) -> tuple[str, dict[str, FloatArray]]:
+    """By which covariate judges lean, the first if by several, and how far each."""
+    own = _leans_of_judges(model)
+    nothing = np.full(number, np.nan)
+    if not own:
+        return "", dict.fromkeys(("lean", "lean_lower", "lean_upper"), nothing)
+    known, effect = model.coefficients(level), own[0]
+    place = {name: row for row, name in enumerate(known.names)}
+    several = f"{effect.by} " if len(model.terms.labels) > 1 else ""
+    rows = [place[f"{effect.covariate} of {several}{name}"] for name in model.duels.group_names]
+    lower, upper = known.interval[rows].T
+    values = {"lean": known.mean[rows], "lean_lower": lower, "lean_upper": upper}
+    return effect.covariate, values
+
+
+def _leans_of_judges(model: Any) -> list[Any]:
+    """The leans of labels that are the judges."""
+    judge = model.duels.roles.get("judge")
+    effects = model.terms.effects(model.inputs.columns)
+    return [one for one in effects if one.by == judge]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearForm:
+    """Every site as a sum of p parameters, of which the posterior is one normal, and of leans of
+    its judge: z = X u + Z l."""
+
+    mean: FloatArray
+    covariance: FloatArray
+    """Of u: utilities of the distinct rows of items, coefficients, leans of other labels."""
+    of_sites: Any
+    """X, (t, p), sparse."""
+    leans: FloatArray
+    """Z, (t, q), a column for each covariate by which judges lean."""
+    variances: FloatArray
+    """(q,), of the leans."""
+
+    @classmethod
+    def of(cls, model: Any) -> LinearForm:
+        """That of a model of duels in memory, at one set of hyperparameters."""
+        graph, layout = model.graph, model.graph.layout
+        items, item = graph.items
+        effects, own = model.terms.effects(model.inputs.columns), _leans_of_judges(model)
+        others = [one for one in effects if one not in own]
+        labels = [(one, level) for one in others for level in range(_levels(model, one))]
+        n, c = len(items), layout.covariates
+        rows = np.zeros((n + c + len(labels), layout.width))
+        rows[:, : layout.first_covariate] = items[0]
+        rows[:n, : layout.first_covariate] = items
+        rows[:, layout.first_level :] = -1.0 - np.arange(len(rows))[:, None]
+        rows[n + np.arange(c), layout.first_covariate + np.arange(c)] = 1.0
+        for row, (one, level) in enumerate(labels, n + c):
+            rows[row, one.place], rows[row, one.level] = 1.0, level
+        mean, covariance = (
+            part.numpy()
+            for part in model.posterior().joint(tf.constant(rows, gpflow.default_float()))
+        )
+        for one in effects:  # whatever is not known leans too, independently of all else
+            unknown = rows[:, one.level] < 0.0
+            covariance -= np.diag(one.variance.numpy() * rows[:, one.place] ** 2 * unknown)
+        step = np.eye(len(rows))
+        step[n : n + c, 0] = -1.0
+        for row, (one, _) in enumerate(labels, n + c):
+            step[row, n + one.place - layout.first_covariate] = -1.0
+        mean, covariance = step @ mean, step @ covariance @ step.T
+        t = graph.num_sites
+        ends = item[graph.losers], item[graph.winners]
+        signs = np.repeat([1.0, -1.0], t)
+        between = sparse.csr_matrix(
+            (signs, (np.tile(np.arange(t), 2), np.concatenate(ends))), shape=(t, n)
+        )
+        sides = graph.rows[graph.losers], graph.rows[graph.winners]
+        places = slice(layout.first_covariate, layout.first_level)
+        parts = [between, sides[0][:, places] - sides[1][:, places]]
+        for one, level in labels:
+            at = [side[:, one.place] * (side[:, one.level] == level) for side in sides]
+            parts.append((at[0] - at[1])[:, None])
+        leans = [sides[0][:, one.place] - sides[1][:, one.place] for one in own]
+        return cls(
+            mean,
+            covariance,
+            sparse.hstack([sparse.csr_matrix(part) for part in parts]).tocsr(),
+            np.array(leans).reshape(len(own), t).T,
+            np.array([float(one.variance.numpy()) for one in own]),
+        )
+
+    def without(
+        self, tau: FloatArray, nu: FloatArray, which: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of X u of some sites of one judge, as if he had not voted.
+
+        :param tau: (t,) of all copies of each site, as `nu`.
+        """
+        x, z = self.of_sites[which], self.leans[which]
+        t, r = tau[which], nu[which]
+        known = np.linalg.inv(z.T @ (t[:, None] * z) + np.diag(1.0 / self.variances))
+        by_lean = t[:, None] * z
+        shift = r - by_lean @ known @ (z.T @ r)
+        if len(t) <= len(self.mean):
+            mean, between = x @ self.mean, np.asarray(x @ (x @ self.covariance).T)
+            precision = np.diag(t) - by_lean @ known @ by_lean.T
+            back = np.linalg.inv(np.eye(len(t)) - between @ precision)
+            apart = back @ between
+            return back @ mean - apart @ shift, np.diag(apart)
+        told = np.asarray((x.T @ x.multiply(t[:, None])).todense())
+        through = np.asarray(x.T @ by_lean)
+        told -= through @ known @ through.T
+        own = np.linalg.inv(self.covariance)
+        apart = np.linalg.inv(own - told)
+        mean = apart @ (own @ self.mean - x.T @ shift)
+        return np.asarray(x @ mean), np.asarray(x.multiply(x @ apart).sum(1)).ravel()
+
+
+def _levels(model: Any, effect: Any) -> int:
+    return len(model.duels.label_names[effect.by])
+
+
+def agreements(model: Any) -> list[Agreement]:
+    """Of each judge, in the order of `group_names`.
+
+    :param model: at one set of hyperparameters, of duels in memory, with noise by judge.
+    """
+    graph, likelihood = model.graph, model.likelihood
+    form = LinearForm.of(model)
+    nu, tau = (part * graph.counts for part in model.inference.sites())
+    ratio = likelihood.noise_ratio.numpy()
+    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
+    scale = np.ones(len(ratio)) if likelihood.cut_scale is None else likelihood.cut_scale.numpy()
+    order = np.argsort(graph.groups, kind="stable")
+    ends = np.cumsum(np.bincount(graph.groups, minlength=len(ratio)))
+    found = []
+    for judge, which in enumerate(np.split(order, ends[:-1])):
+        mean, variance = form.without(tau, nu, which)
+        noise = 2.0 * float(likelihood.noise.numpy()) * ratio[judge]
+        sd = np.sqrt(np.maximum(variance, 0.0) + noise)
+        # The winner is the better one where z, what the loser is above the winner, is below 0.
+        decided = graph.won[which] & (np.abs(mean) > _NOTHING * sd)
+        count, ahead = graph.counts[which][decided], mean[decided] < 0.0
+        cut, far, wide = margin * scale[judge], np.abs(mean[decided]), sd[decided]
+        right, wrong = special.ndtr((far - cut) / wide), special.ndtr((-far - cut) / wide)
+        total = float(count.sum())
+        expected = float(count @ (right / (right + wrong)) / total) if total else np.nan
+        found.append(Agreement(total, float(count @ ahead), expected))
+    return found

@@ -1,0 +1,263 @@
+"""Battles of models as a leaderboard reads them: which column is what, and what is odd of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.data.answers import TIE
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.files import Table, id_text
+from sparse_prefgp.io.forms import Form, Stated, load_answers
+from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.sides import SIDE
+from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.words import agreeing, counted, shortened, some_of
+from sparse_prefgp.workflow.fit_sources import Sources
+
+# By which names a column is found that nobody named.
+NAMES: Mapping[str, Sequence[str]] = {
+    "judge": ("judge", "judge_id", "annotator", "annotator_id", "rater", "worker", "worker_id"),
+    "category": ("category",),
+    "task": ("task", "task_id", "question_id", "prompt_id", "prompt", "question"),
+    "date": ("date", "day", "time", "timestamp", "tstamp"),
+}
+NONE = "none"
+# A board of a category takes so many battles at least, on average; and so many have a board each.
+LEAST_BATTLES, MOST_CATEGORIES = 10, 50
+_NAMED = 5
+# Of values of a style, so many may be 0 and be something of their own.
+MOST_EMPTY = 0.2
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column says what of a battle; None where none does."""
+
+    judge: str | None = None
+    category: str | None = None
+    task: str | None = None
+    date: str | None = None
+
+    @classmethod
+    def of(cls, header: Header, asked: Mapping[str, str | None], sides: Sequence[str]) -> Roles:
+        """Those that were named, `none` being none, and those that are called as such usually are.
+
+        :param sides: columns that are something else.
+        :raises ValueError: a column that there is not.
+        """
+        found: dict[str, str | None] = {}
+        for role, names in NAMES.items():
+            given = asked.get(role)
+            if given is not None and given != NONE:
+                where = f"The column of {role} (--{role}, {role}=)"
+                check_choice(where, given, header.names)
+            taken = {*sides, *(asked.get(other) for other in NAMES if other != role)}
+            usual = next((x for x in header.every(*names) if x not in taken), None)
+            found[role] = None if given == NONE else given or usual
+        return cls(**found)
+
+
+@dataclass(frozen=True, eq=False)
+class Battles:
+    """A table of battles, and how it is read."""
+
+    table: Table
+    roles: Roles
+    style: tuple[str, ...]
+    form: Mapping[str, Any]
+    """Fields of `Form`."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def opened(
+        cls, source: Any, style: Sequence[str], asked: Mapping[str, str | None], form: Form
+    ) -> Battles:
+        """A path or a data frame, of which the columns are looked at.
+
+        :raises ValueError: what the reader raises; a category of too many labels.
+        """
+        given = {name: getattr(form, name) for name in type(form).__dataclass_fields__}
+        table = load_answers(source, Stated(**given, covariates=tuple(style)))
+        header = Header(table.frame.columns)
+        table, style, empty = _with_empty(table, header, tuple(style))
+        besides = [*style, *given.get("sides", ()), given.get("outcome")]
+        roles = Roles.of(header, asked, [name for name in besides if name])
+        made = cls(table, roles, style, given, empty)
+        if roles.category is None:
+            return made
+        labels = table.frame[roles.category].map(id_text).nunique()
+        few = labels * LEAST_BATTLES > len(table.frame)
+        if not few and 1 < labels <= MOST_CATEGORIES:
+            return made
+        reason = (
+            f"The column {roles.category!r} has {counted(labels, 'label')} in "
+            f"{counted(len(table.frame), 'battle')}, and categories are 2 to {MOST_CATEGORIES} "
+            f"with {LEAST_BATTLES} battles each on average"
+        )
+        if asked.get("category"):
+            raise ValueError(f"{reason}; name another (--category), or leave it out.")
+        note = f"{reason}: it is taken for none."
+        return replace(made, roles=replace(roles, category=None), notes=(*empty, note))
+
+    def read(self) -> DuelTable:
+        """The battles; the first side has a covariate where sides may matter.
+
+        :raises ValueError: what `read` raises; answers about sets; fewer than two models.
+        """
+        judge, category = self.roles.judge, self.roles.category
+        sources = Sources(
+            answers=self.table,
+            covariate=self.style,
+            noise_by=judge,
+            lean_by=None if judge is None else f"{judge}:{SIDE}",
+            context=() if category is None else (category,),
+            **self.form,
+        )
+        found = sources.table("duels")
+        if found.events.has_sets:
+            raise ValueError(
+                f"{self.table.name} holds choices or rankings; a leaderboard is of battles of two "
+                "models each (fit takes the others)."
+            )
+        if found.read_as is None:
+            return found
+        told = [
+            f"{role.capitalize()}: {column} ({counted(self.labels(column), 'label')})"
+            for role, column in vars(self.roles).items()
+            if column is not None
+        ]
+        if judge is None:
+            told.append("Judge: no column says who judged (--judge)")
+        unused = tuple(x for x in found.read_as.unused if x not in vars(self.roles).values())
+        return replace(found, read_as=replace(found.read_as.noting(*told), unused=unused))
+
+    def labels(self, column: str) -> int:
+        """How many there are in a column."""
+        return len({id_text(value) for value in self.table.frame[column].unique()})
+
+    def of_label(self, column: str, label: str) -> Battles:
+        """Those with this label alone."""
+        rows = self.table.frame[column].map(id_text) == label
+        frame = self.table.frame[rows].reset_index(drop=True)
+        return replace(self, table=replace(self.table, frame=frame), notes=())
+
+
+def _with_empty(
+    table: Table, header: Header, style: tuple[str, ...]
+) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
+    """The table with flags of what of a style is 0, such as the length of an empty answer, where
+    few values are and all others are far above; all styles; and a sentence on each flag."""
+    frame, added, notes = table.frame, [], []
+    for name in style:
+        pairs = [pair for pair in header.other_sides() if pair[0].startswith(name)]
+        pair = next((pair for pair in pairs if pair[1].startswith(name)), None)
+        flag = f"no_{name}"
+        if pair is None or flag in frame.columns:
+            continue
+        numbers = require_pandas().to_numeric(frame[[*pair]].stack(), errors="coerce")
+        is_zero, above = numbers == 0.0, numbers[numbers != 0.0]
+        share = float(is_zero.mean())
+        if not 0.0 < share <= MOST_EMPTY or not len(above) or above.min() < 0.0:
+            continue
+        if float(above.quantile(0.05)) < float(above.std()):
+            continue  # 0 is the end of what there is
+        values = (
+            require_pandas().to_numeric(frame[pair[0]]),
+            require_pandas().to_numeric(frame[pair[1]]),
+        )
+        ends = {
+            f"no_{column}": (value == 0.0).astype(int)
+            for column, value in zip(pair, values, strict=True)
+        }
+        frame = frame.assign(**ends)
+        added.append(flag)
+        notes.append(
+            f"The {name} of {share:.1%} of the answers is 0, far from all others: that an answer "
+            f"has none ({flag}) has a coefficient of its own."
+        )
+    return replace(table, frame=frame), (*style, *added), tuple(notes)
+
+
+def models_of(table: DuelTable) -> tuple[IntArray, tuple[Any, ...]]:
+    """The models of both sides of each battle, (t, 2), the winner's first, and their names."""
+    rows = table.item_rows
+    names = table.item_ids if rows is None else rows.names
+    known: dict[Any, int] = {}
+    numbers = np.array([known.setdefault(name, len(known)) for name in names])
+    return numbers[table.events.pairs], tuple(known)
+
+
+def odd_of(battles: Battles, table: DuelTable) -> list[str]:
+    """What to know of battles before relying on them, a sentence each."""
+    ends, names = models_of(table)
+    counts, tied = table.counts, table.events.kind == TIE
+    notes = [*battles.notes]
+    won = np.bincount(ends[~tied, 0], counts[~tied], len(names))
+    lost = np.bincount(ends[~tied, 1], counts[~tied], len(names))
+    for number, word, how in ((won, "won", "low"), (lost, "lost", "high")):
+        never = [str(names[i]) for i in np.flatnonzero((number == 0) & (won + lost > 0))]
+        if never:
+            stand = agreeing(len(never), "it stands", "they stand")
+            notes.append(
+                f"{some_of(never, _NAMED)} never {word}: how {how} {stand} is held by the prior, "
+                "and intervals are wide."
+            )
+    frame = battles.table.frame
+    for column, what in ((battles.roles.judge, "judge"), (battles.roles.task, "task")):
+        if column is None or len(frame) != table.num_rows:
+            continue
+        votes = frame[column].map(id_text).value_counts()
+        once = int((votes == 1).sum())
+        if once:
+            notes.append(
+                f"{once:,} of {counted(len(votes), what)} {agreeing(once, 'has', 'have')} one vote."
+            )
+    notes += _swapped(battles, table, ends)
+    return notes
+
+
+def _swapped(battles: Battles, table: DuelTable, ends: IntArray) -> list[str]:
+    """On pairs that one judge saw in both orders, each of which is two votes."""
+    roles, frame = battles.roles, battles.table.frame
+    covariates = table.events.covariate_names
+    if roles.task is None or SIDE not in covariates or len(frame) != table.num_rows:
+        return []
+    differences = table.events.covariate_differences
+    assert differences is not None
+    ahead = differences[:, covariates.index(SIDE)] > 0.0
+    first = np.where(ahead, ends[:, 0], ends[:, 1])
+    columns = [name for name in (roles.task, roles.judge) if name is not None]
+    keys = [frame[name].map(id_text).to_numpy() for name in columns]
+    orders: dict[tuple[Any, ...], set[int]] = {}
+    both = np.sort(ends, axis=1).tolist()
+    for key in zip(*keys, map(tuple, both), first.tolist(), strict=True):
+        orders.setdefault(key[:-1], set()).add(key[-1])
+    number = sum(len(seen) == 2 for seen in orders.values())
+    if not number:
+        return []
+    who = "by one judge " if roles.judge is not None else ""
+    return [
+        f"{counted(number, 'pair')} of models {agreeing(number, 'was', 'were')} judged {who}in "
+        "both orders of the sides on one task: each order is a vote of its own."
+    ]
+
+
+def kinds_in(battles: Battles, column: str) -> dict[str, int]:
+    """The labels of a column, and how many battles each has.
+
+    :raises ValueError: no such column, or too many labels.
+    """
+    check_choice("The column of kinds (--by, by=)", column, [*battles.table.frame.columns])
+    found = battles.table.frame[column].map(id_text).value_counts().to_dict()
+    if len(found) > MOST_CATEGORIES:
+        raise ValueError(
+            f"The column {shortened(column)} of kinds has {len(found):,} labels; a board of each "
+            f"is made of up to {MOST_CATEGORIES} (--by)."
+        )
+    return {str(label): int(number) for label, number in found.items()}

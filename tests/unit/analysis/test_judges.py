@@ -1,0 +1,121 @@
+"""Judges: agreement without their own votes against dense algebra, and who is reversed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.judges import (
+    LinearForm,
+    agreements,
+    information_of_votes,
+    judges,
+)
+from tests.reference import slow_judges
+from tests.tolerances import FIXED_POINT, IDENTITY
+
+JUDGES = ("ann", "ben", "cem", "dan")
+
+
+def battles(number: int, backwards: str | None = None, seed: int = 0) -> pd.DataFrame:
+    """Votes on six models, of whom each is better than the next."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 6, number)
+    second = (first + rng.integers(1, 6, number)) % 6
+    judge = rng.choice(JUDGES, number, p=[0.55, 0.2, 0.15, 0.1])
+    ahead = 0.5 * (second - first) + 0.2 + rng.normal(size=number)
+    ahead = np.where(judge == backwards, -ahead, ahead)
+    return pd.DataFrame(
+        {
+            "model_a": [f"m{i}" for i in first],
+            "model_b": [f"m{i}" for i in second],
+            "winner": np.where(np.abs(ahead) < 0.3, "tie", np.where(ahead > 0, "a", "b")),
+            "judge": judge,
+            "length_a": rng.normal(size=number).round(1),
+            "length_b": rng.normal(size=number).round(1),
+        }
+    )
+
+
+def model_of(table: pd.DataFrame) -> spg.PreferenceGP:
+    duels = spg.read(table, noise_by="judge", covariate=["length"], lean_by="judge:side").to_duels()
+    model = spg.PreferenceGP(
+        duels,
+        spg.ItemEffect(0.5),
+        terms=[spg.Lean("side", "judge")],
+        likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge"),
+    )
+    model.likelihood.noise_ratio.assign([0.5, 1.0, 2.0, 3.0])
+    return model
+
+
+def test_sites_of_a_judge_are_removed_exactly() -> None:
+    model = model_of(battles(40))
+    model.infer()
+    form, graph = LinearForm.of(model), model.graph
+    nu, tau = (part * graph.counts for part in model.inference.sites())
+    sizes = np.bincount(graph.groups)
+    assert sizes.max() > len(form.mean) >= sizes.min(), "both ways are taken"
+    for judge in range(4):
+        which = np.flatnonzero(graph.groups == judge)
+        mean, variance = form.without(tau, nu, which)
+        expected = slow_judges.without(model, judge)
+        np.testing.assert_allclose(mean, expected[0], atol=FIXED_POINT)
+        np.testing.assert_allclose(variance, expected[1], atol=FIXED_POINT)
+
+
+def test_information_of_a_vote_is_that_of_differences() -> None:
+    rng = np.random.default_rng(0)
+    mean, variance, noise, margin = rng.normal(size=5), *rng.uniform(0.1, 2.0, (3, 5))
+    found = information_of_votes(mean, variance, noise, margin)
+    for i in range(5):
+        expected = slow_judges.information(mean[i], variance[i], noise[i], margin[i])
+        np.testing.assert_allclose(found[..., i], expected, rtol=1e-5)
+    without_ties = information_of_votes(mean, variance, noise, np.zeros(5))
+    assert np.all(without_ties[1] == 0.0) and np.all(without_ties[0, 0] > 0.0)
+
+
+def test_a_judge_who_names_the_worse_side_is_told() -> None:
+    model = model_of(battles(900, backwards="cem"))
+    spg.optimise(model, max_iterations=8)
+    found = judges(model)
+    frame = found.frame.set_index("judge")
+    assert frame["votes"].tolist() == sorted(frame["votes"], reverse=True)
+    assert frame["votes"].sum() == 900
+    assert frame.index[frame["reversed"]].tolist() == ["cem"]
+    assert frame.loc["cem", "agreement"] < 0.4 < frame.loc["cem", "expected"]
+    assert frame.loc["cem", "noise_lower"] > frame.loc["ann", "noise_upper"]
+    for name in ("noise", "margin", "lean", "agreement"):
+        between = frame[f"{name}_lower"] <= frame[name], frame[name] <= frame[f"{name}_upper"]
+        assert np.all(between)
+    assert "1 judge seems to name the worse side (cem)" in str(found)
+    assert "to the first side" in str(found) and len(found.table(2).rows) == 2
+    clean = judges(model_of(battles(900)))
+    assert not clean.frame["reversed"].any() and "reversed" not in str(clean)
+
+
+def test_nobody_else_says_who_is_better_than_a_judge_alone() -> None:
+    table = battles(60).assign(judge="ann")
+    duels = spg.read(table, noise_by="judge", side=False).to_duels()
+    model = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(by="judge", margin=0.3))
+    assert agreements(model)[0].decided == 0.0
+    frame = judges(model).frame
+    assert frame[["agreement", "agreement_lower", "lean", "margin"]].isna().all(axis=None)
+    assert not frame["reversed"].any()
+    plain = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(margin=0.3))
+    with pytest.raises(ValueError, match="no noise of each judge"):
+        judges(plain)
+
+
+def test_intervals_of_agreement_are_those_of_clopper_and_pearson() -> None:
+    frame = judges(model_of(battles(200)), level=0.9).frame
+    agreed = frame["agreement"] * frame["decided"]
+    np.testing.assert_allclose(agreed, agreed.round(), atol=IDENTITY)
+    for row, count in zip(frame.itertuples(), agreed.round(), strict=True):
+        from scipy.stats import binomtest
+
+        ends = binomtest(int(count), int(row.decided)).proportion_ci(0.9, method="exact")
+        assert row.agreement_lower == pytest.approx(ends.low, abs=IDENTITY)
+        assert row.agreement_upper == pytest.approx(ends.high, abs=IDENTITY)

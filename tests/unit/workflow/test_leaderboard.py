@@ -1,0 +1,252 @@
+"""Leaderboards: what is read of battles, what is said of them, and what is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.workflow.leaderboard import Leaderboard, conclusion
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from sparse_prefgp.cli.app import app
+
+MODELS, QUICK = 5, {"max_iterations": 3, "integrate": "no"}
+
+
+def battles(number: int = 240, seed: int = 0, apart: float = 0.6) -> pd.DataFrame:
+    """Votes of three judges, who lean to the first side; each model is better than the next."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, MODELS, number)
+    second = (first + rng.integers(1, MODELS, number)) % MODELS
+    length = rng.normal(size=(2, number)).round(2)
+    ahead = apart * (second - first) + 0.2 + 0.3 * (length[0] - length[1])
+    ahead += rng.normal(size=number)
+    winner = np.where(ahead > 0.0, "model_a", "model_b")
+    return pd.DataFrame(
+        {
+            "model_a": [f"m{i}" for i in first],
+            "model_b": [f"m{i}" for i in second],
+            "winner": np.where(np.abs(ahead) < 0.3, "tie", winner),
+            "judge": rng.choice(["ann", "ben", "gpt"], number),
+            "kind": rng.choice(["crowd", "machine"], number),
+            "length_a": length[0],
+            "length_b": length[1],
+            "category": rng.choice(["code", "maths"], number),
+            "question_id": rng.integers(0, 60, number),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def board() -> Leaderboard:
+    return spg.leaderboard(
+        battles(), style=["length"], by="kind", anchor=("m4", 900), top=2, **QUICK
+    )
+
+
+def test_a_board_says_who_is_best_and_how_sure(board: Leaderboard) -> None:
+    categories, kinds = ("category: code", "category: maths"), ("kind: crowd", "kind: machine")
+    assert {*board.rankings} == {"all", *categories, *kinds}
+    frame = board.board()
+    assert frame["model"].tolist() == ["m0", "m1", "m2", "m3", "m4"]
+    assert frame["battles"].sum() == 480, "each has two sides"
+    for part in (categories, kinds):
+        own = [board.board(name)["battles"].sum() for name in part]
+        assert sum(own) == 480 and min(own) > 0, "each has its own battles"
+    last = frame.set_index("model").loc["m4"]
+    assert last["elo"] == pytest.approx(900.0) and last["score"] == pytest.approx(0.5)
+    assert board.versus == "m4" and frame["score"].is_monotonic_decreasing
+    assert (frame["elo_lower"] < frame["elo"]).all() and (frame["elo"] < frame["elo_upper"]).all()
+    assert board.judges.frame["votes"].sum() == 240
+    assert set(board.biases["name"]) == {"length", "side"}
+    assert board.biases.set_index("name").loc["length", "points"] > 0.0
+    text = str(board)
+    assert text.startswith(board.conclusion) and "m4 has 900" in text
+    assert "What bends a verdict" in text and "category: code" in text
+    with pytest.raises(ValueError, match="no board 'poems'; choose from 'all'"):
+        board.board("poems")
+
+
+def test_who_beat_whom_is_counted(board: Leaderboard) -> None:
+    names, seen = board.seen
+    table = battles()
+    for i, one in enumerate(names):
+        for j, other in enumerate(names):
+            points = []
+            for row in table.itertuples():
+                if {row.model_a, row.model_b} == {one, other} and i != j:
+                    won = {"model_a": row.model_a, "model_b": row.model_b}.get(row.winner)
+                    points.append(0.5 if won is None else float(won == one))
+            expected = np.mean(points) if points else np.nan
+            assert seen[i, j] == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
+    folder = tmp_path / "board"
+    names = board.write(folder)
+    assert {*names} == {
+        "board.csv",
+        "judges.csv",
+        "board.tex",
+        "board.html",
+        "board.json",
+        "model/",
+    }
+    frame = pd.read_csv(folder / "board.csv")
+    assert len(frame) == 5 * MODELS and frame["board"].iloc[0] == "all"
+    figures = json.loads((folder / "board.json").read_text())
+    assert figures["program"] == "sparse-prefgp" and len(figures["judges"]["judges"]) == 3
+    assert figures["conclusion"] == board.conclusion and len(figures["board"]) == 25
+    page = (folder / "board.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") == 4 and "<script" not in page
+    assert all(f"m{i}" in page for i in range(MODELS))
+    assert "\\begin{tabular}" in (folder / "board.tex").read_text()
+    again = spg.rank(spg.load(folder), order="mean")
+    assert again.frame["item_id"].tolist() == board.board()["model"].tolist()
+    with pytest.raises(ValueError, match="holds a board"):
+        board.write(folder)
+    board.write(folder, overwrite=True)
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"holds 'notes\.txt', which is no part of a board"):
+        board.write(folder, overwrite=True)
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_pictures_are_the_same_each_time(board: Leaderboard) -> None:
+    from sparse_prefgp.tell.page import embedded
+
+    pictures = [picture for section in board.report().sections for picture in section.pictures]
+    assert [picture.name for picture in pictures] == ["points", "ranks", "who_beats_whom", "biases"]
+    assert embedded(pictures[1]) == embedded(pictures[1])
+
+
+def test_columns_are_found_named_or_left_out() -> None:
+    table = battles(60).rename(columns={"judge": "Annotator"})
+    found = spg.leaderboard(table, **QUICK)
+    assert vars(found.battles.roles) == {
+        "judge": "Annotator",
+        "category": "category",
+        "task": "question_id",
+        "date": None,
+    }
+    assert "Judge: Annotator (3 labels)" in found.table_of.read_as.notes
+    assert "Annotator" not in found.table_of.read_as.unused
+    without = spg.leaderboard(table, judge="none", category="none", **QUICK)
+    assert without.judges is None and [*without.rankings] == ["all"]
+    with pytest.raises(ValueError, match=r"column of category .* is 'topic'"):
+        spg.leaderboard(table, category="topic")
+
+
+def test_a_category_for_each_battle_is_none() -> None:
+    table = battles(60).assign(category=lambda frame: np.arange(len(frame)) // 2)
+    with pytest.raises(ValueError, match="'category' has 30 labels in 60 battles"):
+        spg.leaderboard(table, category="category")
+    found = spg.leaderboard(table, **QUICK)
+    assert found.battles.roles.category is None
+    assert any("it is taken for none" in note for note in found.notes)
+
+
+def test_empty_answers_have_a_coefficient_of_their_own() -> None:
+    rng, table = np.random.default_rng(0), battles(200)
+    for side in "ab":
+        length = 6.0 + rng.normal(size=200)
+        table[f"length_{side}"] = np.where(rng.random(200) < 0.05, 0.0, length)
+    found = spg.leaderboard(table, style=["length"], judge="none", category="none", **QUICK)
+    assert {*found.biases["name"]} == {"length", "no_length", "side"}
+    assert any("far from all others" in note for note in found.notes)
+    table["length_a"] -= 6.0
+    plain = spg.leaderboard(table, style=["length"], judge="none", category="none", **QUICK)
+    assert "no_length" not in {*plain.biases["name"]}
+
+
+def test_what_is_odd_is_told() -> None:
+    table = battles(80, apart=0.2)[["model_a", "model_b", "winner", "judge"]]
+    table["question_id"] = np.arange(80)
+    more = pd.DataFrame(
+        [
+            ["m0", "m1", "model_a", "ann", 900],
+            ["m1", "m0", "model_b", "ann", 900],
+            ["m0", "weak", "model_a", "ben", 901],
+            ["m2", "weak", "model_a", "zoe", 902],
+            ["M3", "m0", "model_b", "ann", 903],
+        ],
+        columns=table.columns,
+    )
+    with pytest.warns(UserWarning, match="'m3' .* and 'M3' .* differ in case"):
+        found = spg.leaderboard(pd.concat([table, more], ignore_index=True), **QUICK)
+    notes = " ".join(found.notes)
+    assert "M3, weak never won" in notes or "weak, M3 never won" in notes
+    assert "'M3'" in notes and "1 of 4 judges has one vote" in notes
+    assert "stand is held by the prior" in notes
+    assert "1 pair of models was judged by one judge in both orders" in notes
+    assert "83 of 84 tasks have one vote" in notes
+    weak = found.board().set_index("model").loc["weak"]
+    sure = found.board().set_index("model").loc["m0"]
+    assert np.isfinite(weak["elo"]) and weak["sd"] > 1.5 * sure["sd"]
+    assert {"M3", "m3"} <= {*found.board()["model"]}, "named, not merged"
+
+
+def test_a_board_of_ties_alone_is_one_of_equals() -> None:
+    table = battles(60).assign(winner="both good")
+    with pytest.warns(UserWarning, match="All answers are ties"):
+        found = spg.leaderboard(
+            table, verdicts={"both good": "tie"}, judge="none", category="none", **QUICK
+        )
+    board = found.board()
+    assert found.conclusion == "The 5 models are equals: all battles are ties."
+    assert {*board["rank"]} == {1} and {*board["group"]} == {1}
+    np.testing.assert_allclose(board["elo"], 1000.0)
+    assert (board["elo_upper"] - board["elo_lower"] > 50.0).all()
+    assert any("All answers are ties" in note for note in found.notes)
+
+
+def rows(groups: list[int]) -> pd.DataFrame:
+    return pd.DataFrame({"model": [f"m{i}" for i in range(len(groups))], "group": groups})
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([1, 2, 2], "A clear winner: m0, ahead of m1; no other model can be the first, at 90 %."),
+        ([1, 1, 2, 3], "A tie at the top of 2 models, at 90 %: m0 and m1."),
+        ([1, 1, 1, 2], "Not enough votes: 3 of 4 models cannot be told apart from the first, m0,"),
+        ([1] * 8 + [2] * 9, "A tie at the top of 8 models, at 90 %: m0, m1, m2, m3, m4, m5 and"),
+    ],
+)
+def test_the_conclusion_is_a_sentence(groups: list[int], words: str) -> None:
+    assert conclusion(rows(groups), 0.9).startswith(words)
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["leaderboard", *map(str, arguments)])
+
+
+def test_the_command_reads_prints_and_writes(tmp_path: Path) -> None:
+    table = battles(90).drop(columns=["category", "judge"])
+    table["winner"] = table["winner"].replace({"tie": "tie (bothbad)"})
+    table.loc[table.index[:9], "winner"] = "Tie"
+    table.to_csv(tmp_path / "battles.csv", index=False)
+    folder = tmp_path / "board"
+    quick = ("--max-iterations", 2, "--integrate", "no")
+    result = run(tmp_path / "battles.csv", "--out", folder, *quick, "--show", 3)
+    assert result.exit_code == 0, result.output
+    flat = " ".join(result.output.split())
+    assert "Tie = tie (9)" in flat and "tie (bothbad) = both_bad" in flat
+    assert "no column says who judged" in flat and "5 models, the first 3" in flat
+    assert "board.html" in flat and not (folder / "judges.csv").exists()
+    again = run(tmp_path / "battles.csv", "--out", folder)
+    assert again.exit_code == 2 and "holds a board" in again.output
+    alone = battles(20).assign(model_a="m1", model_b="m1")
+    alone.to_csv(tmp_path / "alone.csv", index=False)
+    refused = run(tmp_path / "alone.csv")
+    assert refused.exit_code == 2 and "both sides are 'm1'" in refused.output
+    assert "Traceback" not in refused.output
