@@ -363,10 +363,10 @@ def _families(
         cannot("duplicate", "there are no ties")
     else:
         families.append(Duplicates(votes, pairs, rng))
-    if votes.judge is not None and len(votes.judge.names) > 1:
-        families.append(LeftOut(votes, votes.judge, True, "judges"))
-    if categories is not None and len(categories.names) > 1:
-        families.append(LeftOut(votes, categories, False, "categories"))
+    if votes.judge is None and categories is None:
+        cannot("left out", "nobody knows who judged, or in which category")
+    else:
+        families.append(LeftOut(votes, votes.judge, categories))
     return families, unasked
 
 
@@ -438,18 +438,28 @@ class _Run:
 
     def _strongest(self) -> tuple[Family, list[int]] | None:
         """The family with the strongest finding, and its discoveries, strongest first."""
-        asked = max(sum(number > 0 for number in self.tests.values()), 1)
+        level = FALSE / self.asked
+        found = {family: discoveries(family.p, level).tolist() for family in self.families}
+        noisy = [test for family in found if type(family) is Noises for test in found[family]]
         best: tuple[float, Family, list[int]] | None = None
-        for family in self.families:
-            tests = discoveries(family.p, FALSE / asked).tolist()
-            if not tests:
-                continue
-            if isinstance(family, Reversals):  # whose noise and leans are shadows of it
-                return family, tests
-            adjusted = float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
-            if best is None or adjusted < best[0]:
-                best = adjusted, family, tests
+        for family, tests in found.items():
+            if isinstance(family, Reversals):
+                # Of noisy judges alone, of which a clean board has none: no share of the level.
+                some = np.full(len(family.p), np.nan)
+                some[noisy] = family.p[noisy]
+                if reversed_ones := discoveries(some, level).tolist():
+                    return family, reversed_ones  # whose noise and leans are shadows of it
+            elif tests:
+                adjusted = float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
+                if best is None or adjusted < best[0]:
+                    best = adjusted, family, tests
         return None if best is None else best[1:]
+
+    @property
+    def asked(self) -> int:
+        """Over how many families the level is shared."""
+        some = [family for family, tests in self.tests.items() if tests]
+        return max(sum(not isinstance(family, Reversals) for family in some), 1)
 
     def _settle(self, family: Family, test: int) -> None:
         self.columns.append(family.column(self.board, test))
@@ -459,7 +469,11 @@ class _Run:
         family.settled.add(test)
         if isinstance(family, Reversals):
             for other in self.families:
-                if other.of_judges:
+                if isinstance(other, LeftOut):
+                    other.settled.update(
+                        each for each, judge in other.tests_of_judges if judge == test
+                    )
+                elif other.of_judges:
                     other.settled.add(test)
         elif isinstance(family, Margins):
             self._own_margin[test] = True
@@ -542,7 +556,7 @@ def _counted_checks(votes: Votes) -> list[LookedAt]:
     names, ends = votes.names, votes.pairs[0]
     n, counts = len(names), votes.counts
     met = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), (n, n))
-    groups, group = connected_components(met, directed=False)
+    _, group = connected_components(met, directed=False)
     winner, loser = votes.model_of_row[votes.ahead], votes.model_of_row[votes.behind]
     decided = counts * ~votes.tied
     wins, losses = (np.bincount(side, decided, n) for side in (winner, loser))

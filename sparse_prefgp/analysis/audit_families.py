@@ -22,7 +22,7 @@ from sparse_prefgp.analysis.verdict_scores import (
     at_least,
     efficient,
     pooled,
-    two_sided,
+    tails,
     upper_tail,
 )
 from sparse_prefgp.data.answers import Codes
@@ -489,7 +489,7 @@ class Circles(OfColumns):
 
 
 class Noises(Family):
-    """How noisy each judge is beside all others."""
+    """How much noisier each judge is than all others."""
 
     kind = "careless"
     which: ClassVar[int] = 0
@@ -508,8 +508,19 @@ class Noises(Family):
 
     def _ask(self, now: Round) -> FloatArray:
         judge, size = now.judges
-        scores = efficient(now.at_common, now.sums_at_common, judge, self.which, self._margins)
-        p = two_sided(scores, now.at_common.p, now.said, now.counts, judge, size)
+        verdicts, sums = now.at_common, now.sums_at_common
+        scores = efficient(verdicts, sums, judge, self.which, self._margins)
+        # The common values are those of the judge too: beside those of all others, which are not
+        # known for certain either, the sum and its variance are both larger.
+        own = now.own_noise | now.own_margin
+        information = np.bincount(judge, (verdicts.p * scores**2).sum(0) * now.counts, size)
+        others = information[~own].sum() - np.where(own, 0.0, information)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = information / others
+        stretch = np.where(own, 1.0 / np.sqrt(1.0 + share), np.sqrt(1.0 + share))
+        p = tails(
+            scores, verdicts.p, now.said, now.counts, judge, stretch, one_sided=self.which == 0
+        )
         step, covariance = now.steps
         self._found = step[self.which], np.sqrt(covariance[:, self.which, self.which])
         told = np.bincount(judge, now.counts, size) >= FEWEST_VOTES
@@ -524,8 +535,6 @@ class Noises(Family):
 
     def advice(self, test: int) -> str:
         who = self._names[test]
-        if self._found[0][test] < 0.0:
-            return f"Nothing to do: {who} errs less than others, and counts for more."
         return f"Look at the votes of {who}, or leave them out: they say little."
 
 
@@ -586,8 +595,11 @@ class Duplicates(Family):
 
 
 class Reversals(Family):
-    """Judges who say the opposite of all others: whether the board without their votes is agreed
-    with less than by chance."""
+    """Judges who say the opposite of all others: whether they agree with the board without their
+    votes less often than by chance.
+
+    Such a judge is first of all one whose votes say little (`Noises`): it is asked of those alone.
+    """
 
     kind = "reversed"
 
@@ -655,48 +667,53 @@ class LeftOut(Family):
 
     kind = "left_out"
 
-    def __init__(self, votes: Votes, labels: Codes, of_judges: bool, noun: str) -> None:
+    def __init__(self, votes: Votes, judges: Codes | None, categories: Codes | None) -> None:
         super().__init__()
-        self._labels, self._of_judges = labels, of_judges
-        self._names = votes.names
-        counts = np.bincount(labels.numbers, votes.counts, len(labels.names))
-        enough = np.flatnonzero(counts >= FEWEST_VOTES)
-        if not of_judges:
-            enough = np.sort(enough[np.argsort(-counts[enough], kind="stable")[:MOST_LEFT_OUT]])
-        self._asked = enough
-        self.what = f"left out: the board without each of {len(enough):,} {noun}"
-
-    @property
-    def of_judges(self) -> bool:
-        return self._of_judges
+        self._names, self._groups, nouns = votes.names, [], []
+        for labels, noun in ((judges, "judges"), (categories, "categories")):
+            if labels is None or len(labels.names) < 2:
+                continue
+            counts = np.bincount(labels.numbers, votes.counts, len(labels.names))
+            enough = np.flatnonzero(counts >= FEWEST_VOTES)
+            if labels is not judges:
+                most = np.argsort(-counts[enough], kind="stable")[:MOST_LEFT_OUT]
+                enough = np.sort(enough[most])
+            self._groups += [(labels, label, labels is judges) for label in enough.tolist()]
+            nouns.append(f"{len(enough):,} {noun}")
+        self.tests_of_judges = [
+            (test, label) for test, (_, label, whole) in enumerate(self._groups) if whole
+        ]
+        """Tests that are about judges, and the judge of each."""
+        self.what = f"left out: the board without each of {' and '.join(nouns)}"
 
     def _ask(self, now: Round) -> FloatArray:
-        size = len(self._labels.names)
+        size, board = len(self._groups), now.board
         p, self._move, self._sd = (np.full(size, np.nan) for _ in range(3))
         self._model = np.zeros(size, dtype=np.int64)
-        board = now.board
         mean, variance = board.utilities()
-        for label in self._asked.tolist():
-            here = (self._labels.numbers == label) & board.kept
-            if not here.any() or label in self.settled:
+        for test, (labels, label, of_judge) in enumerate(self._groups):
+            here = (labels.numbers == label) & board.kept
+            if not here.any() or test in self.settled:
                 continue
-            left = board.without_judge(label) if self._of_judges else board.without(here).posterior
+            left = board.without_judge(label) if of_judge else board.without(here).posterior
             without, wider = board.utilities(left)
-            told = wider - variance
-            z = np.where(told > 0.0, (mean - without) / np.sqrt(np.abs(told)), 0.0)
+            told = np.maximum(wider - variance, 0.0)  # below 0 by rounding alone
+            moved = mean - without
+            z = np.divide(moved, np.sqrt(told), out=np.zeros_like(moved), where=told > 0.0)
             model = int(np.argmax(np.abs(z)))
-            p[label] = min(1.0, len(z) * 2.0 * float(ndtr(-abs(z[model]))))
-            self._model[label] = model
-            self._move[label] = mean[model] - without[model]
-            self._sd[label] = np.sqrt(max(told[model], 0.0))
+            p[test] = min(1.0, len(z) * 2.0 * float(ndtr(-abs(z[model]))))
+            self._model[test] = model
+            self._move[test], self._sd[test] = moved[model], np.sqrt(told[model])
         return p
 
     def about(self, test: int) -> str:
-        return f"{self._labels.names[test]}, for {self._names[self._model[test]]}"
+        labels, label, _ = self._groups[test]
+        return f"{labels.names[label]}, for {self._names[self._model[test]]}"
 
     def size(self, test: int, level: float) -> Size:
         return Size.normal(self._move[test], self._sd[test], level, f"{UTILITY} moved")
 
     def advice(self, test: int) -> str:
-        name, model = self._labels.names[test], self._names[self._model[test]]
-        return f"Look at the battles of {model} in {name}: others say something else of it."
+        labels, label, _ = self._groups[test]
+        model = self._names[self._model[test]]
+        return f"Look at the battles of {model} in {labels.names[label]}: others say otherwise."

@@ -363,12 +363,6 @@ class Board:
         spread = np.concatenate([np.sqrt(votes.variances), *spread, np.ones(self.added.shape[1])])
         return np.asarray(block_diag(votes.prior, np.diag(spread)))
 
-    @property
-    def _prior_precision(self) -> FloatArray:
-        """(p,) 1 of what has a prior."""
-        p, flat = self._root.shape[1], self.added.shape[1]
-        return np.append(np.ones(p - flat), np.zeros(flat))
-
     @cached_property
     def lean_columns(self) -> FloatArray:
         """(t,) by what the lean of its judge is multiplied in each vote; zeros without leans."""
@@ -404,11 +398,21 @@ class Board:
         matrix = np.asarray((self.columns.T @ self._weighted).todense())
         return matrix - (share * alone) @ share.T, self.columns.T @ self.shift - share @ shift
 
+    @cached_property
+    def _own_information(self) -> FloatArray:
+        """(k,) of the columns added, by themselves, of all votes."""
+        weight = self.votes.tau * self.votes.counts
+        return np.asarray(self.added.multiply(self.added).T @ weight).reshape(-1)
+
     def _solved(self, matrix: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (q,) and a root (q, p) of the covariance, of a system as `_system` gives it."""
-        root = self._root
+        root, own = self._root, self._own_information
+        p, flat = root.shape[1], len(own)
+        # Of columns whose votes are all left out nothing is known, whatever prior they have.
+        left = np.diag(matrix)[len(matrix) - flat :] > _LEFT * own
+        precision = np.append(np.ones(p - flat), np.where(left, 0.0, 1.0))
         whole = root.T @ matrix @ root
-        whole[np.diag_indices_from(whole)] += self._prior_precision
+        whole[np.diag_indices_from(whole)] += precision
         half = solve_triangular(cholesky(whole, lower=True), root.T, lower=True).T
         return half @ (half.T @ shift), half
 

@@ -146,28 +146,39 @@ def efficient(
     if not has_margin:
         return both[which]
     other = 1 - which
-    share = sums.information[which, other] / sums.information[other, other]
+    between, own = sums.information[which, other], sums.information[other, other]
+    share = np.divide(between, own, out=np.zeros_like(own), where=own > 0.0)
     return np.asarray(both[which] - share[group] * both[other])
 
 
-def two_sided(
-    scores: FloatArray, p: FloatArray, said: IntArray, counts: IntArray, group: IntArray, size: int
+def tails(
+    scores: FloatArray,
+    p: FloatArray,
+    said: IntArray,
+    counts: IntArray,
+    group: IntArray,
+    stretch: FloatArray,
+    one_sided: bool,
 ) -> FloatArray:
-    """How rare the sum of what was said is in each group, (size,): normal, and by the saddlepoint
+    """How rare the sum of what was said is in each group, (J,): normal, and by the saddlepoint
     (Lugannani & Rice 1980) in the tails; NaN of groups in which nothing can differ.
 
     :param scores: (3, t), of mean 0 under `p` (3, t).
+    :param stretch: (J,) by which a sum is multiplied first.
+    :param one_sided: whether sums above 0 alone are rare.
     """
+    size = len(stretch)
     heard = scores[said, np.arange(len(said))] * counts
-    variance = np.bincount(group, ((p * scores**2).sum(0)) * counts, size)
-    total = np.bincount(group, heard, size)
+    variance = np.bincount(group, (p * scores**2).sum(0) * counts, size)
+    total = np.bincount(group, heard, size) * stretch
+    sides = 1.0 if one_sided else 2.0
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = 2.0 * ndtr(-np.abs(total) / np.sqrt(variance))
+        z = total / np.sqrt(variance)
+        found = sides * ndtr(-z if one_sided else -np.abs(z))
     for judge in np.flatnonzero(found < SADDLEPOINT_BELOW):
         rows = np.repeat(np.flatnonzero(group == judge), counts[group == judge])
         tail = np.sign(total[judge]) * scores[:, rows]
-        upper = upper_tail(tail, p[:, rows], abs(total[judge]))
-        found[judge] = min(1.0, 2.0 * upper)
+        found[judge] = min(1.0, sides * upper_tail(tail, p[:, rows], abs(total[judge])))
     return np.asarray(found)
 
 
