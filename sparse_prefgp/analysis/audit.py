@@ -2,203 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from sparse_prefgp.analysis.audit_columns import ByKind, Categories, Circles, Drifts, Leans
 from sparse_prefgp.analysis.audit_families import (
     FEWEST_VOTES,
-    ByKind,
-    Categories,
-    Circles,
-    Drifts,
     Duplicates,
     Family,
     Fitted,
-    Leans,
     LeftOut,
-    Margins,
-    Noises,
     Pairs,
-    Reversals,
-    Round,
-    Size,
 )
-from sparse_prefgp.analysis.one_step import Board, LeanOfVotes, Votes
+from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals
+from sparse_prefgp.analysis.audit_result import CLEAN, NOT_ASKED, Audit, LookedAt
+from sparse_prefgp.analysis.audit_run import AuditRun, refitted
+from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import DAYS_A_YEAR, days_of
-from sparse_prefgp.models.preference_gp import replace as replace_answers
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, check_shape, level_of_interval
 from sparse_prefgp.support.randomness import generator
-from sparse_prefgp.support.words import agreeing, and_so, counted, some_of, spelling
-from sparse_prefgp.tell.result import Figures, Result
-from sparse_prefgp.tell.tables import MISSING, Column, Table
-
-KINDS = (
-    "side",
-    "style",
-    "lean",
-    "careless",
-    "tie",
-    "reversed",
-    "drift",
-    "category",
-    "circle",
-    "duplicate",
-    "left_out",
-)
-# The chance that a clean board has a false finding, over all families.
-FALSE = 0.01
-# Findings whose columns are fitted; the sizes of others are by one step.
-MOST_REFITTED = 5
-FITTED, REFITTED, ONE_STEP, COUNTED = "fitted", "refitted", "one step", "counted"
-CLEAN, NOT_ASKED = "clean", "not asked"
-
-
-@dataclass(frozen=True)
-class Finding(Figures):
-    """Something that bends a board."""
-
-    kind: str
-    """One of `KINDS`."""
-    about: str
-    """Whom or what."""
-    size: float
-    interval: tuple[float, float]
-    p: float
-    """How rarely chance alone makes as much of it."""
-    advice: str
-    unit: str
-    """What the size is in."""
-    how: str
-    """Where the size is from: `fitted`, as the board has it; `refitted` with its column; by `one
-    step` from the fit; or `counted`."""
-
-
-@dataclass(frozen=True)
-class LookedAt(Figures):
-    """What was looked at."""
-
-    what: str
-    tests: int
-    """How many there were; 0 of what is counted, or was not asked."""
-    findings: int | None
-    """How many of them were findings; None where it was not asked."""
-    told: str
-    """`clean`, what was found, or why it was not asked."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Audit(Result):
-    """What bends a board, strongest first, and what is clean; `print` shows it as text."""
-
-    aside: ClassVar[Sequence[str]] = ("findings", "looked_at")
-
-    findings: tuple[Finding, ...]
-    looked_at: tuple[LookedAt, ...]
-    level: float
-    """Of the intervals."""
-
-    @property
-    def conclusion(self) -> str:
-        """The answer in one sentence."""
-        clean = sum(one.findings == 0 for one in self.looked_at)
-        asked = sum(one.findings is not None for one in self.looked_at)
-        if not self.findings:
-            return (
-                f"Nothing was found that bends the board: all {asked} things that were looked at "
-                "are clean."
-            )
-        kinds = [kind for kind in KINDS if any(one.kind == kind for one in self.findings)]
-        words = [
-            f"{kind.replace('_', ' ')} ({sum(one.kind == kind for one in self.findings)})"
-            for kind in kinds
-        ]
-        return (
-            f"{counted(len(self.findings), 'thing')} {agreeing(len(self.findings), 'bends', 'bend')}"
-            f" the board: {and_so(words)}; {clean} of {asked} things that were looked at "
-            f"{agreeing(clean)} clean."
-        )
-
-    def sentences(self) -> list[str]:
-        """The conclusion, and where sizes are from."""
-        found = [self.conclusion]
-        hows = {one.how for one in self.findings}
-        if ONE_STEP in hows:
-            found.append(
-                "Sizes by one step are from the posterior as it was fitted, nothing being fitted "
-                "again; large ones come out a little small."
-            )
-        if REFITTED in hows:
-            found.append(
-                "Refitted sizes are those of a board with the columns of these findings, at the "
-                "same hyperparameters."
-            )
-        return found
-
-    def table(self, most: int | None = None) -> Table:
-        """The findings."""
-        columns = [
-            Column("kind", "kind", left=True),
-            Column("about", "about", left=True),
-            Column("size", "size", "z.3g"),
-            Column("ends", f"{100 * self.level:g} % interval"),
-            Column("unit", "of", left=True, spare=1),
-            Column("p", "p", ".1g"),
-            Column("how", "by", left=True, spare=2),
-            Column("advice", "what to do", left=True),
-        ]
-        rows = [
-            {
-                **one.figures(),
-                "kind": one.kind.replace("_", " "),
-                "ends": f"{one.interval[0]:z.3g} to {one.interval[1]:z.3g}",
-            }
-            for one in self.findings[:most]
-        ]
-        return Table("audit", "What bends the board", columns, rows)
-
-    def looked_at_table(self) -> Table:
-        """What was looked at, clean or not."""
-        columns = [
-            Column("what", "what", left=True),
-            Column("tests", "tests", ","),
-            Column("findings", "findings"),
-            Column("told", "", left=True),
-        ]
-        rows = [
-            {
-                **one.figures(),
-                "tests": one.tests or None,
-                "findings": MISSING if one.findings is None else one.findings,
-            }
-            for one in self.looked_at
-        ]
-        caption = (
-            f"A clean board has a false finding with a chance of about {FALSE:g}, over all tests "
-            "(Benjamini & Hochberg 1995, inside each line)."
-        )
-        return Table("looked_at", "What was looked at", columns, rows, caption)
-
-    def parts(self, most: int | None = None) -> list[str | Table]:
-        """Conclusion, findings and what was looked at."""
-        findings = [self.table(most)] if self.findings else []
-        return [*self.sentences(), *findings, self.looked_at_table()]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Conclusion, findings and what was looked at."""
-        return {
-            "conclusion": self.conclusion,
-            **self.figures(),
-            "findings": [one.figures() for one in self.findings],
-            "looked_at": [one.figures() for one in self.looked_at],
-        }
+from sparse_prefgp.support.words import some_of, spelling
 
 
 def audit(
@@ -239,9 +69,9 @@ def audit(
     votes = Votes.of(model)
     columns = _Columns(model.at_mode.duels, battles, len(votes.ahead))
     families, unasked = _families(votes, columns, date, category, by, side, rng)
-    run = _Run(votes, families)
+    run = AuditRun(votes, families)
     findings = run.findings(level)
-    findings = _refitted(model.at_mode, votes, run, findings, level)
+    findings = refitted(model.at_mode, votes, run, findings, level)
     counts = [run.told(family) for family in families]
     order = np.argsort([one.p for one in findings], kind="stable")
     return Audit(
@@ -396,159 +226,6 @@ def _of_judges(votes: Votes, place: int | None, cannot: Any) -> list[Family]:
     else:
         families.append(Margins(votes))
     return [*families, Reversals(votes)]
-
-
-def discoveries(p: FloatArray, level: float) -> IntArray:
-    """Which of p (k,) are discoveries at a level (Benjamini & Hochberg 1995); NaN are no tests."""
-    asked = np.flatnonzero(np.isfinite(p))
-    order = asked[np.argsort(p[asked], kind="stable")]
-    below = p[order] <= level * np.arange(1, len(order) + 1) / max(len(order), 1)
-    last = np.flatnonzero(below)
-    return order[: last[-1] + 1] if len(last) else order[:0]
-
-
-class _Run:
-    """Asks all families, settles the strongest finding, and asks again until none is left."""
-
-    def __init__(self, votes: Votes, families: Sequence[Family]) -> None:
-        self.families, self.board = families, Board.of(votes)
-        judges = 0 if votes.judge is None else len(votes.judge.names)
-        self._own_noise, self._own_margin = (np.zeros(judges, dtype=bool) for _ in range(2))
-        self.tests: dict[Family, int] = {}
-        self.settled: list[tuple[Family, int]] = []
-        self.columns: list[sparse.csr_array | None] = []
-        self.signs: list[float] = []
-
-    def findings(self, level: float) -> list[Finding]:
-        """All, in the order in which they were settled."""
-        found: list[Finding] = []
-        while True:
-            now = Round(self.board, self._own_noise, self._own_margin)
-            for family in self.families:
-                family.ask(now)
-                if family not in self.tests:
-                    self.tests[family] = int(np.isfinite(family.p).sum())
-            strongest = self._strongest()
-            if strongest is None:
-                return found
-            family, tests = strongest
-            for test in tests if family.at_once else tests[:1]:
-                found.append(_finding(family, test, level))
-                self._settle(family, test)
-
-    def _strongest(self) -> tuple[Family, list[int]] | None:
-        """The family with the strongest finding, and its discoveries, strongest first."""
-        level = FALSE / self.asked
-        found = {family: discoveries(family.p, level).tolist() for family in self.families}
-        noisy = [test for family in found if type(family) is Noises for test in found[family]]
-        best: tuple[float, Family, list[int]] | None = None
-        for family, tests in found.items():
-            if isinstance(family, Reversals):
-                # Of noisy judges alone, of which a clean board has none: no share of the level.
-                some = np.full(len(family.p), np.nan)
-                some[noisy] = family.p[noisy]
-                if reversed_ones := discoveries(some, level).tolist():
-                    return family, reversed_ones  # whose noise and leans are shadows of it
-            elif tests:
-                adjusted = float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
-                if best is None or adjusted < best[0]:
-                    best = adjusted, family, tests
-        return None if best is None else best[1:]
-
-    @property
-    def asked(self) -> int:
-        """Over how many families the level is shared."""
-        some = [family for family, tests in self.tests.items() if tests]
-        return max(sum(not isinstance(family, Reversals) for family in some), 1)
-
-    def _settle(self, family: Family, test: int) -> None:
-        self.columns.append(family.column(self.board, test))
-        self.signs.append(family.sign(test))
-        self.settled.append((family, test))
-        self.board = family.settle(self.board, test)
-        family.settled.add(test)
-        if isinstance(family, Reversals):
-            for other in self.families:
-                if isinstance(other, LeftOut):
-                    other.settled.update(
-                        each for each, judge in other.tests_of_judges if judge == test
-                    )
-                elif other.of_judges:
-                    other.settled.add(test)
-        elif isinstance(family, Margins):
-            self._own_margin[test] = True
-        elif isinstance(family, Noises):
-            self._own_noise[test] = True
-
-    def told(self, family: Family) -> LookedAt:
-        """What came of a family."""
-        tests = self.tests[family]
-        found = sum(each is family for each, _ in self.settled)
-        if not tests:
-            reason = f"{NOT_ASKED}: nothing has {FEWEST_VOTES} votes"
-            return LookedAt(family.what, 0, None, reason)
-        return LookedAt(family.what, tests, found, "" if found else CLEAN)
-
-
-def _finding(family: Family, test: int, level: float) -> Finding:
-    size = family.size(test, level)
-    how = FITTED if isinstance(family, Fitted) else ONE_STEP
-    if isinstance(family, Duplicates | Reversals):
-        how = COUNTED
-    p, advice = float(family.p[test]), family.advice(test)
-    ends = size.lower, size.upper
-    return Finding(family.kind, family.about(test), size.value, ends, p, advice, size.unit, how)
-
-
-def _refitted(
-    model: Any, votes: Votes, run: _Run, findings: Sequence[Finding], level: float
-) -> list[Finding]:
-    """Findings, of which the strongest that are columns have their size in a board with these."""
-    order = np.argsort([one.p for one in findings], kind="stable").tolist()
-    chosen = [i for i in order if run.columns[i] is not None][:MOST_REFITTED]
-    if not chosen:
-        return list(findings)
-    names = [f"{findings[i].kind}: {findings[i].about}" for i in chosen]
-    columns = np.concatenate([run.columns[i].toarray() for i in chosen], 1)
-    known = with_columns(model, votes, columns, names).coefficients(level)
-    refitted = list(findings)
-    for i, name in zip(chosen, names, strict=True):
-        family, test = run.settled[i]
-        weights = np.zeros(len(known.names))
-        weights[known.names.index(name)] = run.signs[i]
-        if (beside := family.beside(test)) is not None:
-            covariate, by, label = beside
-            called = f"{covariate} of {label}", f"{covariate} of {by} {label}"
-            weights[next(k for k, name in enumerate(known.names) if name in called)] = 1.0
-        sd = np.sqrt(weights @ known.covariance @ weights)
-        size = Size.normal(float(weights @ known.mean), float(sd), level, findings[i].unit)
-        refitted[i] = replace(
-            findings[i], size=size.value, interval=(size.lower, size.upper), how=REFITTED
-        )
-    return refitted
-
-
-def with_columns(model: Any, votes: Votes, columns: FloatArray, names: Sequence[str]) -> Any:
-    """The model with covariates more, inference run from the sites of the model.
-
-    :param columns: (t, k), winner less loser, in the order of the votes.
-    """
-    duels, graph = model.duels, model.graph
-    given = duels.given
-    # Which of two that tied comes first is not the same for all.
-    first = votes.row_of_item[given.pairs[:, 0]]
-    values = np.where(first == votes.ahead, 1.0, -1.0)[:, None] * columns
-    before = given.covariate_differences
-    values = values if before is None else np.concatenate([before, values], 1)
-    said = given.with_differences(values, (*duels.covariate_names, *names))
-    made = replace_answers(model, Duels.from_events(duels.known, said))
-    sites, site = [], made.graph.event_of_duel
-    for one in model.inference.sites():
-        start = np.zeros(made.graph.num_sites)
-        start[site] = one[graph.event_of_duel]
-        sites.append(start)
-    made.inference.start_from(*sites)
-    return made
 
 
 def _counted_checks(votes: Votes) -> list[LookedAt]:
