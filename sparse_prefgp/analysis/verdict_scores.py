@@ -54,12 +54,11 @@ class Verdicts(NamedTuple):
             log_tie = log_near + np.log1p(-np.exp(log_far - log_near))
         log_p = np.stack([log_ends[0], log_tie, log_ends[1]])
         hazard = np.exp(log_density - log_ends)
-        with np.errstate(invalid="ignore", over="ignore"):
-            of_tie = np.exp(log_density - log_tie)
-        tied = np.isfinite(log_tie)
         slopes = []
         for slope in (noise_slope, box_slope):
-            inner = np.where(tied, -(of_tie * slope).sum(0), 0.0)
+            inner = np.zeros_like(mean)
+            if margin is not None:
+                inner = -(np.exp(log_density - log_tie) * slope).sum(0)
             slopes.append(np.stack([hazard[0] * slope[0], inner, hazard[1] * slope[1]]))
         return cls(log_p, *slopes)
 
