@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "17")
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ahead import score_ahead as score_ahead
+    from sparse_prefgp.analysis.audit import audit as audit
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
 # The same names, and the module that each comes from.
 _HOMES = {
     "score_ahead": "analysis.ahead",
+    "audit": "analysis.audit",
     "evidence_report": "analysis.certificates",
     "consistency": "analysis.consistency",
     "evaluate": "analysis.evaluation",

@@ -1,6 +1,8 @@
 """Types of what functions and methods return, and of what callbacks are given."""
 
 from sparse_prefgp.analysis.ahead import AheadScore as AheadScore
+from sparse_prefgp.analysis.audit_result import Audit as Audit
+from sparse_prefgp.analysis.audit_result import Finding as Finding
 from sparse_prefgp.analysis.certificates import EvidenceReport as EvidenceReport
 from sparse_prefgp.analysis.consistency import Consistency as Consistency
 from sparse_prefgp.analysis.explanation import Explanation as Explanation

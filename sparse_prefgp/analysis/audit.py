@@ -1,0 +1,261 @@
+"""What bends a board of battles between models that judges judged: findings, and what is clean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from sparse_prefgp.analysis.audit_columns import ByKind, Categories, Circles, Drifts, Leans
+from sparse_prefgp.analysis.audit_families import (
+    FEWEST_VOTES,
+    Duplicates,
+    Family,
+    Fitted,
+    LeftOut,
+    Pairs,
+)
+from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals
+from sparse_prefgp.analysis.audit_result import CLEAN, NOT_ASKED, Audit, LookedAt
+from sparse_prefgp.analysis.audit_run import AuditRun, refitted
+from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
+from sparse_prefgp.data.answers import Codes
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.slices import DAYS_A_YEAR, days_of
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_choice, check_shape, level_of_interval
+from sparse_prefgp.support.randomness import generator
+from sparse_prefgp.support.words import some_of, spelling
+
+
+def audit(
+    model: Any,
+    battles: Any = None,
+    *,
+    date: Any = None,
+    category: Any = None,
+    by: Any = None,
+    side: str | None = None,
+    level: float = 0.9,
+    rng: np.random.Generator | None = None,
+) -> Audit:
+    """What bends a board of battles, with sizes, and what was looked at and is clean.
+
+    All is asked one step from the posterior that the model has: the score of a column that the
+    board has not, with a flat prior and the sites held; leans without their prior; noise and ties
+    of each judge by scores at the verdicts that the board without the vote lets expect, with
+    saddlepoint tails; ties of each pair against the exact sum of their chances; the board without
+    some votes. Inside each family false findings are held by Benjamini & Hochberg (1995) at 0.01
+    over the number of families. The strongest finding becomes part of the board and the rest is
+    asked again, until none is left: a circle of three models throws shadows on their neighbours.
+    The columns of the five strongest findings are then fitted, from the sites of the board.
+
+    :param model: a `PreferenceGP` of wins and ties between items with effects (`ItemEffect`),
+        perhaps with covariates, leans and noise and margin by judge.
+    :param battles: a data frame of the t votes that the model was fitted to, in their order.
+    :param date: of each vote: a column of `battles`, or (t,) dates; by default those of the model.
+    :param category: of each vote: a column of `battles`, one of the labels of the model, or (t,).
+    :param by: the kind of who judged: the same.
+    :param side: the covariate that says which side was shown first; by default one that is the
+        same in all votes but for its sign.
+    :param level: of the intervals.
+    :param rng: of the randomised p of ties.
+    :raises ValueError: a model that is no board; a column that there is not, or of another length.
+    """
+    level, rng = level_of_interval(level), generator(rng)
+    votes = Votes.of(model)
+    columns = _Columns(model.at_mode.duels, battles, len(votes.ahead))
+    families, unasked = _families(votes, columns, date, category, by, side, rng)
+    run = AuditRun(votes, families)
+    findings = run.findings(level)
+    findings = refitted(model.at_mode, votes, run, findings, level)
+    counts = [run.told(family) for family in families]
+    order = np.argsort([one.p for one in findings], kind="stable")
+    return Audit(
+        tuple(findings[i] for i in order), (*counts, *unasked, *_counted_checks(votes)), level
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Where what the model does not know of its votes is from."""
+
+    duels: Duels
+    battles: Any
+    votes: int
+
+    def values(self, label: str, column: Any) -> Any:
+        """(t,) what a column says of each vote; None for no column.
+
+        :raises ValueError: no such column, or one of another length.
+        """
+        if column is None:
+            return None
+        if not isinstance(column, str):
+            check_shape(label, column, self.votes, hint=", one for each vote")
+            return np.asarray(column)
+        labels = self.duels.events.labels
+        if self.battles is not None and column in self.battles.columns:
+            values = self.battles[column].to_numpy()
+            hint = ", one for each vote that the model was fitted to"
+            check_shape(f"The column {column} of battles", values, self.votes, hint=hint)
+            return values
+        if column in labels:
+            return labels[column].take(self.duels.rows_given).labels
+        known = [*([] if self.battles is None else self.battles.columns), *labels]
+        check_choice(label, column, map(str, known), " (battles=)")
+        return None
+
+    def labels(self, label: str, column: Any) -> Codes | None:
+        """The same as labels; None for no column."""
+        values = self.values(label, column)
+        return None if values is None else Codes.of([str(value) for value in values.tolist()])
+
+    def years(self, column: Any) -> FloatArray | None:
+        """(t,) dates in years; None for undated votes."""
+        if column is None:
+            days = self.duels.times
+            return None if days is None else days[self.duels.rows_given] / DAYS_A_YEAR
+        return days_of(self.values("date", column), self.votes) / DAYS_A_YEAR
+
+
+def _side_of(votes: Votes, side: str | None) -> int | None:
+    """The place of the covariate of the side; None where there is none."""
+    if side is not None:
+        check_choice("side", side, votes.covariate_names)
+        return votes.covariate_names.index(side)
+    size = np.abs(votes.covariates)
+    same = np.all(size == size[:1], 0)
+    return int(np.flatnonzero(same)[0]) if same.any() else None
+
+
+def _families(
+    votes: Votes,
+    columns: _Columns,
+    date: Any,
+    category: Any,
+    by: Any,
+    side: str | None,
+    rng: np.random.Generator,
+) -> tuple[list[Family], list[LookedAt]]:
+    """What can be asked, and what cannot, with the reason."""
+    place = _side_of(votes, side)
+    styles = [i for i in range(len(votes.covariate_names)) if i != place]
+    families: list[Family] = []
+    unasked: list[LookedAt] = []
+
+    def cannot(what: str, reason: str) -> None:
+        unasked.append(LookedAt(what, 0, None, f"{NOT_ASKED}: {reason}"))
+
+    if place is None:
+        cannot("side", "no covariate says which side was shown first")
+    else:
+        families.append(Fitted(votes, "side", [place]))
+    if styles:
+        families.append(Fitted(votes, "style", styles))
+    else:
+        cannot("style", "the board has no covariate of style")
+    kinds = columns.labels("by", by)
+    if kinds is None:
+        cannot("side by kind of judge", "no column says of what kind the judges are (by=)")
+    elif len(kinds.names) < 2 or not votes.covariate_names:
+        cannot("side by kind of judge", "there is one kind of judge, or no covariate")
+    else:
+        families.append(ByKind(votes, kinds, range(len(votes.covariate_names))))
+    families += _of_judges(votes, place, cannot)
+    years = columns.years(date)
+    if years is None:
+        cannot("drift", "the votes are not dated (date=)")
+    elif np.ptp(years) == 0.0:
+        cannot("drift", "all votes are of one day")
+    else:
+        families.append(Drifts(votes, years))
+    categories = columns.labels("category", category)
+    in_board = len(votes.model_of_row) > len(votes.names)
+    if categories is None:
+        cannot("category", "no column says of which category the votes are (category=)")
+    elif len(categories.names) < 2:
+        cannot("category", "there is one category")
+    elif in_board:
+        cannot("category", "the board has utilities by context: rank each by itself")
+    else:
+        families.append(Categories(votes, categories))
+    pairs = Pairs.of(votes)
+    circles = Circles(votes, pairs)
+    if circles.count:
+        families.append(circles)
+    else:
+        cannot("circle", "no three models met one another")
+    if votes.margin is None:
+        cannot("duplicate", "there are no ties")
+    else:
+        families.append(Duplicates(votes, pairs, rng))
+    if votes.judge is None and categories is None:
+        cannot("left out", "nobody knows who judged, or in which category")
+    else:
+        families.append(LeftOut(votes, votes.judge, categories))
+    return families, unasked
+
+
+def _of_judges(votes: Votes, place: int | None, cannot: Any) -> list[Family]:
+    families: list[Family] = [Leans(votes, lean, True) for lean in votes.leans]
+    judge = votes.judge
+    if judge is None:
+        for what in ("lean", "careless", "tie", "reversed"):
+            cannot(what, "nobody knows who judged")
+        return families
+    if len(judge.names) < 2:
+        for what in ("lean", "careless", "tie", "reversed"):
+            cannot(what, "there is one judge")
+        return families
+    known = any(
+        lean.covariate == place and np.array_equal(lean.labels.numbers, judge.numbers)
+        for lean in votes.leans
+    )
+    if place is None:
+        cannot("lean", "no covariate says which side was shown first")
+    elif not known:
+        own = LeanOfVotes(place, "judge", judge, np.inf)
+        families.append(Leans(votes, own, False))
+    families.append(Noises(votes))
+    if votes.margin is None:
+        cannot("tie", "there are no ties")
+    else:
+        families.append(Margins(votes))
+    return [*families, Reversals(votes)]
+
+
+def _counted_checks(votes: Votes) -> list[LookedAt]:
+    """What is counted and not tested."""
+    names, ends = votes.names, votes.pairs[0]
+    n, counts = len(names), votes.counts
+    met = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), (n, n))
+    _, group = connected_components(met, directed=False)
+    winner, loser = votes.model_of_row[votes.ahead], votes.model_of_row[votes.behind]
+    decided = counts * ~votes.tied
+    wins, losses = (np.bincount(side, decided, n) for side in (winner, loser))
+    battles = np.bincount(ends.reshape(-1), np.repeat(counts, 2), n)
+    known = np.unique(group, return_counts=True)[1]
+    alone = [name for name, k in zip(names, group, strict=True) if k != np.argmax(known)]
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(spelling(str(name)), []).append(str(name))
+    spelt = [" and ".join(found) for found in alike.values() if len(found) > 1]
+
+    def of_models(which: Any) -> list[str]:
+        return [str(names[i]) for i in np.flatnonzero(which)]
+
+    listed = [
+        ("battles link all models", alone, "the prior alone compares with the others: "),
+        ("models that won a battle", of_models(wins == 0), "never won: "),
+        ("models that lost a battle", of_models(losses == 0), "never lost: "),
+        (f"models with {FEWEST_VOTES} battles", of_models(battles < FEWEST_VOTES), "fewer: "),
+        ("names of models that look alike", spelt, "perhaps one model: "),
+    ]
+    return [
+        LookedAt(what, 0, len(some), said + some_of(list(map(str, some))) if some else CLEAN)
+        for what, some, said in listed
+    ]

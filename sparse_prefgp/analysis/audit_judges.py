@@ -1,0 +1,152 @@
+"""What an audit asks of judges: who errs more than others, calls ties more readily, or says the
+opposite."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from sparse_prefgp.analysis.audit_families import FEWEST_VOTES, Family, Round, Size
+from sparse_prefgp.analysis.board_votes import Votes
+from sparse_prefgp.analysis.one_step import Board
+from sparse_prefgp.analysis.verdict_scores import (
+    LOST,
+    WON,
+    Verdicts,
+    efficient,
+    tails,
+    upper_tail,
+)
+from sparse_prefgp.support.arrays import FloatArray
+
+
+class Noises(Family):
+    """How much noisier each judge is than all others."""
+
+    kind = "careless"
+    which: ClassVar[int] = 0
+
+    def __init__(self, votes: Votes) -> None:
+        super().__init__()
+        assert votes.judge is not None
+        self._names = votes.judge.names
+        self._margins = votes.margin is not None
+        asked = "noise" if self.which == 0 else "ties"
+        self.what = f"{self.kind}: {asked} of each of {len(self._names):,} judges"
+
+    @property
+    def of_judges(self) -> bool:
+        return True
+
+    def _ask(self, now: Round) -> FloatArray:
+        judge, size = now.judges
+        verdicts, sums = now.at_common, now.sums_at_common
+        scores = efficient(verdicts, sums, judge, self.which, self._margins)
+        # The common values are those of the judge too: beside those of all others, which are not
+        # known for certain either, the sum and its variance are both larger.
+        own = now.own_noise | now.own_margin
+        information = np.bincount(judge, (verdicts.p * scores**2).sum(0) * now.counts, size)
+        others = information[~own].sum() - np.where(own, 0.0, information)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = information / others
+        stretch = np.where(own, 1.0 / np.sqrt(1.0 + share), np.sqrt(1.0 + share))
+        p = tails(
+            scores, verdicts.p, now.said, now.counts, judge, stretch, one_sided=self.which == 0
+        )
+        step, covariance = now.steps
+        self._found = step[self.which], np.sqrt(covariance[:, self.which, self.which])
+        told = np.bincount(judge, now.counts, size) >= FEWEST_VOTES
+        return np.where(told & np.isfinite(self._found[1]), p, np.nan)
+
+    def about(self, test: int) -> str:
+        return str(self._names[test])
+
+    def size(self, test: int, level: float) -> Size:
+        log, sd = self._found[0][test], self._found[1][test]
+        return Size.factor(log, sd, level, "times the noise variance of others")
+
+    def advice(self, test: int) -> str:
+        who = self._names[test]
+        return f"Look at the votes of {who}, or leave them out: they say little."
+
+
+class Margins(Noises):
+    """How readily each judge calls a tie beside all others."""
+
+    kind = "tie"
+    which = 1
+
+    def size(self, test: int, level: float) -> Size:
+        log, sd = self._found[0][test], self._found[1][test]
+        return Size.factor(log, sd, level, "times the margin of others")
+
+    def advice(self, test: int) -> str:
+        often = "more" if self._found[0][test] > 0.0 else "less"
+        who = self._names[test]
+        return f"Say to all judges what a tie is: {who} calls ties {often} readily than others."
+
+
+class Reversals(Family):
+    """Judges who say the opposite of all others: whether they agree with the board without their
+    votes less often than by chance.
+
+    Such a judge is first of all one whose votes say little (`Noises`): it is asked of those alone.
+    """
+
+    kind = "reversed"
+
+    def __init__(self, votes: Votes) -> None:
+        super().__init__()
+        assert votes.judge is not None
+        self._judge = votes.judge
+        self.what = f"reversed: agreement of each of {len(votes.judge.names):,} judges with others"
+
+    @property
+    def of_judges(self) -> bool:
+        return True
+
+    def _ask(self, now: Round) -> FloatArray:
+        board, votes = now.board, now.board.votes
+        judge, size = now.judges
+        p = np.full(size, np.nan)
+        self._seen, self._of, self._expected = (np.zeros(size) for _ in range(3))
+        for who in range(size):
+            rows = np.flatnonzero((judge == who) & board.kept & ~votes.tied)
+            if now.counts[rows].sum() < FEWEST_VOTES:
+                continue
+            mean, half = board.without_judge(who)
+            columns = board.columns[rows]
+            centre = columns @ mean
+            spread = ((columns @ half) ** 2).sum(1)
+            if board.of_judges is not None:
+                spread += board.of_judges.variance * board.lean_columns[rows] ** 2
+            noise, margin = now.common
+            box = None if margin is None else np.full_like(centre, margin)
+            log_p = Verdicts.of(centre, spread, np.full_like(centre, noise), box).log_p
+            counts = now.counts[rows]
+            weight = np.repeat(log_p[WON] - log_p[LOST], counts)
+            self._of[who] = len(weight)
+            self._seen[who] = np.sum(weight > 0.0)
+            self._expected[who] = np.mean(1.0 / (1.0 + np.exp(-np.abs(weight))))
+            # Whoever agrees by chance says either with ½; who agrees more, even less often less.
+            coin = np.full((2, len(weight)), 0.5)
+            p[who] = upper_tail(np.stack([weight, -weight]), coin, float(-weight.sum()))
+        return p
+
+    def about(self, test: int) -> str:
+        return str(self._judge.names[test])
+
+    def size(self, test: int, level: float) -> Size:
+        seen, of = int(self._seen[test]), int(self._of[test])
+        return Size.share(seen, of, level, "agreement with others")
+
+    def advice(self, test: int) -> str:
+        who = self._judge.names[test]
+        return (
+            f"Look whether the sides of {who} were swapped, and turn these votes round or leave "
+            f"them out: {self._expected[test]:.0%} of agreement were expected."
+        )
+
+    def settle(self, board: Board, test: int) -> Board:
+        return board.without(self._judge.numbers == test)

@@ -1,0 +1,172 @@
+"""What an audit says: findings, and what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sparse_prefgp.support.words import agreeing, and_so, counted
+from sparse_prefgp.tell.result import Figures, Result
+from sparse_prefgp.tell.tables import MISSING, Column, Table
+
+KINDS = (
+    "side",
+    "style",
+    "lean",
+    "careless",
+    "tie",
+    "reversed",
+    "drift",
+    "category",
+    "circle",
+    "duplicate",
+    "left_out",
+)
+# The chance that a clean board has a false finding, over all families.
+FALSE = 0.01
+# Findings whose columns are fitted; the sizes of others are by one step.
+MOST_REFITTED = 5
+FITTED, REFITTED, ONE_STEP, COUNTED = "fitted", "refitted", "one step", "counted"
+CLEAN, NOT_ASKED = "clean", "not asked"
+
+
+@dataclass(frozen=True)
+class Finding(Figures):
+    """Something that bends a board."""
+
+    kind: str
+    """One of `KINDS`."""
+    about: str
+    """Whom or what."""
+    size: float
+    interval: tuple[float, float]
+    p: float
+    """How rarely chance alone makes as much of it."""
+    advice: str
+    unit: str
+    """What the size is in."""
+    how: str
+    """Where the size is from: `fitted`, as the board has it; `refitted` with its column; by `one
+    step` from the fit; or `counted`."""
+
+
+@dataclass(frozen=True)
+class LookedAt(Figures):
+    """What was looked at."""
+
+    what: str
+    tests: int
+    """How many there were; 0 of what is counted, or was not asked."""
+    findings: int | None
+    """How many of them were findings; None where it was not asked."""
+    told: str
+    """`clean`, what was found, or why it was not asked."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Result):
+    """What bends a board, strongest first, and what is clean; `print` shows it as text."""
+
+    aside: ClassVar[Sequence[str]] = ("findings", "looked_at")
+
+    findings: tuple[Finding, ...]
+    looked_at: tuple[LookedAt, ...]
+    level: float
+    """Of the intervals."""
+
+    @property
+    def conclusion(self) -> str:
+        """The answer in one sentence."""
+        clean = sum(one.findings == 0 for one in self.looked_at)
+        asked = sum(one.findings is not None for one in self.looked_at)
+        if not self.findings:
+            return (
+                f"Nothing was found that bends the board: all {asked} things that were looked at "
+                "are clean."
+            )
+        kinds = [kind for kind in KINDS if any(one.kind == kind for one in self.findings)]
+        words = [
+            f"{kind.replace('_', ' ')} ({sum(one.kind == kind for one in self.findings)})"
+            for kind in kinds
+        ]
+        number = len(self.findings)
+        return (
+            f"{counted(number, 'thing')} {agreeing(number, 'bends', 'bend')} the board: "
+            f"{and_so(words)}; {clean} of {asked} things that were looked at {agreeing(clean)} "
+            "clean."
+        )
+
+    def sentences(self) -> list[str]:
+        """The conclusion, and where sizes are from."""
+        found = [self.conclusion]
+        hows = {one.how for one in self.findings}
+        if ONE_STEP in hows:
+            found.append(
+                "Sizes by one step are from the posterior as it was fitted, nothing being fitted "
+                "again; large ones come out a little small."
+            )
+        if REFITTED in hows:
+            found.append(
+                "Refitted sizes are those of a board with the columns of these findings, at the "
+                "same hyperparameters."
+            )
+        return found
+
+    def table(self, most: int | None = None) -> Table:
+        """The findings."""
+        columns = [
+            Column("kind", "kind", left=True),
+            Column("about", "about", left=True),
+            Column("size", "size", "z.3g"),
+            Column("ends", f"{100 * self.level:g} % interval"),
+            Column("unit", "of", left=True, spare=1),
+            Column("p", "p", ".1g"),
+            Column("how", "by", left=True, spare=2),
+            Column("advice", "what to do", left=True),
+        ]
+        rows = [
+            {
+                **one.figures(),
+                "kind": one.kind.replace("_", " "),
+                "ends": f"{one.interval[0]:z.3g} to {one.interval[1]:z.3g}",
+            }
+            for one in self.findings[:most]
+        ]
+        return Table("audit", "What bends the board", columns, rows)
+
+    def looked_at_table(self) -> Table:
+        """What was looked at, clean or not."""
+        columns = [
+            Column("what", "what", left=True),
+            Column("tests", "tests", ","),
+            Column("findings", "findings"),
+            Column("told", "", left=True),
+        ]
+        rows = [
+            {
+                **one.figures(),
+                "tests": one.tests or None,
+                "findings": MISSING if one.findings is None else one.findings,
+            }
+            for one in self.looked_at
+        ]
+        caption = (
+            f"A clean board has a false finding with a chance of about {FALSE:g}, over all tests "
+            "(Benjamini & Hochberg 1995, inside each line)."
+        )
+        return Table("looked_at", "What was looked at", columns, rows, caption)
+
+    def parts(self, most: int | None = None) -> list[str | Table]:
+        """Conclusion, findings and what was looked at."""
+        findings = [self.table(most)] if self.findings else []
+        return [*self.sentences(), *findings, self.looked_at_table()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Conclusion, findings and what was looked at."""
+        return {
+            "conclusion": self.conclusion,
+            **self.figures(),
+            "findings": [one.figures() for one in self.findings],
+            "looked_at": [one.figures() for one in self.looked_at],
+        }
