@@ -197,7 +197,7 @@ def test_what_is_odd_is_told() -> None:
 
 def test_a_board_of_ties_alone_is_one_of_equals() -> None:
     table = battles(60).assign(winner="both good")
-    with pytest.warns(UserWarning, match="All answers are ties"):
+    with pytest.warns(UserWarning, match="All .* are ties"):
         found = spg.leaderboard(
             table, verdicts={"both good": "tie"}, judge="none", category="none", **QUICK
         )
@@ -206,7 +206,7 @@ def test_a_board_of_ties_alone_is_one_of_equals() -> None:
     assert {*board["rank"]} == {1} and {*board["group"]} == {1}
     np.testing.assert_allclose(board["elo"], 1000.0)
     assert (board["elo_upper"] - board["elo_lower"] > 50.0).all()
-    assert any("All answers are ties" in note for note in found.notes)
+    assert any("are ties" in note for note in found.notes)
 
 
 def rows(groups: list[int]) -> pd.DataFrame:
