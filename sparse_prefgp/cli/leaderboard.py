@@ -31,8 +31,8 @@ class BoardOptions(Form):
     """A table with a row for each battle: two models and a verdict, such as columns model_a,
     model_b and winner."""
     out: Path | None = option(default=None, kind=Path)
-    """Folder for board.csv, board.json, board.html, board.tex, judges.csv and model/. Without it
-    nothing is written."""
+    """Folder for board.csv, board.json, board.html, board.tex, model/, and tables of judges, votes
+    (trust.csv), the audit and what is settled. Without it nothing is written."""
     overwrite: bool = same_as(Shared, "overwrite", needs="out")
     style: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.COLUMNS)
     """What is taken out of the board besides the side: length, where length_a and length_b hold a
@@ -54,6 +54,8 @@ class BoardOptions(Form):
     anchor: Any = option(default=None, kind=str, parse=anchor_of, metavar="MODEL=POINTS")
     """The model that has these Elo points, or 1000; by default the average has 1000."""
     level: float = same_as(Shared, "level", default=0.9)
+    audit: bool = option(default=True)
+    """Do not look at what bends the board."""
     max_iterations: int = same_as(FitSettings, "max_iterations")
     integrate: str = same_as(FitSettings, "integrate")
     seed: int = same_as(FitSettings, "seed")

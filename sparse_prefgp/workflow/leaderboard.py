@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 BOARD, FIGURES, PAGE, LATEX = "board.csv", "board.json", "board.html", "board.tex"
+TRUST = "trust.csv"
 # Kinds with fewer battles have no board of their own.
 LEAST_OF_KIND = 30
 # Categories of which each is ranked under all points of the hyperparameters.
@@ -312,13 +313,15 @@ class Leaderboard(Result):
         return found
 
     def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> list[str]:
-        """Write `board.csv`, `board.json`, `board.tex`, `board.html`, `model/` and a table of each
-        further part, such as `judges.csv`.
+        """Write `board.csv`, `board.json`, `board.tex`, `board.html`, `model/`, `trust.csv` (each
+        vote with how probable it was, the most surprising first) and a table of each further part:
+        `judges.csv`, `audit.csv`, `settled.csv`.
 
         :param folder: new, empty, or with `overwrite` that of an earlier board.
         :return: the names of what was written.
         :raises ValueError: a folder that holds something else, or a board.
         """
+        from sparse_prefgp.analysis.trust import votes_by_surprise
         from sparse_prefgp.disk.saving import files_of, write_files
 
         place = Path(folder)
@@ -327,6 +330,7 @@ class Leaderboard(Result):
         texts = {
             BOARD: csv_of(self.frame),
             **{f"{part.name}.csv": csv_of(part.result.to_frame()) for part in self.parts_of},
+            TRUST: csv_of(votes_by_surprise(self.model, self.model.duels)),
             LATEX: self.to_latex(),
             PAGE: as_html(self.report(command_line())),
         }
@@ -378,6 +382,7 @@ def leaderboard(
     task: str | None = None,
     date: str | None = None,
     level: float = 0.9,
+    audit: bool = True,
     max_iterations: int = DEFAULT_ITERATIONS,
     integrate: str = AUTO,
     seed: int = 0,
@@ -405,6 +410,7 @@ def leaderboard(
     :param task: the same of which prompt it was, for notes, by default `task` or `prompt`.
     :param date: the same of when it was, by default `date`.
     :param level: of intervals and sets of ranks.
+    :param audit: look at what bends the board: `audit`.
     :param max_iterations: largest number of steps of the optimiser.
     :param integrate: as for `fit`: intervals average over what is not known of hyperparameters;
         those of more than five categories are at the most likely ones.
@@ -428,7 +434,8 @@ def leaderboard(
             kinds_in(opened, by)
         options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
         table, fitted = _fitted(opened, reporter, options)
-        found = _told(opened, table, fitted, by=by, top=top, anchor=anchor, level=level)
+        how = {"by": by, "top": top, "anchor": anchor, "level": level, "audited": audit}
+        found = _told(opened, table, fitted, **how)
         if place is not None:
             found.write(place, overwrite=overwrite)
     return found
@@ -463,10 +470,12 @@ def _told(
     top: int,
     anchor: Any,
     level: float,
+    audited: bool,
 ) -> Leaderboard:
     """All that a fit says of a board."""
     from sparse_prefgp.analysis.judges import judges as judges_of
     from sparse_prefgp.analysis.ranking import rank
+    from sparse_prefgp.analysis.settling import settled
 
     model, seed = fitted.model, fitted.settings.seed
     most = min(top, len(models_of(table)[1]))
@@ -497,8 +506,17 @@ def _told(
     parts = []
     if battles.roles.judge is not None:
         parts.append(Part("judges", "The judges", judges_of(model, level=level)))
-    # What else is said of the model stands here, a part each with a file of its own: the audit,
-    # how many votes more settle the first `top`, which verdicts to rely on.
+    if audited:
+        parts.append(
+            Part(
+                "audit",
+                "What bends it, and what is clean",
+                _audit(battles, table, model, by, level),
+            )
+        )
+    if len(models_of(table)[1]) > 1:
+        some = min(top, len(models_of(table)[1]) - 1)
+        parts.append(Part("settled", "What next", settled(model, some, rng=seeded(seed))))
     frames = [
         _rows(model, ranking, versus).assign(board=name) for name, ranking in rankings.items()
     ]
@@ -521,6 +539,14 @@ def _told(
         level=level,
         notes=tuple(notes),
     )
+
+
+def _audit(battles: Battles, table: DuelTable, model: Any, by: str | None, level: float) -> Result:
+    """What the votes say of what bends the board."""
+    from sparse_prefgp.analysis.audit import audit
+
+    roles = battles.roles
+    return audit(model, table.context, date=roles.date, category=roles.category, by=by, level=level)
 
 
 def _of_kinds(
