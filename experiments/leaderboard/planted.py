@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--boards", dest="number", type=int, default=20)
     parser.add_argument("--together", type=int, default=3, help="boards with all defects")
     parser.add_argument("--fits", type=Path)
-    parser.add_argument("--only", nargs="+", choices=PLANTED, help="boards with one of these")
+    parser.add_argument("--only", nargs="+", choices=(CLEAN, *PLANTED, ALL), help="these boards")
     parser.add_argument("--prototype", action="store_true")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
