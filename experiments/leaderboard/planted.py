@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,7 @@ def prototype_of(make: Any, name: str, seed: int) -> dict[str, Any]:
 
     It has no test of its own of a judge who reverses, of whom it finds that the votes are noise.
     """
-    import audit as prototype
-    import audit2
-    import ep
-
+    prototype, audit2, ep = map(import_module, ("audit", "audit2", "ep"))
     table, _ = make(seed, planted=defects(name))
     models = sorted({*table["model_a"], *table["model_b"]})
     place = {model: i for i, model in enumerate(models)}
@@ -193,7 +191,7 @@ def main() -> None:
     parser.add_argument("--boards", dest="number", type=int, default=20)
     parser.add_argument("--together", type=int, default=3, help="boards with all defects")
     parser.add_argument("--fits", type=Path)
-    parser.add_argument("--only", nargs="+", choices=PLANTED, help="boards with one of these")
+    parser.add_argument("--only", nargs="+", choices=(CLEAN, *PLANTED, ALL), help="these boards")
     parser.add_argument("--prototype", action="store_true")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
@@ -202,8 +200,7 @@ def main() -> None:
         print_table(lines)
         return
     sys.path[:0] = [str(given.boards), str(given.boards / "prototype")]
-    import boards
-
+    make = import_module("boards").board
     warnings.simplefilter("ignore")
     what = "prototype" if given.prototype else "findings"
     there = {(line["board"], line["seed"]) for line in lines if what in line}
@@ -213,7 +210,6 @@ def main() -> None:
                 continue
             if given.only and name not in given.only:
                 continue
-            make = boards.board
             line = (
                 prototype_of(make, name, seed)
                 if given.prototype

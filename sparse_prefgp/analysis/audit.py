@@ -17,11 +17,14 @@ from sparse_prefgp.analysis.audit_families import (
     Fitted,
     LeftOut,
     Pairs,
+    Round,
 )
 from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals
 from sparse_prefgp.analysis.audit_result import CLEAN, NOT_ASKED, Audit, LookedAt
 from sparse_prefgp.analysis.audit_run import AuditRun, refitted
 from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
+from sparse_prefgp.analysis.one_step import Board
+from sparse_prefgp.analysis.verdict_scores import NoCommonNoise
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import DAYS_A_YEAR, days_of
@@ -68,8 +71,9 @@ def audit(
     level, rng = level_of_interval(level), generator(rng)
     votes = Votes.of(model)
     columns = _Columns(model.at_mode.duels, battles, len(votes.ahead))
-    families, unasked = _families(votes, columns, date, category, by, side, rng)
-    run = AuditRun(votes, families)
+    board = Board.of(votes)
+    families, unasked = _families(board, columns, date, category, by, side, rng)
+    run = AuditRun(board, families)
     findings = run.findings(level)
     findings = refitted(model.at_mode, votes, run, findings, level)
     counts = [run.told(family) for family in families]
@@ -133,7 +137,7 @@ def _side_of(votes: Votes, side: str | None) -> int | None:
 
 
 def _families(
-    votes: Votes,
+    board: Board,
     columns: _Columns,
     date: Any,
     category: Any,
@@ -142,6 +146,7 @@ def _families(
     rng: np.random.Generator,
 ) -> tuple[list[Family], list[LookedAt]]:
     """What can be asked, and what cannot, with the reason."""
+    votes = board.votes
     place = _side_of(votes, side)
     styles = [i for i in range(len(votes.covariate_names)) if i != place]
     families: list[Family] = []
@@ -165,7 +170,7 @@ def _families(
         cannot("side by kind of judge", "there is one kind of judge, or no covariate")
     else:
         families.append(ByKind(votes, kinds, range(len(votes.covariate_names))))
-    families += _of_judges(votes, place, cannot)
+    families += _of_judges(board, place, cannot)
     years = columns.years(date)
     if years is None:
         cannot("drift", "the votes are not dated (date=)")
@@ -200,9 +205,9 @@ def _families(
     return families, unasked
 
 
-def _of_judges(votes: Votes, place: int | None, cannot: Any) -> list[Family]:
+def _of_judges(board: Board, place: int | None, cannot: Any) -> list[Family]:
+    votes, judge = board.votes, board.votes.judge
     families: list[Family] = [Leans(votes, lean, True) for lean in votes.leans]
-    judge = votes.judge
     if judge is None:
         for what in ("lean", "careless", "tie", "reversed"):
             cannot(what, "nobody knows who judged")
@@ -220,6 +225,13 @@ def _of_judges(votes: Votes, place: int | None, cannot: Any) -> list[Family]:
     elif not known:
         own = LeanOfVotes(place, "judge", judge, np.inf)
         families.append(Leans(votes, own, False))
+    nobody = np.zeros(len(judge.names), dtype=bool)
+    try:
+        _ = Round(board, nobody, nobody).common
+    except NoCommonNoise:
+        for what in ("careless", "tie", "reversed"):
+            cannot(what, "the votes tell no common noise and margin of the judges")
+        return families
     families.append(Noises(votes))
     if votes.margin is None:
         cannot("tie", "there are no ties")
@@ -239,7 +251,7 @@ def _counted_checks(votes: Votes) -> list[LookedAt]:
     wins, losses = (np.bincount(side, decided, n) for side in (winner, loser))
     battles = np.bincount(ends.reshape(-1), np.repeat(counts, 2), n)
     known = np.unique(group, return_counts=True)[1]
-    alone = [name for name, k in zip(names, group, strict=True) if k != np.argmax(known)]
+    alone = [str(name) for name, k in zip(names, group, strict=True) if k != np.argmax(known)]
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(spelling(str(name)), []).append(str(name))
@@ -248,7 +260,7 @@ def _counted_checks(votes: Votes) -> list[LookedAt]:
     def of_models(which: Any) -> list[str]:
         return [str(names[i]) for i in np.flatnonzero(which)]
 
-    listed = [
+    listed: list[tuple[str, list[str], str]] = [
         ("battles link all models", alone, "the prior alone compares with the others: "),
         ("models that won a battle", of_models(wins == 0), "never won: "),
         ("models that lost a battle", of_models(losses == 0), "never lost: "),
@@ -256,6 +268,6 @@ def _counted_checks(votes: Votes) -> list[LookedAt]:
         ("names of models that look alike", spelt, "perhaps one model: "),
     ]
     return [
-        LookedAt(what, 0, len(some), said + some_of(list(map(str, some))) if some else CLEAN)
+        LookedAt(what, 0, len(some), said + some_of(some) if some else CLEAN)
         for what, some, said in listed
     ]

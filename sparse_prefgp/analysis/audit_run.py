@@ -50,8 +50,8 @@ def discoveries(p: FloatArray, level: float) -> IntArray:
 class AuditRun:
     """Asks all families, settles the strongest finding, and asks again until none is left."""
 
-    def __init__(self, votes: Votes, families: Sequence[Family]) -> None:
-        self.families, self.board = families, Board.of(votes)
+    def __init__(self, board: Board, families: Sequence[Family]) -> None:
+        self.families, self.board, votes = families, board, board.votes
         judges = 0 if votes.judge is None else len(votes.judge.names)
         self._own_noise, self._own_margin = (np.zeros(judges, dtype=bool) for _ in range(2))
         self.tests: dict[Family, int] = {}

@@ -135,7 +135,8 @@ class Votes:
         if likelihood.margin is not None and duels.num_ties:
             margin = float(likelihood.margin.numpy())
         ratio, scale = likelihood.noise_ratio, likelihood.cut_scale
-        of_judge = np.ones(1 if ratio is None and scale is None else len(judge.names))
+        alike = judge is None or (ratio is None and scale is None)
+        of_judge = np.ones(1 if judge is None or alike else len(judge.names))
         ratios = of_judge if ratio is None else ratio.numpy()
         scales = of_judge if scale is None else scale.numpy()
         (coefficients,) = model.terms.parts(Coefficients) or (None,)

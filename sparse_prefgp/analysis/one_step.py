@@ -171,7 +171,7 @@ class Board:
         shift = np.bincount(place, self.shift * x, size)
         where = np.arange(len(x)), place
         between = self._weighted.T @ sparse.csr_array((x, where), (len(x), size))
-        return alone, shift, np.asarray(between.todense()) / alone
+        return np.asarray(alone), np.asarray(shift, float), np.asarray(between.todense() / alone)
 
     @cached_property
     def _place(self) -> IntArray:

@@ -13,12 +13,16 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 WON, TIED, LOST = range(3)
 # Below this tail a normal one is a little thin, and the saddlepoint's takes its place.
 SADDLEPOINT_BELOW = 0.01
-# Where a root is looked for: tilts of scores of a size of one.
-_WIDEST = 200.0
+# What a sum in another order may differ by, as a share of it.
+_ROUNDING = 1e-12
 # A signed root this near to 0 leaves nothing to correct.
 _CENTRE = 1e-3
 _STEPS, _SETTLED = 50, 1e-10
 _LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
+
+
+class NoCommonNoise(ArithmeticError):
+    """The likeliest noise or margin of all votes is 0 or infinite, as of few votes or of ties."""
 
 
 class Verdicts(NamedTuple):
@@ -119,22 +123,21 @@ def pooled(
 
     :param noise: to begin from.
     :param margin: to begin from; None without ties.
-    :raises ValueError: there are none.
+    :raises NoCommonNoise: there are none.
     """
     group = np.zeros(len(said), dtype=np.int64)
     for _ in range(_STEPS):
         box = None if margin is None else np.full_like(mean, margin)
         verdicts = Verdicts.of(mean, variance, np.full_like(mean, noise), box)
         step, _ = Sums.of(verdicts, said, counts, group, 1).steps(margin is not None)
+        if np.all(np.isnan(step)):
+            break
         by_noise, by_margin = np.clip(step[:, 0], -1.0, 1.0)  # the length of a step, not its end
         noise *= float(np.exp(by_noise))
         margin = None if margin is None else margin * float(np.exp(by_margin))
         if np.nanmax(np.abs(step)) < _SETTLED:
             return noise, margin
-    raise ValueError(
-        f"The votes tell no common noise of all judges, which was {noise:g} after {_STEPS} steps; "
-        "fit the model longer, or hold its hyperparameters."
-    )
+    raise NoCommonNoise(f"The noise of all votes was {noise:g} after {_STEPS} steps.")
 
 
 def efficient(
@@ -189,9 +192,13 @@ def upper_tail(values: FloatArray, p: FloatArray, total: float) -> float:
     """
     there = p > 0.0
     largest = np.max(np.where(there, values, -np.inf), 0)
-    if total >= largest.sum() * (1.0 - 1e-12):  # all at their ends: no tilt reaches it
-        ends = (p * (values == largest)).sum(0)
-        return float(np.exp(np.log(ends).sum()))
+    smallest = np.min(np.where(there, values, np.inf), 0)
+    rounding = _ROUNDING * np.abs(np.where(there, values, 0.0)).max(0).sum()
+    if total <= smallest.sum() + rounding:
+        return 1.0
+    if total >= largest.sum() - rounding:  # all at their ends: no tilt reaches it
+        at_ends = (p * (values == largest)).sum(0)
+        return float(np.exp(np.log(at_ends).sum()))
     with np.errstate(divide="ignore"):
         log_p = np.log(p)
     reach = float(np.abs(np.where(there, values, 0.0)).max())
@@ -206,10 +213,11 @@ def upper_tail(values: FloatArray, p: FloatArray, total: float) -> float:
         spread = (weight * values**2).sum(0) - mean**2
         return float((np.log(mass) + top).sum()), float(mean.sum()), float(spread.sum())
 
-    widest = _WIDEST / reach
-    while moments(widest)[1] < total and widest < 1e6 / reach:
-        widest *= 4.0
-    tilt = brentq(lambda x: moments(x)[1] - total, -widest, widest, xtol=1e-12)
+    ends = [-1.0 / reach, 1.0 / reach]
+    for end, sign in enumerate((-1.0, 1.0)):
+        while sign * (moments(ends[end])[1] - total) < 0.0:
+            ends[end] *= 2.0
+    tilt = brentq(lambda x: moments(x)[1] - total, *ends, xtol=1e-12 / reach)
     log_mass, _, spread = moments(tilt)
     # Below 0 by rounding alone: the exponent is convex, and 0 at no tilt.
     root = np.sign(tilt) * np.sqrt(2.0 * max(tilt * total - log_mass, 0.0))

@@ -229,6 +229,9 @@ def test_saddlepoint_tails() -> None:
     for z in (0.0, 1.0, 2.0, 3.0):
         exact = slow_audit.upper_tail(values, p, z * sd)
         assert upper_tail(values, p, z * sd) == pytest.approx(exact, rel=0.1)
+    assert upper_tail(values, p, values.min(0).sum()) == 1.0
+    nearly = values.min(0).sum() + 1e-6
+    assert upper_tail(values, p, nearly) == pytest.approx(1.0, abs=1e-3)
     top = values.max(0).sum()
     exact = slow_audit.upper_tail(values, p, top)
     assert upper_tail(values, p, top) == pytest.approx(exact, rel=1e-8)
@@ -349,3 +352,13 @@ def test_ties_of_a_board_without_judges() -> None:
     assert told["careless"] == "not asked: nobody knows who judged"
     assert "circle: 56 triples of models" in told
     assert Verdicts.of(np.zeros(1), np.ones(1), np.ones(1), None).p[TIED] == 0.0
+
+
+@pytest.mark.parametrize("t", [6, 25])
+def test_a_few_votes_are_a_board_too(t: int) -> None:
+    table = battles(3, t=t)
+    table.loc[t - 1, "tie"] = True
+    table["side"] = np.where(np.arange(t) % 2, 1.0, -1.0)
+    found = spg.audit(fitted(table), table, date="day", category="category", by="kind")
+    assert found.findings == ()
+    assert any(one.told.startswith("fewer: ") for one in found.looked_at)
