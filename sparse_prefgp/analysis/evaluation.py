@@ -187,6 +187,7 @@ def evaluate(
     outcomes = not sets and asks_for_outcomes(model, ties)
     found = score_events(model, rivals, chunks, outcomes=outcomes, **of_events)
     if ahead:  # which streams are not scored
+        assert read is not None
         found = with_forecasts(found, holding_duels(model), later_duels(model, read))
     figures: dict[str, Any] = {"held_out": found.scores()}
     if sets:

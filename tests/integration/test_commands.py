@@ -268,6 +268,33 @@ def test_explain_a_pair_and_the_data(folder: Path, fitted: Path) -> None:
     assert answer("explain", "--model", fitted)["votes"]
 
 
+def test_what_settles_the_first_ones(fitted: Path) -> None:
+    result = call("suggest", "--model", fitted, "--score", "settle", "--top", 2)
+    assert result.exit_code == 0, result.output
+    assert "doubt about who the first 2 are" in " ".join(result.stdout.split())
+    result = call("suggest", "--model", fitted, "--top", 2)
+    assert result.exit_code == 2 and "take the score settle" in " ".join(result.stderr.split())
+
+
+def test_which_verdicts_to_rely_on(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    told = pd.read_csv(folder / "duels.csv")
+    told = told.rename(columns={"winner": "loser", "loser": "winner"}).head(40)
+    new = tmp_path / "new.csv"
+    told.assign(prompt=range(len(told))).to_csv(new, index=False)
+    out = tmp_path / "trust.csv"
+    asked = ("evaluate", "--model", fitted, "--duels", new)
+    result = call(*asked, "--risk", 0.3, "--task", "prompt", "--trust", out)
+    assert result.exit_code == 0, result.output
+    assert "No threshold keeps wrong verdicts below 30 %" in " ".join(result.stdout.split())
+    assert "If only the surest duels are answered" in result.stdout
+    frame = pd.read_csv(out)
+    assert len(frame) == len(told) and frame["probability"].is_monotonic_increasing
+    result = call(*asked, "--confidence", 0.9)
+    assert result.exit_code == 2 and "--risk" in result.stderr
+    result = call("evaluate", "--model", fitted, "--duels", folder / "duels.csv", "--risk", 0.1)
+    assert result.exit_code == 2 and "learned from" in " ".join(result.stderr.split())
+
+
 def test_suggest(folder: Path, fitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "ask.csv"
     result = call("suggest", "--model", fitted, "--batch", 3, "--out", out)
