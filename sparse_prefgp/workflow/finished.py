@@ -27,13 +27,19 @@ MEANINGS = {
 }
 
 
+ARRAYS = ("log_probabilities", "position")
+
+
 class FitKey(NamedTuple):
-    """Which fit: kernel, approximation, m (None without inducing inputs) and fold, from 0."""
+    """Which fit: kernel, approximation, m (None without inducing inputs), fold, from 0, and from
+    which step it goes on to which."""
 
     kernel: str
     approximation: str
     inducing: int | None
     fold: int
+    begun: int
+    steps: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +52,9 @@ class FinishedFit:
     converged: bool = False
     reason: str = ""
     seconds: float = 0.0
+    position: FloatArray | None = None
+    """(p,) of its trainable parameters, from which it can go on; None where it cannot, or has ended
+    by itself."""
 
 
 class FinishedFits:
@@ -91,9 +100,9 @@ class FinishedFits:
             return None
         lines: list[dict[str, Any]] = [self._file.fingerprints]
         for key, fit in self._fits.items():
-            logs = fit.log_probabilities
-            written = replace(fit, log_probabilities=None if logs is None else logs.tolist())
-            lines.append({"candidate": key, **asdict(written)})
+            arrays = {name: getattr(fit, name) for name in ARRAYS}
+            lists = {name: None if x is None else x.tolist() for name, x in arrays.items()}
+            lines.append({"candidate": key, **asdict(replace(fit, **lists))})
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         return self._file.path if self._file.write(text) else None
 
@@ -118,8 +127,10 @@ def _read(file: KeptFile) -> dict[FitKey, FinishedFit]:
     try:
         fingerprints, *lines = map(json.loads, file.path.read_text(encoding="utf-8").splitlines())
         for line in lines:
-            key, logs = FitKey(*line.pop("candidate")), line.pop("log_probabilities")
-            fits[key] = FinishedFit(None if logs is None else np.array(logs, dtype=float), **line)
+            key, arrays = FitKey(*line.pop("candidate")), {name: line.pop(name) for name in ARRAYS}
+            for name, x in arrays.items():
+                line[name] = None if x is None else np.array(x, dtype=float)
+            fits[key] = FinishedFit(**line)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise file.damaged from None
     file.check(fingerprints)
