@@ -101,13 +101,13 @@ def automatic_candidates(
 
     Kernels: linear, squared exponential, Matern 3/2 and 5/2, linear + squared exponential and
     linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features; where
-    items have more than 20 votes each, also effects of items next to the default kernel, and of up
-    to 1,200 items alone, which is exact. Other approximations: exact up to 300 distinct items, VFE and FITC above, and up to
-    1,200 also exact with the kernels (linear +) Matern 5/2; with the linear kernel and next to
-    effects of items VFE alone, and never FITC where choices share columns of people who choose
-    again and again, whom it remembers. With `inducing` given never exact; where it is `auto`, to be
-    found for the fit alone, candidates have the usual number. Of features that were reduced,
-    `wide_candidates`.
+    items have more than 20 votes each, also effects of items next to the default kernel and, of up
+    to 1,200 items, alone, which is exact. Approximations of the others: exact up to 300 distinct
+    items, VFE and FITC above, and up to 1,200 also exact with the kernels (linear +) Matern 5/2;
+    with the linear kernel and next to effects of items VFE alone, and never FITC where choices
+    share columns of people who choose again and again, whom it remembers. With `inducing` given
+    never exact; where it is `auto`, to be found for the fit alone, candidates have the usual
+    number. Of features that were reduced, `wide_candidates`.
 
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """

@@ -547,7 +547,11 @@ class _Run:
         self._notes: list[str] = []
         several, steps = len(listed) > 1, settings.max_iterations
         self._in_rounds = settings.race and several and steps > FIRST_STEPS
-        self._done, self._total = 0, len(listed) * (len(plan.folds) + self._in_rounds)
+        self._fits, self._done, self._total = (
+            0,
+            0,
+            len(listed) * (len(plan.folds) + self._in_rounds),
+        )
 
     def finish(self) -> Comparison:
         try:
@@ -639,6 +643,7 @@ class _Run:
             self._finished.add(key, found)
         else:
             self._started -= found.seconds
+        self._fits += 1
         entry.take(found, k, first)
 
     def _fit_afresh(
@@ -789,7 +794,7 @@ class _Run:
             self._notes.append(f"There {folds}, so standard errors are over {self._plan.se_over}.")
         if self._finished.reused:
             self._notes.append(
-                f"{self._finished.reused} of {self._done} fits came from a checkpoint."
+                f"{self._finished.reused} of {self._fits} fits came from a checkpoint."
             )
         order = [*sorted(scored, key=self._rank), *(e for e in self._entries if not e.values)]
         return Comparison(
