@@ -288,7 +288,7 @@ def choose(
         train,
         CompareSettings(
             folds=FOLDS,
-            by=_split_within(table, outer, train, settings),
+            by=split_within(table, outer, train, settings),
             enough=ENOUGH,
             seed=settings.seed,
             max_iterations=min(settings.max_iterations, COMPARE_ITERATIONS),
@@ -332,7 +332,7 @@ def _transform(table: DuelTable, told: IntArray | None = None) -> FeatureTransfo
     return table.transform_of(np.unique(table.events.sides), told)
 
 
-def _split_within(table: DuelTable, outer: Split, train: DuelTable, settings: FitSettings) -> str:
+def split_within(table: DuelTable, outer: Split, train: DuelTable, settings: FitSettings) -> str:
     """How to split the training duels again as they were split from the others."""
     if not says_itself(settings.split):
         return settings.split
