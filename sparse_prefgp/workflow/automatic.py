@@ -336,8 +336,8 @@ def split_within(table: DuelTable, outer: Split, train: DuelTable, settings: Fit
     """How to split the training duels again as they were split from the others."""
     if not says_itself(settings.split):
         return settings.split
-    sides = (table.events.take(rows).sides for rows in (outer.train_rows, outer.test_rows))
-    if len(np.intersect1d(*sides)):
+    known, asked = (table.events.take(x).sides for x in (outer.train_rows, outer.test_rows))
+    if np.isin(asked, known).any():
         return "duels"
     try:
         plan_folds(train, FOLDS, "items", np.random.default_rng(settings.seed), None)

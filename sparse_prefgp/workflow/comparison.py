@@ -305,7 +305,7 @@ def compare(
     """Score candidates on held-out duels, along with a linear probit, and say which to take.
 
     On the first fold each candidate makes 15 steps; those that are clearly behind are given up, and
-    the others go on from there. Nothing is carried from one fold to another: hyperparameters
+    the others continue from there. Nothing is carried from one fold to another: hyperparameters
     learned with the duels of other folds would have seen the held-out ones. A table is standardised
     on each fold's training items.
 
@@ -461,7 +461,7 @@ def fit_candidate(
     :param inducing: m, None where there is none.
     :param groups: of features, for additive kernels.
     :param first: in the first round, where no column gets a lengthscale of its own.
-    :param start: the `position` of a fit of the first round, from which it goes on; by default it
+    :param start: the `position` of a fit of the first round, from which it continues; by default it
         begins at starting values.
     :raises ValueError: what model and optimiser raise; a result that is not finite.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +31,8 @@ ARRAYS = ("log_probabilities", "position")
 
 
 class FitKey(NamedTuple):
-    """Which fit: kernel, approximation, m (None without inducing inputs), fold, from 0, and from
-    which step it goes on to which."""
+    """Which fit: kernel, approximation, m (None without inducing inputs), fold, from 0, the steps
+    after which it begins, and after which it ends at the latest."""
 
     kernel: str
     approximation: str
@@ -53,7 +53,7 @@ class FinishedFit:
     reason: str = ""
     seconds: float = 0.0
     position: FloatArray | None = None
-    """(p,) of its trainable parameters, from which it can go on; None where it cannot, or has ended
+    """(p,) of its trainable parameters, from which it can continue; None where it cannot, or has ended
     by itself."""
 
 
@@ -100,9 +100,10 @@ class FinishedFits:
             return None
         lines: list[dict[str, Any]] = [self._file.fingerprints]
         for key, fit in self._fits.items():
-            arrays = {name: getattr(fit, name) for name in ARRAYS}
-            lists = {name: None if x is None else x.tolist() for name, x in arrays.items()}
-            lines.append({"candidate": key, **asdict(replace(fit, **lists))})
+            line = {"candidate": key, **asdict(fit)}
+            for name in ARRAYS:
+                line[name] = None if line[name] is None else line[name].tolist()
+            lines.append(line)
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         return self._file.path if self._file.write(text) else None
 

@@ -525,7 +525,7 @@ def fit_model(
     :param checkpoint: where the optimiser keeps what a killed fit resumes from.
     :param inputs: what `first_inputs` gives, if that was called already, with the same `rng`.
     :param model: in place of that of the settings.
-    :param start: (p,) of the trainable parameters, unconstrained, from which it goes on.
+    :param start: (p,) of the trainable parameters, unconstrained, from which it continues.
     :return: The model and what the optimiser says of it.
     """
     from sparse_prefgp.learning.objective import InMemory

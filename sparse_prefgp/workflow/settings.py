@@ -407,7 +407,7 @@ class CompareSettings:
     race: bool = option(default=True, flag="--no-race")
     """Fit also those that are clearly behind on every fold.
 
-    After 15 steps on the first fold, from where the others go on, and after each fold give up
+    After 15 steps on the first fold, from where the others continue, and after each fold give up
     candidates that are clearly behind, by more than 0.015 nats and 2 standard errors of the paired
     differences between duels; after 15 steps not the one with the highest log evidence of those
     whose evidence is exact or a bound.
