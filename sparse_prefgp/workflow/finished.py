@@ -53,7 +53,7 @@ class FinishedFit:
     reason: str = ""
     seconds: float = 0.0
     position: FloatArray | None = None
-    """(p,) of its trainable parameters, from which it can continue; None where it cannot, or has ended
+    """(p,) of its trainable parameters, from which it can continue; None where it cannot, or ended
     by itself."""
 
 
