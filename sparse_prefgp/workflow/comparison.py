@@ -547,11 +547,8 @@ class _Run:
         self._notes: list[str] = []
         several, steps = len(listed) > 1, settings.max_iterations
         self._in_rounds = settings.race and several and steps > FIRST_STEPS
-        self._fits, self._done, self._total = (
-            0,
-            0,
-            len(listed) * (len(plan.folds) + self._in_rounds),
-        )
+        self._fits = self._done = 0
+        self._total = len(listed) * (len(plan.folds) + self._in_rounds)
 
     def finish(self) -> Comparison:
         try:
