@@ -137,26 +137,42 @@ def _candidates(
     if is_auto(kernel):
         kernels += _with_effects(table, inducing, default_for(transform) or DEFAULT_KERNEL)
     if not is_auto(approximation):
-        return candidates_from(kernels, (approximation,), (number,))
+        return _each_with(kernels, (approximation,), number)
     compared = table.items.iloc[np.unique(table.events.sides)]
     distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
-        return candidates_from(kernels, (OF_ITEMS,))
+        return _each_with(kernels, (OF_ITEMS,), number)
     known = tuple(
         name
         for name in APPROXIMATIONS
         if not (table.described_people and ApproximationChoice.parse(name).remembers_people)
     )
-    found: tuple[Candidate, ...] = ()
-    for one in kernels:
-        choice = KernelChoice.parse(one)
-        finite = one == "linear" or choice.has_items
-        own = (OF_ITEMS,) if choice.only_items else known[:1] if finite else known
-        found += candidates_from((one,), own, (number,))
+    finite = [one for one in kernels if one == "linear" or KernelChoice.parse(one).has_items]
+    found = tuple(
+        candidate
+        for one in kernels
+        for candidate in _each_with((one,), known[:1] if one in finite else known, number)
+    )
     if inducing is None and distinct <= EXACT_TOO_ITEMS:
         worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
         found += candidates_from(worth_it, ("exact",))
     return found
+
+
+def _each_with(
+    kernels: tuple[str, ...], approximations: tuple[str, ...], inducing: int | None
+) -> tuple[Candidate, ...]:
+    """Kernels with approximations; effects of items alone have one that needs no inducing inputs,
+    with which they do not go together."""
+    return tuple(
+        candidate
+        for one in kernels
+        for candidate in (
+            (Candidate(one, OF_ITEMS),)
+            if KernelChoice.parse(one).only_items
+            else candidates_from((one,), approximations, (inducing,))
+        )
+    )
 
 
 def _with_effects(table: DuelTable, inducing: int | str | None, kernel: str) -> tuple[str, ...]:
@@ -197,15 +213,12 @@ def wide_candidates(
     several = _with_effects(table, inducing, projected) or (projected,)
     kernels = (*of_scores(transform)[:1], "linear", smooth, *several)
     number = inducing if isinstance(inducing, int) else None
-    best = {smooth: HALF_WAY, "item": OF_ITEMS}
+    best = HALF_WAY if is_auto(approximation) else approximation
+    usual = DEFAULT_APPROXIMATION if is_auto(approximation) else approximation
     return tuple(
         candidate
         for one in kernels
-        for candidate in candidates_from(
-            (one,),
-            (best.get(one, DEFAULT_APPROXIMATION) if is_auto(approximation) else approximation,),
-            (number,),
-        )
+        for candidate in _each_with((one,), (best if one == smooth else usual,), number)
     )
 
 

@@ -427,6 +427,11 @@ def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[Featur
     return single_columns(train.num_features)
 
 
+def _tells_by_evidence(candidate: Candidate) -> bool:
+    """Whether a high evidence is no more than it says, also of items that are new."""
+    return candidate.approximation_choice.is_bound and not candidate.kernel_choice.has_items
+
+
 # Fitting.
 
 
@@ -726,7 +731,8 @@ class _Run:
 
     def _give_up(self, where: str, folds_left: int, first: bool = False) -> None:
         """Give up who is clearly behind; after the first round not the one of the best evidence,
-        which may have been on its way, where evidence cannot be too high.
+        which may have been on its way, where evidence is no bound from above and not about effects
+        of the items that are known.
 
         :param where: after which fits.
         :param folds_left: on which no more is to be fitted.
@@ -735,7 +741,7 @@ class _Run:
         if len(running) < 2:
             return
         best = min(running, key=self._nlp)
-        bounds = [e for e in running if e.candidate.approximation_choice.is_bound]
+        bounds = [entry for entry in running if _tells_by_evidence(entry.candidate)]
         spared = max(bounds, key=lambda e: e.evidence, default=None) if first else None
         for entry in running:
             apart = [a - b for a, b in zip(entry.values, best.values, strict=True)]

@@ -100,6 +100,7 @@ def test_effects_of_items_are_tried_where_these_have_many_votes(
     assert "item/exact" not in names(table(3, 80, 800))
     voted = table(3, 80, 801)
     assert {"item/exact", "linear+matern52+item/exact"} <= {*names(voted)}
+    assert {"item/exact", "linear+matern52+item/fitc"} <= {*names(voted, approximation="fitc")}
     monkeypatch.setattr(automatic_module, "EXACT_ITEMS", 10)
     of_items = [name for name in names(voted) if "item" in name]
     assert of_items == ["linear+matern52+item/vfe", "item/exact"]

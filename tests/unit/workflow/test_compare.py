@@ -324,27 +324,29 @@ def test_those_clearly_behind_are_given_up(table: DuelTable, fits: dict[str, Any
 
 def test_the_others_go_on_from_where_they_stopped(table: DuelTable, fits: dict[str, Any]) -> None:
     fits["nats"] = {"linear/vfe/4": 0.5, "se/fitc/4": 0.7, "matern52/vfe/4": 0.7, "se/vfe/4": 0.501}
+    fits["nats"]["se+item/vfe/4"] = 0.7
     fits["position"] = {"matern52/vfe/4": np.arange(3.0), "se/vfe/4": np.arange(4.0)}
-    fits["evidence"] = {"se/fitc/4": -0.1, "matern52/vfe/4": -0.4}
+    fits["evidence"] = {"se/fitc/4": -0.1, "se+item/vfe/4": -0.2, "matern52/vfe/4": -0.4}
     fits["later"] = {"matern52/vfe/4": 0.4}
     found = compare(list(fits["nats"]), table, folds=5, max_iterations=40)
     of_fold = [
         (name, more["first"], more["settings"].max_iterations, more["start"])
         for name, _, _, _, more in fits["calls"]
     ]
-    assert [one[:3] for one in of_fold[:6]] == [
+    assert [one[:3] for one in of_fold[:7]] == [
         *((name, True, 15) for name in fits["nats"]),
-        ("matern52/vfe/4", False, 25),  # spared: no other bound is as high
+        ("matern52/vfe/4", False, 25),  # spared: of no other can evidence tell more
         ("se/vfe/4", False, 25),
     ]
-    assert np.array_equal(of_fold[4][3], np.arange(3.0))
-    assert all(steps == 40 and start is None for _, _, steps, start in of_fold[6:])
+    assert np.array_equal(of_fold[5][3], np.arange(3.0))
+    assert all(steps == 40 and start is None for _, _, steps, start in of_fold[7:])
     statuses = {str(score.candidate): score.status for score in found.scores}
     assert statuses == {
         "matern52/vfe/4": "ok",
         "linear/vfe/4": "behind",
         "se/vfe/4": "behind",
         "se/fitc/4": "behind",
+        "se+item/vfe/4": "behind",
     }
     reasons = {str(score.candidate): score.reason for score in found.scores}
     assert "after 15 steps on the first of 5 folds, given up" in reasons["se/fitc/4"]
@@ -354,7 +356,7 @@ def test_the_others_go_on_from_where_they_stopped(table: DuelTable, fits: dict[s
 
     fits["calls"].clear()
     short = compare(list(fits["nats"]), table, folds=5, max_iterations=40, enough=10_000)
-    assert len(fits["calls"]) == 6 and short.folds == 1, "one is left"
+    assert len(fits["calls"]) == 7 and short.folds == 1, "one is left"
     assert short.chosen == found.chosen
 
 
