@@ -138,6 +138,10 @@ def one(width: int, seed: int, given: argparse.Namespace) -> None:
         fit = fitted.figures["fit"]
         if not k:
             print(f"  linear probit {fitted.scores['linear_probit']['nlp_nats']:.4f}")
+        compared = fitted.figures.get("automatic", {"candidates": []})
+        for one in compared["candidates"]:
+            folds = "/".join(f"{nats:.4f}" for nats in one["fold_nlp_nats"])
+            print(f"    {one['candidate']} {folds}, {one['status']}, {one['seconds']:.0f} s")
         rows = fitted.model.duels.transform.apply(items)
 
         def predict(ahead: np.ndarray, behind: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.data.splits import says_itself, split_duels
+from sparse_prefgp.data.splits import Split, says_itself, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.defaults import INDUCING
@@ -24,7 +24,9 @@ from sparse_prefgp.workflow.folds import plan_folds
 from sparse_prefgp.workflow.kernel_grammar import DIRECTIONS, Plain
 from sparse_prefgp.workflow.kernel_names import (
     MANY_DEFAULT,
+    MANY_OWN,
     OWN_VARIANCES,
+    KernelChoice,
     default_for,
     feature_groups,
     of_scores,
@@ -44,24 +46,22 @@ from sparse_prefgp.workflow.settings import (
     is_auto,
 )
 
-# Fewer folds than for a table that a person reads: the choice is between large differences.
-FOLDS = 3
-# The kernel `linear` is the linear probit itself, with its weights' prior learned.
+# Fewer folds than for a table that a person reads, and no more of them than tell large differences.
+FOLDS, ENOUGH = 3, 2_000
+# The kernel `linear` is the linear probit itself, with its weights' prior learned: the simple rival
+# of whatever else there is, of choices too, as `item` is where items have many votes.
 KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52")
 ADDITIVE_KERNEL = "additive-matern52"
 # Next to those of `of_scores`, where texts have scores of their words.
-SCORED_KERNELS = ("linear", "linear+iso(matern52)", "iso(matern52)")
-MANY_KERNELS = (
-    *("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)"),
-    "linear+ard(matern52)",
-)
-# What is compared for features that were reduced, and with what each does best.
-WIDE_APPROXIMATIONS = {"iso(matern52)": "prior-power:0.5"}
-# Directions are learned from the votes on each item, not from items: where there are more of these
-# than so many, an effect of each item keeps them from learning its quirks (docs/embeddings.md).
-MANY_VOTES = 20
-# Of the choice among these: a step or so from the start tells them apart.
-WIDE_ITERATIONS, WIDE_FOLDS, WIDE_SCORED = 15, 5, 2_000
+SCORED_KERNELS = ("linear", "iso(matern52)")
+# What has a lengthscale for each column keeps one for all where evidence does not gain.
+MANY_KERNELS = ("linear", "linear+iso(se)", "iso(se)", "iso(matern52)", MANY_OWN)
+# Of features that were reduced, and effects of items: what each does best with.
+HALF_WAY, OF_ITEMS = "prior-power:0.5", "exact"
+# Where items have more than so many votes, on average, and are no more than a model takes, effects
+# of each item are tried. They keep learned directions from learning what is special about known
+# items (docs/embeddings.md).
+MANY_VOTES, MOST_EFFECTS = 20, 5000
 # Each group of features costs as much as a kernel of its own.
 MAX_GROUPS = 8
 APPROXIMATIONS = ("vfe", "fitc")
@@ -100,12 +100,14 @@ def automatic_candidates(
     """The candidates for these duels; what is not `auto` stays as it is.
 
     Kernels: linear, squared exponential, Matern 3/2 and 5/2, linear + squared exponential and
-    linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features.
-    Approximations: exact up to 300 distinct items, VFE and FITC above, and up to 1,200 also exact
-    with the kernels (linear +) Matern 5/2; with the linear kernel VFE alone, since both are exact
-    there, and never FITC where choices share columns of people who choose again and again, whom it
-    remembers. With `inducing` given never exact; where it is `auto`, to be found for the fit alone,
-    candidates have the usual number.
+    linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features; where
+    items have more than 20 votes each, also effects of items next to the default kernel and, of up
+    to 1,200 items, alone, which is exact. Approximations of the others: exact up to 300 distinct
+    items, VFE and FITC above, and up to 1,200 also exact with the kernels (linear +) Matern 5/2;
+    with the linear kernel and next to effects of items VFE alone, and never FITC where choices
+    share columns of people who choose again and again, whom it remembers. With `inducing` given
+    never exact; where it is `auto`, to be found for the fit alone, candidates have the usual
+    number. Of features that were reduced, `wide_candidates`.
 
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
@@ -124,7 +126,7 @@ def _candidates(
     kernels: tuple[str, ...] = (kernel,)
     number = inducing if isinstance(inducing, int) else None
     if is_auto(kernel) and transform.reduction is not None:
-        return wide_candidates(table, transform, approximation, number)
+        return wide_candidates(table, transform, approximation, inducing)
     if is_auto(kernel) and transform.scores:
         kernels = (*of_scores(transform), *SCORED_KERNELS)
     elif is_auto(kernel) and len(transform.feature_names) > OWN_VARIANCES:
@@ -132,37 +134,71 @@ def _candidates(
     elif is_auto(kernel):
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
         kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
+    if is_auto(kernel):
+        kernels += _with_effects(table, inducing, default_for(transform) or DEFAULT_KERNEL)
     if not is_auto(approximation):
-        return candidates_from(kernels, (approximation,), (number,))
+        return _each_with(kernels, (approximation,), number)
     compared = table.items.iloc[np.unique(table.events.sides)]
     distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
-        return candidates_from(kernels, ("exact",))
+        return _each_with(kernels, (OF_ITEMS,), number)
     known = tuple(
         name
         for name in APPROXIMATIONS
         if not (table.described_people and ApproximationChoice.parse(name).remembers_people)
     )
-    found = candidates_from(kernels, known, (number,))
-    found = tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
+    finite = [one for one in kernels if one == "linear" or KernelChoice.parse(one).has_items]
+    found = tuple(
+        candidate
+        for one in kernels
+        for candidate in _each_with((one,), known[:1] if one in finite else known, number)
+    )
     if inducing is None and distinct <= EXACT_TOO_ITEMS:
         worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
         found += candidates_from(worth_it, ("exact",))
     return found
 
 
+def _each_with(
+    kernels: tuple[str, ...], approximations: tuple[str, ...], inducing: int | None
+) -> tuple[Candidate, ...]:
+    """Kernels with approximations; effects of items alone have one that needs no inducing inputs,
+    with which they do not go together."""
+    return tuple(
+        candidate
+        for one in kernels
+        for candidate in (
+            (Candidate(one, OF_ITEMS),)
+            if KernelChoice.parse(one).only_items
+            else candidates_from((one,), approximations, (inducing,))
+        )
+    )
+
+
+def _with_effects(table: DuelTable, inducing: int | str | None, kernel: str) -> tuple[str, ...]:
+    """A kernel with effects of items, and these alone where exact inference is worth its cost; none
+    where items have few votes or are too many."""
+    items = len(np.unique(table.sides()))
+    votes = float(table.events.sizes @ table.events.totals)
+    if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
+        return ()
+    alone = ("item",) if inducing is None and items <= EXACT_TOO_ITEMS else ()
+    return (f"{kernel}+item", *alone)
+
+
 def wide_candidates(
     table: DuelTable,
     transform: FeatureTransform,
     approximation: str = AUTO,
-    inducing: int | None = None,
+    inducing: int | str | None = None,
 ) -> tuple[Candidate, ...]:
     """The candidates for features that were reduced to directions.
 
-    Linear, also in scores of words alone where texts have any; one lengthscale for all directions,
-    under the half-way approximation `prior-power:0.5`; and a kernel on four learned directions of
-    those before the first gap in their variances, with an effect of each item where items have more
-    than 20 votes each. The approximation of the others is VFE, unless one is given.
+    Linear, also in scores of words alone where texts have any; one lengthscale for all directions
+    before the first gap in their variances, under the half-way approximation `prior-power:0.5`; and
+    a kernel on four learned directions of these, where items have more than 20 votes each with an
+    effect of each item, which then are also tried alone. The approximation of the others is VFE,
+    unless one is given.
 
     :param table: training duels.
     :param transform: of their items.
@@ -170,21 +206,19 @@ def wide_candidates(
     reduction = transform.reduction
     assert reduction is not None
     own = len(transform.feature_names) - reduction.size
-    found = Plain("matern52", directions=min(DIRECTIONS, own + reduction.size))
-    first = own + reduction.before_gap(DIRECTIONS)
-    if first < own + reduction.size:
-        found = replace(found, leading=first)
-    votes = 2.0 * float(table.events.totals.sum()) / len(np.unique(table.sides()))
-    projected = f"{found}+item" if votes > MANY_VOTES else str(found)
-    kernels = (*of_scores(transform)[:1], "linear", "iso(matern52)", projected)
+    before_gap = own + reduction.before_gap(DIRECTIONS)
+    leading = before_gap if before_gap < len(transform.feature_names) else 0
+    smooth = str(Plain("matern52", iso=True, leading=leading))
+    projected = str(Plain("matern52", directions=min(DIRECTIONS, before_gap), leading=leading))
+    several = _with_effects(table, inducing, projected) or (projected,)
+    kernels = (*of_scores(transform)[:1], "linear", smooth, *several)
+    number = inducing if isinstance(inducing, int) else None
+    best = HALF_WAY if is_auto(approximation) else approximation
+    usual = DEFAULT_APPROXIMATION if is_auto(approximation) else approximation
     return tuple(
         candidate
-        for kernel in kernels
-        for candidate in candidates_from(
-            (kernel,),
-            (WIDE_APPROXIMATIONS.get(kernel, "vfe") if is_auto(approximation) else approximation,),
-            (inducing,),
-        )
+        for one in kernels
+        for candidate in _each_with((one,), (best if one == smooth else usual,), number)
     )
 
 
@@ -227,14 +261,14 @@ def choose(
     """Choose kernel and approximation with the training duels of the settings' split.
 
     The held-out duels of `settings` are never looked at. The training duels are split again in the
-    same manner: three folds over duels, items or groups, over duels too where a column says what is
-    held out; for a time split the last third of the training duels is scored after a fit to those
-    before. Of features that were reduced, five folds over items, as what is learned of directions
-    is to hold for new items; folds end when 2,000 duels were scored, and fits after 15 steps.
+    same manner: three folds over duels, items or groups, of which the first two are scored where
+    these have 2,000 duels; where a column says what is held out, over items if none is on both
+    sides of that, else over duels; for a time split the last third of the training duels is scored
+    after a fit to those before.
 
     :param table: all duels. Ties are left out of the comparison, and groups share one noise in it.
     :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
-        and the most iterations, of which a fit of the comparison takes no more than 60. Fits of the
+        and the most iterations, of which a fit of the comparison takes no more than 45. Fits of the
         comparison are nested, with one start, by EP.
     :param kernel: `auto`, or what is given; None is what `default_for` says, else the default.
     :param approximation: `auto`, or what is given; None is what each kernel does best with where
@@ -262,21 +296,15 @@ def choose(
     wide = is_auto(kernel) and transform.reduction is not None
     if approximation is None:
         approximation = AUTO if wide else DEFAULT_APPROXIMATION
-    folds, by, most = FOLDS, settings.split, COMPARE_ITERATIONS
-    if says_itself(settings.split):
-        by = "duels"
-    if wide:
-        folds, most = WIDE_FOLDS, WIDE_ITERATIONS
-        by = "items" if _parts_items(train, folds, settings.seed) else by
     comparison = compare(
         _candidates(train, transform, kernel, approximation, settings.inducing),
         train,
         CompareSettings(
-            folds=folds,
-            by=by,
-            enough=WIDE_SCORED if wide else None,
+            folds=FOLDS,
+            by=split_within(table, outer, train, settings),
+            enough=ENOUGH,
             seed=settings.seed,
-            max_iterations=min(settings.max_iterations, most),
+            max_iterations=min(settings.max_iterations, COMPARE_ITERATIONS),
             least_gain=settings.least_gain,
             noise_variance=settings.noise_variance,
             fixed_inducing=settings.fixed_inducing,
@@ -317,10 +345,15 @@ def _transform(table: DuelTable, told: IntArray | None = None) -> FeatureTransfo
     return table.transform_of(np.unique(table.events.sides), told)
 
 
-def _parts_items(table: DuelTable, folds: int, seed: int) -> bool:
-    """Whether there are duels to fit to and to score in each of so many parts of the items."""
+def split_within(table: DuelTable, outer: Split, train: DuelTable, settings: FitSettings) -> str:
+    """How to split the training duels again as they were split from the others."""
+    if not says_itself(settings.split):
+        return settings.split
+    known, asked = (table.events.take(x).sides for x in (outer.train_rows, outer.test_rows))
+    if np.isin(asked, known).any():
+        return "duels"
     try:
-        plan_folds(table, folds, "items", np.random.default_rng(seed), None)
-    except ValueError:
-        return False
-    return True
+        plan_folds(train, FOLDS, "items", np.random.default_rng(settings.seed), None)
+    except ValueError:  # too few of them
+        return "duels"
+    return "items"

@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,12 @@ from sparse_prefgp.workflow.settings import CompareSettings, settings_from
 NEGLIGIBLE = 1e-4
 # A tie costs no more than so many, however rough the standard error is.
 MOST_TIED = 0.003
-# A candidate is given up when it is behind by this many standard errors and so many nats more.
-BEHIND_ERRORS, BEHIND_NATS = 4.0, 0.003
-# With fewer folds, and normal scores, the standard error over folds is itself off by 1 / sqrt(2
-# (folds - 1)) of it or more: half with three.
-ROUGH_FOLDS = 5
+# Steps of the first round, on one fold; and by how many standard errors and nats a candidate is
+# behind that is given up, there and after each fold. So few steps tell large differences alone.
+FIRST_STEPS, BEHIND_ERRORS, BEHIND_NATS = 15, 2.0, 0.015
+# With fewer folds, and normal scores, a standard error over folds is itself off by 1 / sqrt(2
+# (folds - 1)) of it or more, half with three, so that errors are over duels.
+FEWEST_FOLDS = 5
 
 RULE = (
     "lowest held-out negative log probability; candidates that are behind by no more than one "
@@ -106,7 +107,7 @@ class CandidateScore(Figures):
     """Parameters of the kernel."""
     nlp_nats: float
     """Mean negative log probability of held-out duels over folds, in nats per duel, with its
-    standard error `nlp_se`.
+    standard error `nlp_se`, over folds if there are five, else over duels or what they are of.
     """
     nlp_se: float
     difference: float
@@ -119,7 +120,7 @@ class CandidateScore(Figures):
     known.
     """
     fold_nlp_nats: tuple[float, ...]
-    """Negative log predictive of each fold, in nats."""
+    """Negative log predictive of each fold, in nats; of the first round if it was given up then."""
     unconverged: int
     """Folds whose last inference had not converged."""
     seconds: float
@@ -303,8 +304,10 @@ def compare(
 ) -> Comparison:
     """Score candidates on held-out duels, along with a linear probit, and say which to take.
 
-    Nothing is carried from one fold to another: hyperparameters learned with the duels of other
-    folds would have seen the held-out ones. A table is standardised on each fold's training items.
+    On the first fold each candidate makes 15 steps; those that are clearly behind are given up, and
+    the others continue from there. Nothing is carried from one fold to another: hyperparameters
+    learned with the duels of other folds would have seen the held-out ones. A table is standardised
+    on each fold's training items.
 
     A candidate that fails stays in the table with the reason.
 
@@ -424,6 +427,11 @@ def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[Featur
     return single_columns(train.num_features)
 
 
+def _tells_by_evidence(candidate: Candidate) -> bool:
+    """Whether a high evidence is no more than it says, also of items that are new."""
+    return candidate.approximation_choice.is_bound and not candidate.kernel_choice.has_items
+
+
 # Fitting.
 
 
@@ -434,6 +442,8 @@ class FoldFit:
     log_probabilities: FloatArray
     log_evidence_per_duel: float
     converged: bool
+    position: FloatArray | None = None
+    """As `FinishedFit` has it."""
 
 
 def fit_candidate(
@@ -444,8 +454,10 @@ def fit_candidate(
     settings: CompareSettings,
     inducing: int | None,
     groups: Sequence[FeatureGroup],
+    first: bool = False,
+    start: FloatArray | None = None,
 ) -> FoldFit:
-    """Fit a candidate to training duels, from its starting values, and predict others.
+    """Fit a candidate to training duels, and predict others.
 
     :param candidate: kernel and approximation.
     :param train: training duels.
@@ -453,47 +465,72 @@ def fit_candidate(
     :param settings: of the comparison.
     :param inducing: m, None where there is none.
     :param groups: of features, for additive kernels.
+    :param first: in the first round, where no column gets a lengthscale of its own.
+    :param start: the `position` of a fit of the first round, from which it continues; by default it
+        begins at starting values.
     :raises ValueError: what model and optimiser raise; a result that is not finite.
     """
+    from sparse_prefgp.learning.objective import InMemory
+
+    whole = candidate.kernel_choice
+    kernel = whole.first_stage if first else whole
+    chosen = replace(settings.of(candidate), kernel=str(kernel))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
-        model, report = fit_model(Training(settings.of(candidate), train, inducing, groups=groups))
+        model, report = fit_model(Training(chosen, train, inducing, groups=groups), start=start)
         found = model.predict(test).log_first
     evidence = report.log_evidence / model.graph.weight
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
-    return FoldFit(found, evidence, report.inference.converged)
+    goes_on = first and not (report.converged and kernel == whole)
+    position = InMemory(model, list(model.trainable_variables)).get() if goes_on else None
+    return FoldFit(found, evidence, report.inference.converged, position)
 
 
 @dataclass(eq=False)
 class _Entry:
-    """A candidate while the comparison runs; log probabilities of the scored rows of each fold."""
+    """A candidate while the comparison runs."""
 
     candidate: Candidate
     status: str = NOT_REACHED
     reason: str = ""
     inducing: int | None = None
     parameters: int = 0
-    log_probabilities: list[FloatArray] | None = None
-    evidence: list[float] | None = None
-    unconverged: int = 0
+    first: FinishedFit | None = None
+    """Of the first round."""
+    fits: list[FinishedFit] = field(default_factory=list)
+    """Of each fold."""
     seconds: float = 0.0
     cost: int = 0
 
     @property
-    def values(self) -> list[FloatArray]:
-        return self.log_probabilities or []
+    def scored(self) -> list[FinishedFit]:
+        """What there are scores of, on the first folds."""
+        return self.fits or ([] if self.first is None else [self.first])
 
-    def take(self, found: FinishedFit, fold: int) -> None:
-        """What came of one more fold, numbered from 0."""
-        self.seconds += found.seconds
+    @property
+    def values(self) -> list[FloatArray]:
+        """Log probabilities of the scored rows of each fold."""
+        logs = [fit.log_probabilities for fit in self.scored]
+        return [x for x in logs if x is not None]
+
+    @property
+    def evidence(self) -> float:
+        """A duel, mean over folds."""
+        each = [fit.log_evidence_per_duel for fit in self.scored]
+        return float(np.mean(each)) if each else math.nan
+
+    def take(self, found: FinishedFit, fold: int, first: bool) -> None:
+        """What came of the first round, or of one more fold, numbered from 0."""
+        self.seconds += 0.0 if found is self.first else found.seconds
         if found.log_probabilities is None:
             self.status, self.reason = FAILED, f"fold {fold + 1}: {found.reason}"
             return
         self.status = OK
-        self.log_probabilities = [*self.values, found.log_probabilities]
-        self.evidence = [*(self.evidence or []), found.log_evidence_per_duel]
-        self.unconverged += not found.converged
+        if first:
+            self.first = found
+        else:
+            self.fits.append(found)
 
 
 class _Run:
@@ -513,7 +550,10 @@ class _Run:
         self._finished, self._callback = finished, callback
         self._probit: list[FloatArray] = []
         self._notes: list[str] = []
-        self._done, self._total = 0, len(listed) * len(plan.folds)
+        several, steps = len(listed) > 1, settings.max_iterations
+        self._in_rounds = settings.race and several and steps > FIRST_STEPS
+        self._fits = self._done = 0
+        self._total = len(listed) * (len(plan.folds) + self._in_rounds)
 
     def finish(self) -> Comparison:
         try:
@@ -532,22 +572,38 @@ class _Run:
     def _elapsed(self) -> float:
         return time.perf_counter() - self._started
 
+    @property
+    def _running(self) -> list[_Entry]:
+        return [entry for entry in self._entries if entry.status == OK]
+
     def _fit_folds(self) -> None:
-        budget, folds = self._settings.time_budget, len(self._plan.folds)
-        for k, fold in enumerate(self._plan.folds):
-            train = self._plan.train(fold)
-            self._fit_probit(train, fold)
-            for entry in [e for e in self._entries if e.status in (OK, NOT_REACHED)]:
-                if budget is not None and self._elapsed > budget:
-                    self._cut_to_whole_folds(k, budget)
-                    return
-                self._fit(entry, train, k)
-                self._done += 1
+        folds = len(self._plan.folds)
+        if self._in_rounds:
+            if not self._fit_fold(0, first=True):
+                return
+            self._give_up(f"{FIRST_STEPS} steps on the first of {folds} folds", folds, first=True)
+        for k in range(folds):
+            one_left = len(self._running) == 1 and len(self._entries) > 1
+            if one_left and self._probit and self._settings.enough is not None:
+                return
+            if not self._fit_fold(k):
+                return
             if self._settings.race and k + 1 < folds:
-                before = sum(e.status == OK for e in self._entries)
-                self._give_up(k + 1)
-                given_up = before - sum(e.status == OK for e in self._entries)
-                self._total -= given_up * (folds - k - 1)
+                self._give_up(f"{k + 1} of {folds} folds", folds - k - 1)
+
+    def _fit_fold(self, k: int, first: bool = False) -> bool:
+        """Fit all that are left; whether there was time for it."""
+        fold, budget = self._plan.folds[k], self._settings.time_budget
+        train = self._plan.train(fold)
+        if len(self._probit) == k:
+            self._fit_probit(train, fold)
+        for entry in [e for e in self._entries if e.status in (OK, NOT_REACHED)]:
+            if budget is not None and self._elapsed > budget:
+                self._cut_to_whole_folds(k, budget)
+                return False
+            self._fit(entry, train, k, first)
+            self._done += 1
+        return True
 
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
         from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
@@ -557,12 +613,16 @@ class _Run:
         fit = conditional_logit if test.has_sets or train.events.has_sets else linear_probit
         self._probit.append(fit(train, rng=rng).predict(test, train.items).log_first)
 
-    def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
-        """Fit a candidate on a fold, unless that has been done."""
+    def _fit(self, entry: _Entry, train: Duels, k: int, first: bool) -> None:
+        """Fit a candidate on a fold, unless that has been done or has ended in the first round."""
         candidate, rows = entry.candidate, len(train.distinct_rows()[0])
         lacking = candidate.kernel_choice.lacking(train.transform)
         if lacking is not None:
-            entry.take(FinishedFit(None, reason=f"it names {lacking}"), k)
+            entry.take(FinishedFit(None, reason=f"it names {lacking}"), k, first)
+            return
+        before = None if first or k else entry.first
+        if before is not None and before.position is None:
+            entry.take(before, k, first)
             return
         kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
         groups = _groups(train, self._settings.groups) if kernel.is_additive else ()
@@ -575,38 +635,50 @@ class _Run:
                 train.num_features, groups, _groups(train, None)
             )
             entry.cost = number or approximation.size or rows
-        key = FitKey(candidate.kernel, candidate.approximation, number, k)
+        begun = 0 if before is None else FIRST_STEPS
+        steps = FIRST_STEPS if first else self._settings.max_iterations
+        key = FitKey(candidate.kernel, candidate.approximation, number, k, begun, steps)
         found = self._finished.find(key)
         if found is None:
-            found = self._fit_afresh(candidate, train, k, number, groups)
+            start = None if before is None else before.position
+            found = self._fit_afresh(candidate, train, key, groups, first, start)
             self._finished.add(key, found)
         else:
             self._started -= found.seconds
-        entry.take(found, k)
+        self._fits += 1
+        entry.take(found, k, first)
 
     def _fit_afresh(
         self,
         candidate: Candidate,
         train: Duels,
-        k: int,
-        inducing: int | None,
+        key: FitKey,
         groups: Sequence[FeatureGroup],
+        first: bool,
+        start: FloatArray | None,
     ) -> FinishedFit:
         if self._callback is not None:
             self._callback(
                 CompareProgress(
-                    candidate, k + 1, len(self._plan.folds), self._done, self._total, self._elapsed
+                    candidate,
+                    key.fold + 1,
+                    len(self._plan.folds),
+                    self._done,
+                    self._total,
+                    self._elapsed,
                 )
             )
-        started, fold = time.perf_counter(), self._plan.folds[k]
+        started, fold = time.perf_counter(), self._plan.folds[key.fold]
         try:
             found = fit_candidate(
                 candidate,
                 train,
                 self._plan.events.take(fold.test),
-                settings=self._settings,
-                inducing=inducing,
+                settings=replace(self._settings, max_iterations=key.steps - key.begun),
+                inducing=key.inducing,
                 groups=groups,
+                first=first,
+                start=start,
             )
         except failures() as error:
             seconds = time.perf_counter() - started
@@ -616,6 +688,7 @@ class _Run:
             found.log_evidence_per_duel,
             found.converged,
             seconds=time.perf_counter() - started,
+            position=found.position,
         )
 
     # Scores.
@@ -628,11 +701,11 @@ class _Run:
     def _mean(self, values: Sequence[FloatArray]) -> tuple[float, float]:
         """Mean over folds of the mean over duels of minus these, and its standard error.
 
-        Over folds; with a single fold over groups of its duels, as for a ratio of sums.
+        Over folds; with few of them over groups of their duels, as for a ratio of sums.
         """
         means = self._means(values)
         mean = float(np.mean(means))
-        if len(means) > 1:
+        if len(means) >= FEWEST_FOLDS:
             return mean, float(np.std(means, ddof=1) / math.sqrt(len(means)))
         return mean, self._error_over_rows(values)
 
@@ -656,32 +729,40 @@ class _Run:
         """By how much the first predict worse on the folds that both have; the standard error."""
         return self._mean([a - b for a, b in zip(values, others, strict=False)])
 
-    def _give_up(self, folds: int) -> None:
-        running = [e for e in self._entries if e.status == OK]
+    def _give_up(self, where: str, folds_left: int, first: bool = False) -> None:
+        """Give up who is clearly behind; after the first round not the one of the best evidence,
+        which may have been on its way, where evidence is no bound from above and not about effects
+        of the items that are known.
+
+        :param where: after which fits.
+        :param folds_left: on which no more is to be fitted.
+        """
+        running = self._running
         if len(running) < 2:
             return
         best = min(running, key=self._nlp)
+        bounds = [entry for entry in running if _tells_by_evidence(entry.candidate)]
+        spared = max(bounds, key=lambda e: e.evidence, default=None) if first else None
         for entry in running:
             apart = [a - b for a, b in zip(entry.values, best.values, strict=True)]
             behind, error = self._mean(apart)[0], self._error_over_rows(apart)
-            if behind > BEHIND_ERRORS * error + BEHIND_NATS:
+            if behind > max(BEHIND_NATS, BEHIND_ERRORS * error) and entry is not spared:
                 entry.status = BEHIND
                 entry.reason = (
                     f"behind by {behind:.4f} nats per {self._plan.events.unit} (standard error "
-                    f"{error:.4f} over {self._plan.se_over}) "
-                    f"after {folds} of {len(self._plan.folds)} folds, given up"
+                    f"{error:.4f} over {self._plan.se_over}) after {where}, given up"
                 )
+                self._total -= folds_left
 
     def _cut_to_whole_folds(self, fold: int, budget: float) -> None:
-        """After the time is over only folds that all have count; in the first, those it reached."""
-        whole = max(fold, 1)
+        """After the time is over only folds that all have count, or the first round; without
+        either, those it reached."""
         for entry in self._entries:
-            if entry.log_probabilities is not None and entry.evidence is not None:
-                entry.log_probabilities = entry.log_probabilities[:whole]
-                entry.evidence = entry.evidence[:whole]
-            elif entry.status == NOT_REACHED:
+            if entry.status == NOT_REACHED:
                 entry.reason = f"the {budget:g} s were over"
-        self._probit = self._probit[:whole]
+            elif fold or entry.first is not None:
+                entry.fits = entry.fits[:fold]
+        self._probit = self._probit[: max(fold, 1)]
         self._notes.append(
             f"The time budget of {budget:g} s ended the comparison after {fold} of "
             f"{len(self._plan.folds)} folds; another machine may choose otherwise."
@@ -710,19 +791,13 @@ class _Run:
                 f"Each fit of the comparison took at most {most:,} training "
                 f"{self._plan.events.noun}; up to {self._plan.thinned:,} in a fold were left out."
             )
-        if len(self._plan.folds) == 1:
-            self._notes.append(
-                f"There is one fold, so standard errors are over its {self._plan.se_over}."
-            )
-        elif 1 < len(self._probit) < ROUGH_FOLDS:
-            off = 1.0 / math.sqrt(2.0 * (len(self._probit) - 1))
-            self._notes.append(
-                f"The standard errors come from {len(self._probit)} folds, so that they are "
-                f"themselves off by some {100.0 * off:.0f} %; more folds tell more."
-            )
+        number = len(self._probit)
+        if number < FEWEST_FOLDS:
+            folds = "is one fold" if number == 1 else f"are {number} folds"
+            self._notes.append(f"There {folds}, so standard errors are over {self._plan.se_over}.")
         if self._finished.reused:
             self._notes.append(
-                f"{self._finished.reused} of {self._done} fits came from a checkpoint."
+                f"{self._finished.reused} of {self._fits} fits came from a checkpoint."
             )
         order = [*sorted(scored, key=self._rank), *(e for e in self._entries if not e.values)]
         return Comparison(
@@ -802,9 +877,9 @@ class _Run:
             nlp_se=nlp[1],
             difference=apart[0],
             difference_se=apart[1],
-            log_evidence_per_duel=float(np.mean(entry.evidence)) if entry.evidence else math.nan,
+            log_evidence_per_duel=entry.evidence,
             fold_nlp_nats=tuple(self._means(entry.values)),
-            unconverged=entry.unconverged,
+            unconverged=sum(not fit.converged for fit in entry.scored),
             seconds=entry.seconds,
             **self._trust(entry),
         )

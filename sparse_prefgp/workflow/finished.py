@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +27,19 @@ MEANINGS = {
 }
 
 
+ARRAYS = ("log_probabilities", "position")
+
+
 class FitKey(NamedTuple):
-    """Which fit: kernel, approximation, m (None without inducing inputs) and fold, from 0."""
+    """Which fit: kernel, approximation, m (None without inducing inputs), fold, from 0, the steps
+    after which it begins, and after which it ends at the latest."""
 
     kernel: str
     approximation: str
     inducing: int | None
     fold: int
+    begun: int
+    steps: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +52,9 @@ class FinishedFit:
     converged: bool = False
     reason: str = ""
     seconds: float = 0.0
+    position: FloatArray | None = None
+    """(p,) of its trainable parameters, from which it can continue; None where it cannot, or ended
+    by itself."""
 
 
 class FinishedFits:
@@ -91,9 +100,10 @@ class FinishedFits:
             return None
         lines: list[dict[str, Any]] = [self._file.fingerprints]
         for key, fit in self._fits.items():
-            logs = fit.log_probabilities
-            written = replace(fit, log_probabilities=None if logs is None else logs.tolist())
-            lines.append({"candidate": key, **asdict(written)})
+            line = {"candidate": key, **asdict(fit)}
+            for name in ARRAYS:
+                line[name] = None if line[name] is None else line[name].tolist()
+            lines.append(line)
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         return self._file.path if self._file.write(text) else None
 
@@ -118,8 +128,10 @@ def _read(file: KeptFile) -> dict[FitKey, FinishedFit]:
     try:
         fingerprints, *lines = map(json.loads, file.path.read_text(encoding="utf-8").splitlines())
         for line in lines:
-            key, logs = FitKey(*line.pop("candidate")), line.pop("log_probabilities")
-            fits[key] = FinishedFit(None if logs is None else np.array(logs, dtype=float), **line)
+            key, arrays = FitKey(*line.pop("candidate")), {name: line.pop(name) for name in ARRAYS}
+            for name, x in arrays.items():
+                line[name] = None if x is None else np.array(x, dtype=float)
+            fits[key] = FinishedFit(**line)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise file.damaged from None
     file.check(fingerprints)

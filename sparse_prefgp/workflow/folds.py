@@ -72,12 +72,11 @@ class FoldPlan:
         self.thinned = 0
 
     def stop_after(self, enough: int) -> None:
-        """Leave out the folds after the one with which so many duels are scored."""
+        """Leave out the folds after the one with which so many duels are scored; two stay."""
         scored = np.cumsum([self.counts[fold.test].sum() for fold in self.folds])
-        number = int(np.searchsorted(scored, enough)) + 1
+        number = max(int(np.searchsorted(scored, enough)) + 1, 2)
         if number < len(self.folds):
-            these = "the first alone is" if number == 1 else f"the first {number} are"
-            self.description += f" Of these {these} scored."
+            self.description += f" Of these the first {number} are scored."
             self.folds = self.folds[:number]
 
     def train(self, fold: Fold) -> Duels:

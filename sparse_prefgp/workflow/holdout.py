@@ -518,14 +518,17 @@ def fit_model(
     inputs: FloatArray | AutoInputs | None = None,
     rng: np.random.Generator | None = None,
     model: Any = None,
+    start: FloatArray | None = None,
 ) -> tuple[Any, Any]:
     """Fit the model of the settings to the training duels.
 
     :param checkpoint: where the optimiser keeps what a killed fit resumes from.
     :param inputs: what `first_inputs` gives, if that was called already, with the same `rng`.
     :param model: in place of that of the settings.
+    :param start: (p,) of the trainable parameters, unconstrained, from which it continues.
     :return: The model and what the optimiser says of it.
     """
+    from sparse_prefgp.learning.objective import InMemory
     from sparse_prefgp.learning.optimise import optimise
     from sparse_prefgp.learning.own_lengthscales import learn_own
     from sparse_prefgp.learning.priors import WEAK, default_priors
@@ -542,6 +545,8 @@ def fit_model(
             begin_tastes(model)
     elif settings.priors == WEAK:
         default_priors(model)
+    if start is not None:
+        InMemory(model, list(model.trainable_variables)).set(start)
 
     def learn(most: int, kept: Checkpoint | None = None, **more: Any) -> OptimisationReport:
         options = {**training.learning(watch, rng), **more}

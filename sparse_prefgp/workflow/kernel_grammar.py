@@ -4,7 +4,7 @@
     product  factor * factor * …
     factor   (sum), a kernel, a column, or "a column" in quotes
     kernel   linear, se, matern32, matern52, item, pair, additive-se, …, or a registered one
-             kernel(column, column), iso(kernel), ard(kernel),
+             kernel(column, column), iso(kernel), iso(kernel, leading), ard(kernel),
              projected(kernel, directions), projected(kernel, directions, leading),
              item-in-time(in time), item-in-time(in time, slices)
     in time  wiener, matern12, matern32, constant, or in time + in time
@@ -42,7 +42,7 @@ MARKOV_KERNELS = {
 }
 # What has a kernel in brackets: with how much at most, and an example.
 _AROUND = {
-    "iso": (1, "iso(matern52)"),
+    "iso": (2, "iso(matern52) or iso(matern52, 10)"),
     "ard": (1, "ard(matern52)"),
     "projected": (3, "projected(matern52, 4) or projected(matern52, 4, 10)"),
     IN_TIME: (2, f"{IN_TIME}(wiener) or {IN_TIME}(wiener, month)"),
@@ -71,11 +71,11 @@ class Plain:
 
     def __str__(self) -> str:
         inside = f"({', '.join(map(_written, self.columns))})" if self.columns else ""
+        first = f", {self.leading}" if self.leading else ""
         if self.directions:
-            first = f", {self.leading}" if self.leading else ""
             return f"projected({self.name}{inside}, {self.directions}{first})"
         around = "ard" if self.ard else "iso" if self.iso else ""
-        return f"{around}({self.name}{inside})" if around else f"{self.name}{inside}"
+        return f"{around}({self.name}{inside}{first})" if around else f"{self.name}{inside}"
 
 
 @dataclass(frozen=True)
@@ -283,15 +283,17 @@ class _Reader:
         if str(kernel).split("(")[0] not in STATIONARY_KERNELS:
             self._not_one_of(inner, name, STATIONARY_KERNELS)
         assert isinstance(kernel, Plain)
-        if name in ("iso", "ard"):
-            return replace(kernel, iso=True, ard=name == "ard")
-        if len(sizes) > 1 and kernel.columns:
-            self._refuse(inner.col_offset, "name columns or how many lead, not both")
         for size in sizes:
             if not re.fullmatch("0*[1-9][0-9]*", self._source(size)):
                 self._not_one_of(size, name, ["numbers of at least 1"])
-        directions, leading, *_ = (*(int(self._source(size)) for size in sizes), DIRECTIONS, 0)
-        return replace(kernel, directions=directions, leading=leading if len(sizes) > 1 else 0)
+        numbers = [int(self._source(size)) for size in sizes]
+        projected = name == "projected"
+        directions = (numbers.pop(0) if numbers else DIRECTIONS) if projected else 0
+        leading = numbers[0] if numbers else 0
+        if leading and kernel.columns:
+            self._refuse(inner.col_offset, "name columns or how many lead, not both")
+        kernel = replace(kernel, directions=directions, leading=leading)
+        return kernel if projected else replace(kernel, iso=True, ard=name == "ard")
 
     def _moving(self, inner: ast.expr, *slices: ast.expr) -> Moving:
         kernels = self._once(

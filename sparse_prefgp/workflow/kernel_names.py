@@ -79,13 +79,13 @@ class KernelChoice:
         """Read a kernel of the grammar, such as `se`, `linear+matern52` or `item+item*surface`.
 
         `se`, `matern32`, `matern52` and `linear` see all features, or those of the columns in their
-        brackets; `iso(se)` has one lengthscale, and `ard(se)` begins as that, and has one for each
-        column once that is learned. `additive-se` and its like are sums over groups of features;
-        see `feature_groups`. `item` is an effect of each item, `pair` one of each pair of items on
-        the duels between them. In a product with `item`, a column of categories is an effect of
-        each item at each of its levels, and a column of numbers a slope of each item; a kernel is a
-        function of its columns for each item. `item-in-time(wiener)` and its like are a utility of
-        each item that moves in time.
+        brackets; `iso(se)` has one lengthscale, `iso(se, 16)` the same for the first 16 features
+        alone, and `ard(se)` begins as `iso(se)`, and has one for each column once that is learned.
+        `additive-se` and its like are sums over groups of features; see `feature_groups`. `item` is
+        an effect of each item, `pair` one of each pair of items on the duels between them. In a
+        product with `item`, a column of categories is an effect of each item at each of its levels,
+        and a column of numbers a slope of each item; a kernel is a function of its columns for each
+        item. `item-in-time(wiener)` and its like are a utility of each item that moves in time.
 
         :raises ValueError: what cannot be read, an unknown name (the message has the nearest one),
             or a term twice.
@@ -194,13 +194,18 @@ class KernelChoice:
             raise ValueError(_no_column(name, known))
 
     @property
+    def first_stage(self) -> KernelChoice:
+        """The same before columns get a lengthscale each."""
+        terms = [replace(x, ard=False) if isinstance(x, Plain) else x for x in self.terms]
+        return KernelChoice(tuple(map(str, terms)))
+
+    @property
     def taste(self) -> KernelChoice:
         """That of a person's own taste, by default: the terms that are neither linear nor effects,
         or the linear ones where there are none, and an effect of each item."""
         plain = [term for term in self.terms if term != PAIR and not of_items(term)]
         own = [term for term in plain if not _is_linear(term)] or plain
-        own = [replace(term, ard=False) if isinstance(term, Plain) else term for term in own]
-        return KernelChoice((*map(str, own), str(ITEM)))
+        return KernelChoice((*map(str, own), str(ITEM))).first_stage
 
     @property
     def named_columns(self) -> tuple[str, ...]:

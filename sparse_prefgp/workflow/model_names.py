@@ -49,6 +49,7 @@ PLAIN_APPROXIMATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
 # Facts of the classes, which a test compares: to ask these would load TensorFlow.
 WITHOUT_INDUCING = ("exact", "subset")
+BOUNDS = ("exact", "vfe", "tight-vfe", "tight-vfe-rank", "tight-vfe-logdet")
 # Whose evidence rewards knowing the very people that were seen: 600 of them with 9 choices each,
 # new people .8456 nats a choice by fitc, .8138 by vfe, .8139 by hetero-vfe, .8117 by prior-power.
 REMEMBERING = ("fitc", "pitc")
@@ -121,6 +122,11 @@ class ApproximationChoice:
     def remembers_people(self) -> bool:
         """Whether its evidence rewards knowing the very people whose columns answers share."""
         return self.name in REMEMBERING
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether its evidence is the exact one or below it."""
+        return self.name in BOUNDS or bool(self._own and self._own.is_bound)
 
     @property
     def summed_over_duels(self) -> bool:

@@ -44,7 +44,7 @@ DEFAULT_SPLIT = "duels"
 # What is held out of a fit, and in how many folds of a comparison, unless somebody says.
 DEFAULT_SHARE, DEFAULT_FOLDS = 0.2, 5
 # For each fit of a comparison.
-COMPARE_ITERATIONS = 60
+COMPARE_ITERATIONS = 45
 # Of the difference between noisy utilities, whose noise has variance 1 as a rule.
 DEFAULT_MARGIN = 0.3
 # Whether hyperparameters are integrated out, besides auto.
@@ -407,16 +407,19 @@ class CompareSettings:
     race: bool = option(default=True, flag="--no-race")
     """Fit also those that are clearly behind on every fold.
 
-    After each fold give up candidates that are clearly behind, by more than 4 standard errors of
-    the paired differences between duels and 0.003 nats.
+    After 15 steps on the first fold, from where the others continue, and after each fold give up
+    candidates that are clearly behind, by more than 0.015 nats and 2 standard errors of the paired
+    differences between duels; after 15 steps not the one with the highest log evidence of those
+    whose evidence is exact or a bound.
     """
     leans: str | Sequence[Any] = option(default=(), of_command=False)
     """Which labels lean by which covariates, as `Lean` takes them."""
     enough: int | None = option(default=None, least=1)
     """Stop after the fold with which so many duels were scored; by default all folds are.
 
-    Stop after the fold with which so many duels were scored, as answers to a question that needs no
-    more; None takes all folds.
+    Stop after the fold with which so many duels were scored, the second one at least, or once all
+    candidates but one were given up, as answers to a question that needs no more; None takes all
+    folds.
     """
     time_budget: float | None = option(default=None, above=0.0)
     """Start no fit after this many seconds.

@@ -175,7 +175,7 @@ LATE = {
     "support/kmeans.py": {"sklearn"},
     "support/machine.py": {"tensorflow"},
     "support/normals.py": {"scipy"},
-    "workflow/comparison.py": {"analysis"},
+    "workflow/comparison.py": {"analysis", "learning"},
     "workflow/failures.py": {"tensorflow"},
     "workflow/fit_metrics.py": {"analysis", "covariances", "learning", "models"},
     "workflow/fit_sources.py": {"models"},

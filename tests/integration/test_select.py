@@ -145,7 +145,7 @@ def test_real_fits_are_compared(tables: tuple[Any, ...], tmp_path: Path) -> None
 def test_table_choice_and_rule_are_printed_and_written(
     tables: tuple[Any, ...], fits: dict[str, float], tmp_path: Path
 ) -> None:
-    fits |= {"linear/vfe/4": 0.62, "se/vfe/4": 0.6, "linear/fitc/4": 0.9, "se/fitc/4": 0.61}
+    fits |= {"linear/vfe/4": 0.62, "se/vfe/4": 0.6, "linear/fitc/4": 0.9, "se/fitc/4": 0.616}
     out = tmp_path / "table.csv"
     listed = ("--kernels", "linear,se", "--approximations", "vfe,fitc", "--inducing", "4")
     result = call(*tables, *listed, "--folds", 3, "--out", out)

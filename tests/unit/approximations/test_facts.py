@@ -140,6 +140,12 @@ def test_models_use_the_duels_that_the_approximation_says(
     assert same == approximation.is_exact
 
 
+def test_bounds_are_known_by_name() -> None:
+    for name in (*SPARSE, "exact"):
+        told = ApproximationChoice.parse(_typed(name)).is_bound
+        assert told == APPROXIMATIONS[name].is_bound, name
+
+
 @pytest.mark.parametrize("name", SPARSE)
 def test_streams_take_what_is_summed_over_duels(name: str) -> None:
     approximation, duels = APPROXIMATIONS[name], random_duels(3)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.workflow.automatic import automatic_candidates, settled
+from sparse_prefgp.covariances.item_effect import MAX_ITEM_EFFECTS
+from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.workflow import automatic as automatic_module
+from sparse_prefgp.workflow.automatic import (
+    MOST_EFFECTS,
+    automatic_candidates,
+    settled,
+    split_within,
+)
 from sparse_prefgp.workflow.holdout import prepare
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -58,7 +68,7 @@ def test_streams_of_many_features_have_one_lengthscale() -> None:
     assert settled(table(5), settings).kernel is None
 
 
-def names(made: spg.io.DuelTable, **options: str) -> list[str]:
+def names(made: spg.io.DuelTable, **options: Any) -> list[str]:
     return [str(candidate) for candidate in automatic_candidates(made, **options)]
 
 
@@ -68,17 +78,64 @@ def test_candidates_of_reduced_features() -> None:
         "iso(matern52)/prior-power:0.5",
         "projected(matern52, 4)/vfe",
     ]
-    assert names(table(100, 80, 900, vector=True, factors=6))[2] == (
-        "projected(matern52, 4, 6)+item/vfe"
-    )
+    assert names(table(100, 80, 900, vector=True, factors=6))[1:] == [
+        "iso(matern52, 6)/prior-power:0.5",
+        "projected(matern52, 4, 6)+item/vfe",
+        "item/exact",
+    ]
     assert names(table(2, vector=True))[2] == "projected(matern52, 2)/vfe"
     assert names(table(100, vector=True), approximation="fitc")[1] == "iso(matern52)/fitc"
 
 
-def test_candidates_of_many_features_have_one_lengthscale() -> None:
+def test_candidates_of_many_features_begin_with_one_lengthscale() -> None:
     found = names(table(20, items=400))
-    assert "linear+iso(matern52)/exact" in found
+    assert "linear+ard(matern52)/exact" in found and "linear/exact" in found
     assert not any("additive" in name or "+matern52" in name for name in found)
+
+
+def test_effects_of_items_are_tried_where_these_have_many_votes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert MOST_EFFECTS == MAX_ITEM_EFFECTS
+    assert "item/exact" not in names(table(3, 80, 800))
+    voted = table(3, 80, 801)
+    assert {"item/exact", "linear+matern52+item/exact"} <= {*names(voted)}
+    assert {"item/exact", "linear+matern52+item/fitc"} <= {*names(voted, approximation="fitc")}
+    monkeypatch.setattr(automatic_module, "EXACT_ITEMS", 10)
+    of_items = [name for name in names(voted) if "item" in name]
+    assert of_items == ["linear+matern52+item/vfe", "item/exact"]
+    assert [name for name in names(voted, inducing=8) if "item" in name] == [
+        "linear+matern52+item/vfe/8"
+    ]
+    monkeypatch.setattr(automatic_module, "EXACT_TOO_ITEMS", 79)
+    assert [name for name in names(voted) if "item" in name] == ["linear+matern52+item/vfe"]
+    monkeypatch.setattr(automatic_module, "MOST_EFFECTS", 79)
+    assert not any("item" in name for name in names(voted))
+
+
+@pytest.mark.parametrize(
+    ("width", "vector", "answers"), [(3, False, 200), (20, False, 200), (3, True, 200)]
+)
+def test_the_simple_rival_is_a_candidate(width: int, vector: bool, answers: int) -> None:
+    made = table(width, 80, answers, vector)
+    assert "linear" in {one.kernel for one in automatic_candidates(made)}
+    assert "linear" in {one.kernel for one in automatic_candidates(choices(40, 2))}
+
+
+@pytest.mark.parametrize(("new", "split"), [(True, "items"), (False, "duels")])
+def test_a_column_that_holds_out_new_items_is_followed_by_items(new: bool, split: str) -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.array([rng.choice(60, 2, replace=False) for _ in range(900)])
+    held = (pairs >= 45).all(1) if new else np.arange(900) % 5 == 0
+    kept = held | (pairs < 45).all(1)
+    said = pd.DataFrame(pairs, columns=["winner", "loser"]).assign(held=held.astype(int))[kept]
+    items = pd.DataFrame({"item_id": range(60), "x": rng.normal(size=60)})
+    made = spg.read_table(items, said, never_features=["held"])
+    settings = FitSettings(split="given:held")
+    outer = split_duels(made, settings.split, 0.2, rng)
+    train = made.select(outer.train_rows)
+    assert split_within(made, outer, train, settings) == split
+    assert split_within(made, outer, train, FitSettings(split="time:held")) == "time:held"
 
 
 @pytest.mark.slow

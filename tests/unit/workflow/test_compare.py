@@ -22,14 +22,14 @@ from sparse_prefgp.support.machine import MEMORY
 from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow import comparison as compare_module
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose
-from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare
+from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare, fit_candidate
 from sparse_prefgp.workflow.failures import reason_of
 from sparse_prefgp.workflow.folds import plan_folds
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import Candidate
 from sparse_prefgp.workflow.settings import FitSettings
 from tests.together import apart, refused
-from tests.tolerances import IDENTITY
+from tests.tolerances import IDENTITY, ROUNDING
 
 N, T = 12, 90
 
@@ -67,17 +67,21 @@ Fit = Callable[..., FoldFit]
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Candidates are not fitted but have the nats given here: one number, or a function of the
-    scored rows; an exception is raised. `calls` holds what was fitted."""
-    state: dict[str, Any] = {"nats": {}, "calls": []}
+    scored rows; an exception is raised. Those with a `position` go on from it after the first
+    round, with the nats in `later`. `calls` holds what was fitted."""
+    state: dict[str, Any] = {"nats": {}, "later": {}, "position": {}, "evidence": {}, "calls": []}
 
     def fit(candidate: Candidate, train: spg.Duels, test: Any, **more: Any) -> FoldFit:
         won, lost = test.pairs.T
         state["calls"].append((str(candidate), train, won, lost, more))
-        value = state["nats"][str(candidate)]
+        name, first = str(candidate), more["first"]
+        value = state["nats"][name] if first else state["later"].get(name, state["nats"][name])
         if isinstance(value, Exception):
             raise value
         nats = value(len(won)) if callable(value) else np.full(len(won), value)
-        return FoldFit(-np.asarray(nats, dtype=float), -0.5, True)
+        evidence = state["evidence"].get(name, -0.5)
+        position = state["position"].get(name) if first else None
+        return FoldFit(-np.asarray(nats, dtype=float), evidence, True, position)
 
     monkeypatch.setattr(compare_module, "fit_candidate", fit)
     return state
@@ -201,7 +205,9 @@ def test_duels_of_one_choice_are_never_parted() -> None:
 # Scores and the rule.
 
 
-def test_scores_are_means_and_errors_over_folds(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_scores_are_means_and_errors_over_five_folds(
+    table: DuelTable, fits: dict[str, Any]
+) -> None:
     rng = np.random.default_rng(3)
     drawn: dict[str, list[Any]] = {"se/vfe/4": [], "linear/vfe/4": []}
 
@@ -248,13 +254,11 @@ def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[
 def test_ties_within_a_standard_error_go_to_the_simplest(
     table: DuelTable, fits: dict[str, Any]
 ) -> None:
-    steps, others = iter(range(100)), iter(range(100))
-
     def wobbling(k: int) -> Any:  # 0.002 worse with a standard error of 0.01
-        return np.full(k, 0.502 + 0.01 * math.sqrt(2) * (-1) ** next(steps))
+        return 0.502 + 0.01 * math.sqrt(3.0 * T) * np.linspace(-1.0, 1.0, k)
 
     def too_far(k: int) -> Any:  # 0.004 worse: no error is so rough that it is a tie
-        return np.full(k, 0.504 + 0.01 * math.sqrt(2) * (-1) ** next(others))
+        return wobbling(k) + 0.002
 
     fits["nats"] = {"linear+se/vfe/4": 0.5, "se/vfe/4": wobbling, "se/vfe/3": 0.502}
     fits["nats"]["se/vfe/2"] = too_far
@@ -275,7 +279,9 @@ def test_a_single_fold_has_errors_over_duels(table: DuelTable, fits: dict[str, A
     found = compare(list(fits["nats"]), table, folds=3, by="time:day")
     score = found.scores[0]
     assert score.nlp_se == pytest.approx(values.std(ddof=1) / math.sqrt(30))
-    assert found.folds == 1 and any("over its duels" in note for note in found.notes)
+    assert (
+        found.folds == 1 and "There is one fold, so standard errors are over duels." in found.notes
+    )
 
 
 def test_a_failed_candidate_stays_in_the_table(table: DuelTable, fits: dict[str, Any]) -> None:
@@ -298,7 +304,7 @@ def test_a_failed_candidate_stays_in_the_table(table: DuelTable, fits: dict[str,
 
 
 def test_those_clearly_behind_are_given_up(table: DuelTable, fits: dict[str, Any]) -> None:
-    fits["nats"] = {"se/vfe/4": 0.5, "linear/vfe/4": 0.501, "matern52/vfe/4": 0.6}
+    fits["nats"] = {"se/vfe/4": 0.5, "linear/vfe/4": 0.501, "matern52/vfe/4": 0.516}
     seen: list[tuple[int, int]] = []
     found = compare(
         list(fits["nats"]), table, folds=4, callback=lambda p: seen.append((p.done, p.total))
@@ -307,9 +313,51 @@ def test_those_clearly_behind_are_given_up(table: DuelTable, fits: dict[str, Any
     assert statuses == {"se/vfe/4": "ok", "linear/vfe/4": "ok", "matern52/vfe/4": "behind"}
     assert len(found.scores[-1].fold_nlp_nats) == 1 and "given up" in found.scores[-1].reason
     assert len(fits["calls"]) == 9
-    assert seen[0] == (0, 12) and seen[-1] == (8, 9)
+    assert seen[0] == (0, 15) and seen[-1] == (10, 11)
     whole = compare(list(fits["nats"]), table, folds=4, race=False)
     assert all(len(score.fold_nlp_nats) == 4 for score in whole.scores)
+    rest = {"linear/vfe/4": 0.514, "matern52/vfe/4": lambda k: np.linspace(0.0, 1.1, k)}
+    fits["nats"] |= rest  # no further than .015, and within two standard errors
+    close = compare(list(fits["nats"]), table, folds=4)
+    assert all(score.status == "ok" for score in close.scores)
+
+
+def test_the_others_go_on_from_where_they_stopped(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"linear/vfe/4": 0.5, "se/fitc/4": 0.7, "matern52/vfe/4": 0.7, "se/vfe/4": 0.501}
+    fits["nats"]["se+item/vfe/4"] = 0.7
+    fits["position"] = {"matern52/vfe/4": np.arange(3.0), "se/vfe/4": np.arange(4.0)}
+    fits["evidence"] = {"se/fitc/4": -0.1, "se+item/vfe/4": -0.2, "matern52/vfe/4": -0.4}
+    fits["later"] = {"matern52/vfe/4": 0.4}
+    found = compare(list(fits["nats"]), table, folds=5, max_iterations=40)
+    of_fold = [
+        (name, more["first"], more["settings"].max_iterations, more["start"])
+        for name, _, _, _, more in fits["calls"]
+    ]
+    assert [one[:3] for one in of_fold[:7]] == [
+        *((name, True, 15) for name in fits["nats"]),
+        ("matern52/vfe/4", False, 25),  # spared: of no other can evidence tell more
+        ("se/vfe/4", False, 25),
+    ]
+    assert np.array_equal(of_fold[5][3], np.arange(3.0))
+    assert all(steps == 40 and start is None for _, _, steps, start in of_fold[7:])
+    statuses = {str(score.candidate): score.status for score in found.scores}
+    assert statuses == {
+        "matern52/vfe/4": "ok",
+        "linear/vfe/4": "behind",
+        "se/vfe/4": "behind",
+        "se/fitc/4": "behind",
+        "se+item/vfe/4": "behind",
+    }
+    reasons = {str(score.candidate): score.reason for score in found.scores}
+    assert "after 15 steps on the first of 5 folds, given up" in reasons["se/fitc/4"]
+    assert "after 1 of 5 folds, given up" in reasons["se/vfe/4"]
+    assert str(found.chosen) == "matern52/vfe/4" and found.folds == 5
+    assert found.scores[0].fold_nlp_nats == pytest.approx([0.4] * 5)
+
+    fits["calls"].clear()
+    short = compare(list(fits["nats"]), table, folds=5, max_iterations=40, enough=10_000)
+    assert len(fits["calls"]) == 7 and short.folds == 1, "one is left"
+    assert short.chosen == found.chosen
 
 
 def test_time_budget_counts_whole_folds_only(
@@ -330,6 +378,12 @@ def test_time_budget_counts_whole_folds_only(
     assert found.folds == 2 and {len(s.fold_nlp_nats) for s in found.scores} == {2}
     assert any("ended the comparison after 2 of 4 folds" in note for note in found.notes)
     clock["now"] = 0.0
+    fits["position"] = dict.fromkeys(fits["nats"], np.zeros(2))
+    fits["later"] = {"se/vfe/4": ticking(0.1)}
+    found = compare(list(fits["nats"]), table, folds=4, time_budget=2.5)
+    assert [score.nlp_nats for score in found.scores] == pytest.approx([0.5, 0.501]), "alike"
+    fits["position"], fits["later"] = {}, {}
+    clock["now"] = 0.0
     found = compare(list(fits["nats"]), table, folds=4, time_budget=0.5)
     assert [score.status for score in found.scores] == ["ok", "not reached"]
     assert str(found.chosen) == "se/vfe/4" and "0.5 s were over" in found.scores[1].reason
@@ -342,16 +396,19 @@ def test_thinning_is_told(table: DuelTable, fits: dict[str, Any]) -> None:
     assert any("at most 30 training duels" in note for note in found.notes)
 
 
-def test_few_folds_make_rough_errors(table: DuelTable, fits: dict[str, Any]) -> None:
-    fits["nats"] = {"se/vfe/4": 0.5}
+def test_errors_of_few_folds_are_over_duels(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": lambda k: np.arange(float(k))}
 
-    def notes(folds: int, **more: Any) -> list[str]:
+    def compared(folds: int, **more: Any) -> tuple[float, list[str]]:
         found = compare(["se/vfe/4"], table, folds=folds, **more)
-        return [note for note in found.notes if "standard errors come from" in note]
+        return found.scores[0].nlp_se, [x for x in found.notes if "standard errors are" in x]
 
-    (three,) = notes(3)
-    assert "from 3 folds" in three and "some 50 %" in three
-    assert notes(5) == [] and notes(3, by="time:day") == []
+    error, (note,) = compared(3)
+    assert error == pytest.approx(np.tile(np.arange(30.0), 3).std(ddof=1) / math.sqrt(T))
+    assert note == "There are 3 folds, so standard errors are over duels."
+    assert "over values of 'person'." in compared(3, by="group:person")[1][0]
+    error, notes = compared(5)
+    assert error == 0.0 and notes == []
 
 
 @pytest.mark.parametrize("error", [MemoryError("Unable to allocate"), RuntimeError("It broke.\n")])
@@ -431,7 +488,9 @@ def stopped(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> tuple[Pat
     place = tmp_path / "kept"
 
     def before(progress: Any) -> None:
-        if progress.done == 4:
+        if (
+            progress.done == 6
+        ):  # two of the first round have ended, and are no more fitted to fold 1
             raise KeyboardInterrupt
 
     fits["nats"] = dict(LISTED)
@@ -463,7 +522,7 @@ def test_a_stopped_comparison_repeats_no_fit(
         ("se/vfe/4", 30),
         ("linear/vfe/4", 30),
     ]
-    assert seen == [4, 5, 6]
+    assert seen == [6, 7, 8]
     assert found.resumed_fits == 4 and found.to_dict()["resumed_fits"] == 4
     assert "4 of 7 fits came from a checkpoint." in found.notes
     assert whole.resumed_fits == 0 and not any("checkpoint" in note for note in whole.notes)
@@ -474,6 +533,29 @@ def test_a_stopped_comparison_repeats_no_fit(
     more = compare([*LISTED, "se/fitc/4"], table, folds=3, checkpoint=place, resume=True)
     assert {call[0] for call in fits["calls"]} == {"se/fitc/4"} and len(fits["calls"]) == 3
     assert str(more.chosen) == "se/fitc/4"
+
+
+def test_a_resumed_comparison_goes_on_from_the_same_places(
+    table: DuelTable, fits: dict[str, Any], tmp_path: Path
+) -> None:
+    fits["nats"] = dict(LISTED)
+    places = np.random.default_rng(0).normal(size=(2, 5))
+    fits["position"] = dict(zip(LISTED, places, strict=False))
+    whole = compare(list(LISTED), table, folds=3)
+    starts = [more["start"] for *_, more in fits["calls"] if more["start"] is not None]
+    assert np.array_equal(starts, places)
+
+    def before(progress: Any) -> None:
+        if progress.done == 3:
+            raise KeyboardInterrupt
+
+    more = {"folds": 3, "checkpoint": tmp_path / "kept"}
+    with pytest.raises(KeyboardInterrupt, match="after 3 fits"):
+        compare(list(LISTED), table, callback=before, **more)
+    fits["calls"].clear()
+    same(compare(list(LISTED), table, resume=True, **more), whole)
+    assert len(fits["calls"]) == 6
+    assert np.array_equal([more["start"] for *_, more in fits["calls"][:2]], places)
 
 
 def test_without_resume_it_begins_again(
@@ -653,6 +735,41 @@ def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparis
     assert score.log_evidence_per_duel == pytest.approx(np.mean(evidence), rel=IDENTITY)
 
 
+def test_going_on_is_a_fit_from_the_place_of_another(table: DuelTable) -> None:
+    train, test = table.to_duels(), table.events
+    settings = spg.CompareSettings(max_iterations=3)
+    given = {"settings": settings, "inducing": 3, "groups": ()}
+    first = fit_candidate(Candidate("se", "vfe", 3), train, test, first=True, **given)
+    found = fit_candidate(Candidate("se", "vfe", 3), train, test, start=first.position, **given)
+    z = spg.kmeans_inputs(train.distinct_rows()[0], 3, np.random.default_rng(0))
+    kernel = KernelChoice.parse("se").build(train.num_features)
+    model = spg.PreferenceGP(train, kernel, inducing_variable=z, approximation=spg.VFE())
+    spg.default_priors(model)
+    spg.optimise(model, 3)
+    begun = np.concatenate([v.numpy().ravel() for v in model.trainable_variables])
+    np.testing.assert_allclose(first.position, begun, rtol=ROUNDING)
+    expected = model.predict(test).log_first
+    np.testing.assert_allclose(first.log_probabilities, expected, rtol=ROUNDING)
+    model.inference.start_from(*map(np.zeros_like, model.inference.sites()))
+    spg.optimise(model, 3)
+    expected = model.predict(test).log_first
+    np.testing.assert_allclose(found.log_probabilities, expected, rtol=ROUNDING)
+    assert found.position is None
+
+
+def test_columns_get_their_own_lengthscales_after_the_first_round(table: DuelTable) -> None:
+    train, test = table.to_duels(), table.events
+    given = {"settings": spg.CompareSettings(max_iterations=8), "inducing": 3, "groups": ()}
+    one, each = (
+        fit_candidate(Candidate(kernel, "vfe", 3), train, test, first=True, **given)
+        for kernel in ("iso(se)", "ard(se)")
+    )
+    assert each.position is not None and np.array_equal(one.position, each.position)
+    whole = fit_candidate(Candidate("ard(se)", "vfe", 3), train, test, start=each.position, **given)
+    alike = fit_candidate(Candidate("iso(se)", "vfe", 3), train, test, start=one.position, **given)
+    assert train.num_duels * (whole.log_evidence_per_duel - alike.log_evidence_per_duel) > 2.0
+
+
 @pytest.mark.slow
 def test_inducing_inputs_may_stay_where_k_means_puts_them(table: DuelTable) -> None:
     (fold, _) = plan_folds(table, 2, "duels", np.random.default_rng(0), None).folds
@@ -738,8 +855,11 @@ def test_the_choice_sees_training_duels_only(
         assert _pairs(train.item_ids, won, lost) <= pairs
         assert _pairs(train.item_ids, train.winners, train.losers) <= pairs
     assert not any(more["settings"].fixed_inducing for *_, more in fits["calls"])
-    times = found.comparison.folds
-    assert times == (1 if split == "time:day" else automatic_module.FOLDS)
+    assert found.comparison.folds == 1, "the others are behind"
+    fits["nats"] = dict.fromkeys(fits["nats"], 0.6)
+    tied = choose(table, settings)
+    times = 1 if split == "time:day" else automatic_module.FOLDS
+    assert tied.comparison.folds == times and tied.settings.kernel == "linear"
 
 
 def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(

@@ -150,6 +150,7 @@ MEANT: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
     "matern52(price, age)": lambda: K.Matern52(1.0, [ROOT, ROOT], active_dims=[0, 1]),
     "linear('court surface')": lambda: K.Linear(np.full(3, 1 / 3), active_dims=[2, 3, 4]),
     "iso(se)": lambda: K.SquaredExponential(1.0, np.sqrt(5.0)),
+    "iso(se, 2)": lambda: K.SquaredExponential(1.0, ROOT, active_dims=[0, 1]),
     "iso(matern32(age,price))": lambda: K.Matern32(1.0, ROOT, active_dims=[1, 0]),
     "linear(price)*se(age)": lambda: (
         K.Linear([1.0], active_dims=[0]) * K.SquaredExponential(1.0, [1.0], active_dims=[1])
@@ -249,6 +250,9 @@ def test_lists_are_parted_outside_brackets_and_quotes() -> None:
         ("additive-se(a)", "takes no columns"),
         ("matern25(a)", "did you mean matern52"),
         ("iso(linear)", "character 5: iso takes se, matern32, matern52, not 'linear'"),
+        ("iso(se, 0)", "character 9: iso takes numbers of at least 1, not '0'"),
+        ("iso(se(price), 2)", "not both"),
+        ("ard(se, 2)", r"write ard as ard\(matern52\)"),
         ("iso", r"write iso as iso\(matern52\)"),
         ("projected(matern52, 0)", "character 21: projected takes numbers of at least 1, not '0'"),
         ("projected(linear, 2)", "projected takes se"),
