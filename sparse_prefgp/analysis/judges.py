@@ -13,7 +13,7 @@ from scipy import sparse, special
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import agreeing, and_so, counted
 from sparse_prefgp.tell.result import Result
@@ -180,14 +180,13 @@ def _noises(model: Any, level: float) -> dict[str, FloatArray]:
         covariance = np.linalg.inv(information)
     sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     reach = float(special.ndtri(0.5 + 0.5 * level)) * sd
-    nothing = np.full(len(ratio), np.nan)
+    if scale is None:
+        scale, reach = np.full(len(ratio), np.nan), np.tile(reach, 2)
     found: dict[str, FloatArray] = {}
     for name, values, place in (("noise", ratio, 0), ("margin", scale, 1)):
-        known = values is not None
-        found[name] = values if known else nothing
+        found[name] = values
         for end, sign in (("lower", -1.0), ("upper", 1.0)):
-            ends = values * np.exp(sign * reach[:, place]) if known else nothing
-            found[f"{name}_{end}"] = ends
+            found[f"{name}_{end}"] = values * np.exp(sign * reach[:, place])
     return found
 
 
@@ -324,11 +323,12 @@ class LinearForm:
         )
 
     def without(
-        self, tau: FloatArray, nu: FloatArray, which: BoolArray
+        self, tau: FloatArray, nu: FloatArray, which: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of X u of some sites of one judge, as if he had not voted.
+        """Mean and variance of X u of the sites of one judge, as if he had not voted.
 
         :param tau: (t,) of all copies of each site, as `nu`.
+        :param which: the numbers of his sites.
         """
         x, z = self.of_sites[which], self.leans[which]
         t, r = tau[which], nu[which]
@@ -337,7 +337,7 @@ class LinearForm:
         shift = r - by_lean @ known @ (z.T @ r)
         if len(t) <= len(self.mean):
             mean, between = x @ self.mean, np.asarray(x @ (x @ self.covariance).T)
-            precision = np.diag(t) - by_lean @ known @ by_lean.T
+            precision: FloatArray = np.diag(t) - by_lean @ known @ by_lean.T
             back = np.linalg.inv(np.eye(len(t)) - between @ precision)
             apart = back @ between
             return back @ mean - apart @ shift, np.diag(apart)

@@ -66,7 +66,7 @@ def rank_sets(
     np.put_along_axis(places, order, np.arange(1, 1 + len(mean))[None], 1)
     likely = np.quantile(places, [tail, 1.0 - tail], axis=0, method="inverted_cdf").astype(int)
     low, high = 1 + above.sum(1), len(mean) - below.sum(1)
-    return RankSets(low, high, *likely, _groups(mean, below))
+    return RankSets(low, high, likely[0], likely[1], _groups(mean, below))
 
 
 def _groups(mean: FloatArray, below: BoolArray) -> IntArray:

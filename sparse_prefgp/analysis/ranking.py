@@ -551,7 +551,7 @@ class EloScale:
         )
 
 
-def _elo_of(model: Predicts, anchor: Any, ids: Sequence[Hashable], utility: FloatArray) -> EloScale:
+def _elo_of(model: Any, anchor: Any, ids: Sequence[Hashable], utility: FloatArray) -> EloScale:
     """The scale on which the anchor has its points.
 
     :raises ValueError: an anchor that is none of the items, or whose points are no number.
@@ -559,7 +559,7 @@ def _elo_of(model: Predicts, anchor: Any, ids: Sequence[Hashable], utility: Floa
     likelihood = model.at_mode.likelihood
     noise = float(likelihood.noise.numpy())
     margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-    if model.duels.held and not model.duels.decided.any():
+    if 0 < model.duels.num_ties == model.duels.num_duels:
         margin = 0.0  # which nothing but ties says to be large, so that nobody gains points
     points = points_per_unit(noise, margin)
     if not model.at_mode.engine.link_function.has_normal_noise:

@@ -66,6 +66,11 @@ class BoardOptions(Form):
 class BoardPrinter(Printer):
     """Prints how the battles were read, a bar, and notes: what a fit says else is in board.json."""
 
+    @property
+    def noted(self) -> set[str]:
+        """The notes that were printed."""
+        return self._noted
+
     def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:
         """A bar or a spinner."""
         if stage == stages.READING:
@@ -93,7 +98,7 @@ def leaderboard(console: Output, options: BoardOptions) -> None:
     form = Form(**{one.name: own.pop(one.name) for one in fields(Form)})
     printer = BoardPrinter(console, options.out)
     found = made_of(battles, form=form, reporter=printer, **own)
-    noted = {f"Note: {note}" for note in console.notes}
+    noted = {f"Note: {note}" for note in (*console.notes, *printer.noted)}
     parts = found.parts(show)
     console.tell(*(one for one in parts if not isinstance(one, str) or one not in noted))
     console.finish(found.to_dict(), options.out)

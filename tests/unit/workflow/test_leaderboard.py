@@ -240,7 +240,7 @@ def test_the_command_reads_prints_and_writes(tmp_path: Path) -> None:
     result = run(tmp_path / "battles.csv", "--out", folder, *quick, "--show", 3)
     assert result.exit_code == 0, result.output
     flat = " ".join(result.output.split())
-    assert "Tie = tie (9)" in flat and "tie (bothbad) = both_bad" in flat
+    assert "Tie = tie (9)" in flat and "tie (bothbad) = tie, both bad" in flat
     assert "no column says who judged" in flat and "5 models, the first 3" in flat
     assert "board.html" in flat and not (folder / "judges.csv").exists()
     again = run(tmp_path / "battles.csv", "--out", folder)
