@@ -410,7 +410,7 @@ class CompareSettings:
     After 15 steps on the first fold, from where the others continue, and after each fold give up
     candidates that are clearly behind, by more than 0.015 nats and 2 standard errors of the paired
     differences between duels; after 15 steps not the one with the highest log evidence of those
-    whose evidence is exact or a bound.
+    without effects of items whose evidence is exact or a bound.
     """
     leans: str | Sequence[Any] = option(default=(), of_command=False)
     """Which labels lean by which covariates, as `Lean` takes them."""
