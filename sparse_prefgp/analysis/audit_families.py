@@ -200,7 +200,7 @@ class Family(ABC):
         return 1.0
 
     def beside(self, test: int) -> tuple[str, str, str] | None:
-        """The lean of the board that stands beside the column of a finding, by its covariate, its
+        """The lean of the board next to the column of a finding, by its covariate, its
         column of labels and its label; None where there is none."""
         del test
         return None

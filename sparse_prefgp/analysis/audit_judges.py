@@ -72,7 +72,7 @@ class Noises(Family):
 
 
 class Margins(Noises):
-    """How readily each judge calls a tie beside all others."""
+    """How readily each judge calls a tie, next to all others."""
 
     kind = "tie"
     which = 1
