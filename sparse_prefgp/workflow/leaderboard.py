@@ -97,6 +97,8 @@ class Part(NamedTuple):
     """Of its file, without ending, and among the figures."""
     title: str
     result: Result
+    rows: int = 100
+    """Of its first table on the page; the file has all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -248,7 +250,7 @@ class Leaderboard(Result):
             ),
         ]
         for part in self.parts_of:
-            told = part.result.parts(None)
+            told = part.result.parts(part.rows)
             words = [one for one in told if isinstance(one, str)]
             tables = [one for one in told if not isinstance(one, str)]
             sections.append(Section(part.title, words, tables=tables))
@@ -516,7 +518,7 @@ def _told(
         )
     if len(models_of(table)[1]) > 1:
         some = min(top, len(models_of(table)[1]) - 1)
-        parts.append(Part("settled", "What next", settled(model, some, rng=seeded(seed))))
+        parts.append(Part("settled", "What next", settled(model, some, rng=seeded(seed)), 20))
     frames = [
         _rows(model, ranking, versus).assign(board=name) for name, ranking in rankings.items()
     ]
