@@ -71,9 +71,10 @@ def audit(
     level, rng = level_of_interval(level), generator(rng)
     votes = Votes.of(model)
     columns = _Columns(model.at_mode.duels, battles, len(votes.ahead))
-    board = Board.of(votes)
-    families, unasked = _families(board, columns, date, category, by, side, rng)
-    run = AuditRun(board, families)
+    nobody = np.zeros(0 if votes.judge is None else len(votes.judge.names), dtype=bool)
+    first = Round(Board.of(votes), nobody, nobody)
+    families, unasked = _families(first, columns, date, category, by, side, rng)
+    run = AuditRun(first, families)
     findings = run.findings(level)
     findings = refitted(model.at_mode, votes, run, findings, level)
     counts = [run.told(family) for family in families]
@@ -137,7 +138,7 @@ def _side_of(votes: Votes, side: str | None) -> int | None:
 
 
 def _families(
-    board: Board,
+    first: Round,
     columns: _Columns,
     date: Any,
     category: Any,
@@ -146,7 +147,7 @@ def _families(
     rng: np.random.Generator,
 ) -> tuple[list[Family], list[LookedAt]]:
     """What can be asked, and what cannot, with the reason."""
-    votes = board.votes
+    votes = first.board.votes
     place = _side_of(votes, side)
     styles = [i for i in range(len(votes.covariate_names)) if i != place]
     families: list[Family] = []
@@ -170,7 +171,7 @@ def _families(
         cannot("side by kind of judge", "there is one kind of judge, or no covariate")
     else:
         families.append(ByKind(votes, kinds, range(len(votes.covariate_names))))
-    families += _of_judges(board, place, cannot)
+    families += _of_judges(first, place, cannot)
     years = columns.years(date)
     if years is None:
         cannot("drift", "the votes are not dated (date=)")
@@ -205,8 +206,9 @@ def _families(
     return families, unasked
 
 
-def _of_judges(board: Board, place: int | None, cannot: Any) -> list[Family]:
-    votes, judge = board.votes, board.votes.judge
+def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
+    votes = first.board.votes
+    judge = votes.judge
     families: list[Family] = [Leans(votes, lean, True) for lean in votes.leans]
     if judge is None:
         for what in ("lean", "careless", "tie", "reversed"):
@@ -225,9 +227,8 @@ def _of_judges(board: Board, place: int | None, cannot: Any) -> list[Family]:
     elif not known:
         own = LeanOfVotes(place, "judge", judge, np.inf)
         families.append(Leans(votes, own, False))
-    nobody = np.zeros(len(judge.names), dtype=bool)
     try:
-        _ = Round(board, nobody, nobody).common
+        _ = first.common
     except NoCommonNoise:
         for what in ("careless", "tie", "reversed"):
             cannot(what, "the votes tell no common noise and margin of the judges")

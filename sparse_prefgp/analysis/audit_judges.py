@@ -100,7 +100,10 @@ class Reversals(Family):
         super().__init__()
         assert votes.judge is not None
         self._judge = votes.judge
-        self.what = f"reversed: agreement of each of {len(votes.judge.names):,} judges with others"
+        self.noisy: list[int] = []
+        """The judges of whom it is asked."""
+        judges = len(votes.judge.names)
+        self.what = f"reversed: agreement with others of those of {judges:,} judges who say little"
 
     @property
     def of_judges(self) -> bool:
@@ -111,7 +114,7 @@ class Reversals(Family):
         judge, size = now.judges
         p = np.full(size, np.nan)
         self._seen, self._of, self._expected = (np.zeros(size) for _ in range(3))
-        for who in range(size):
+        for who in self.noisy:
             rows = np.flatnonzero((judge == who) & board.kept & ~votes.tied)
             if now.counts[rows].sum() < FEWEST_VOTES:
                 continue

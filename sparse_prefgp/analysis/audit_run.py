@@ -32,7 +32,6 @@ from sparse_prefgp.analysis.audit_result import (
     LookedAt,
 )
 from sparse_prefgp.analysis.board_votes import Votes
-from sparse_prefgp.analysis.one_step import Board
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -50,10 +49,9 @@ def discoveries(p: FloatArray, level: float) -> IntArray:
 class AuditRun:
     """Asks all families, settles the strongest finding, and asks again until none is left."""
 
-    def __init__(self, board: Board, families: Sequence[Family]) -> None:
-        self.families, self.board, votes = families, board, board.votes
-        judges = 0 if votes.judge is None else len(votes.judge.names)
-        self._own_noise, self._own_margin = (np.zeros(judges, dtype=bool) for _ in range(2))
+    def __init__(self, first: Round, families: Sequence[Family]) -> None:
+        self.families, self.board, self._first = families, first.board, first
+        self._own_noise, self._own_margin = first.own_noise.copy(), first.own_margin.copy()
         self.tests: dict[Family, int] = {}
         self.settled: list[tuple[Family, int]] = []
         self.columns: list[sparse.csr_array | None] = []
@@ -62,9 +60,11 @@ class AuditRun:
     def findings(self, level: float) -> list[Finding]:
         """All, in the order in which they were settled."""
         found: list[Finding] = []
+        now = self._first
         while True:
-            now = Round(self.board, self._own_noise, self._own_margin)
             for family in self.families:
+                if isinstance(family, Reversals):  # after those who err more
+                    family.noisy = self._noisy()
                 family.ask(now)
                 if family not in self.tests:
                     self.tests[family] = int(np.isfinite(family.p).sum())
@@ -75,20 +75,22 @@ class AuditRun:
             for test in tests if family.at_once else tests[:1]:
                 found.append(_finding(family, test, level))
                 self._settle(family, test)
+            now = Round(self.board, self._own_noise, self._own_margin)
+
+    def _noisy(self) -> list[int]:
+        """Judges whose noise is a discovery: of a clean board nobody."""
+        (noises,) = (family for family in self.families if type(family) is Noises)
+        return discoveries(noises.p, FALSE / self.asked).tolist()
 
     def _strongest(self) -> tuple[Family, list[int]] | None:
         """The family with the strongest finding, and its discoveries, strongest first."""
         level = FALSE / self.asked
         found = {family: discoveries(family.p, level).tolist() for family in self.families}
-        noisy = [test for family in found if type(family) is Noises for test in found[family]]
         best: tuple[float, Family, list[int]] | None = None
         for family, tests in found.items():
             if isinstance(family, Reversals):
-                # Of noisy judges alone, of which a clean board has none: no share of the level.
-                some = np.full(len(family.p), np.nan)
-                some[noisy] = family.p[noisy]
-                if reversed_ones := discoveries(some, level).tolist():
-                    return family, reversed_ones  # whose noise and leans are shadows of it
+                if tests:
+                    return family, tests  # whose noise and leans are shadows of it
             elif tests:
                 adjusted = float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
                 if best is None or adjusted < best[0]:
@@ -97,9 +99,9 @@ class AuditRun:
 
     @property
     def asked(self) -> int:
-        """Over how many families the level is shared."""
-        some = [family for family, tests in self.tests.items() if tests]
-        return max(sum(not isinstance(family, Reversals) for family in some), 1)
+        """Over how many families the level is shared: all but reversals, of which a clean board is
+        asked nothing."""
+        return max(sum(not isinstance(family, Reversals) for family in self.families), 1)
 
     def _settle(self, family: Family, test: int) -> None:
         self.columns.append(family.column(self.board, test))
@@ -123,6 +125,8 @@ class AuditRun:
     def told(self, family: Family) -> LookedAt:
         """What came of a family."""
         tests = self.tests[family]
+        if isinstance(family, Reversals):
+            tests = len(family.p)
         found = sum(each is family for each, _ in self.settled)
         if not tests:
             reason = f"{NOT_ASKED}: nothing has {FEWEST_VOTES} votes"
