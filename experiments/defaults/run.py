@@ -141,7 +141,11 @@ def others(task: Task) -> dict[str, dict[str, np.ndarray]]:
     if task.texts is not None:
         return {"duels": ridges_on_words(task.texts, task.sources["duels"])}
     if task.ties:
-        return {"outcomes": davidson(task.sources["duels"])}
+        of_all = davidson(task.sources["duels"])
+        of_decided = {
+            name: log[:, 0] - np.logaddexp(log[:, 0], log[:, 2]) for name, log in of_all.items()
+        }
+        return {"outcomes": of_all, "duels": of_decided}
     return {}
 
 
@@ -162,7 +166,8 @@ def measured(task: Task) -> list[dict[str, Any]]:
         "cpu_rivals": seconds() - of_rival,
         "kernel": str(fit["kernel"]),
         "approximation": str(fit["approximation"]),
-        "notes": [note for note in fitted.notes if "better" in note],
+        # Whether the fit itself names a rival that is surely better, and the option that takes it.
+        "named": any(f"; {what} --" in str(fitted) for what in ("take", "leave")),
     }
     lines = []
     for of, scored in fitted.held_out.forecasts.items():
@@ -249,10 +254,10 @@ def table(lines: list[dict[str, Any]]) -> str:
         rivals, kernels = (
             "; ".join(dict.fromkeys(line[what] for line in some)) for what in ("rival", "kernel")
         )
-        cpu = np.mean([line["cpu"] for line in some])
+        cpu, mark = np.mean([line["cpu"] for line in some]), "**" if behind > BEHIND else ""
         text.append(
             f"| {name} ({len(some)}) | {of} | {nats:.4f} | {rival:.4f} {rivals} | "
-            f"{'**' * (behind > BEHIND)}{behind:+.4f}{'**' * (behind > BEHIND)} ± {se:.4f} | "
+            f"{mark}{behind:+.4f}{mark} ± {se:.4f} | "
             f"{each} | {kernels} | {cpu:.0f} |"
         )
     return "\n".join(text)

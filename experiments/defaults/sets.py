@@ -167,7 +167,8 @@ def people_choose(seed: int, people: int = 600, each: int = 9, of: int = 3) -> T
     who = np.repeat(np.arange(people), each * of)
     table[HELD_OUT] = (who % 5 == 0).astype(int)
     held = np.repeat(np.arange(people), each)
-    return Task({"choices": table}, held[held % 5 == 0])
+    context = ["p0", "p1", "p2", "p3"]
+    return Task({"choices": table, "context": context}, held[held % 5 == 0])
 
 
 def in_time(duels: pd.DataFrame, **more: Any) -> Task:
