@@ -301,7 +301,7 @@ def american_football(data: Path, seed: int) -> Task:
 
 
 def fights(data: Path, seed: int) -> Task:
-    """Bouts of the UFC: most fighters have few."""
+    """Bouts of the UFC since 2018: most fighters have few."""
     bouts, events = (read(data / f"ufc_{name}.csv") for name in ("fight_results", "event_details"))
     day = pd.to_datetime(events.set_index(events["EVENT"].str.strip())["DATE"])
     bouts["EVENT"] = bouts["EVENT"].str.strip()
@@ -315,7 +315,7 @@ def fights(data: Path, seed: int) -> Task:
             "date": day[~day.index.duplicated()][bouts["EVENT"]].dt.strftime("%Y-%m-%d").to_numpy(),
         }
     )
-    return in_time(duels)
+    return in_time(duels[duels["date"] >= "2018"])
 
 
 def translations(data: Path, seed: int) -> Task:
