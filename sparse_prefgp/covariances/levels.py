@@ -18,13 +18,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Intermediates, PosteriorTerms
+from sparse_prefgp.covariances.base import Intermediates, PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.low_rank import NoResidual, WithoutBlocks
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     Sums,
     condition,
-    terms_of,
 )
 from sparse_prefgp.covariances.pair_effect import Pairs
 from sparse_prefgp.data.graph import Groups
@@ -108,6 +107,13 @@ class LevelsPosterior(NamedTuple):
         """-Cov[e, u] = G R P⁻¹, (L, q, m)."""
         return tf.tensordot(self.crossed, self.u.covariance, 1)
 
+    @property
+    def terms(self) -> LevelTerms:
+        """What prediction needs, for whitened features of the inputs."""
+        mean, size = self.mean[:, 0], self.crossed.shape[-1]
+        with_u, crossed = (tf.reshape(x, [-1, size]) for x in (self.with_u, self.crossed))
+        return LevelTerms(mean, self.u.terms, self.gain, with_u, crossed)
+
     def own(self, with_u: tf.Tensor) -> tf.Tensor:
         """Cov e of each level, (L, q, q).
 
@@ -118,12 +124,48 @@ class LevelsPosterior(NamedTuple):
     @property
     def covariance(self) -> tf.Tensor:
         """(m + L q, m + L q)."""
-        size = self.crossed.shape[-1]
-        with_u = tf.reshape(self.with_u, [-1, size])
-        crossed = tf.reshape(self.crossed, [-1, size])
-        between = _block_diagonal(self.gain) + tf.matmul(with_u, crossed, transpose_b=True)
-        above = tf.concat([self.u.covariance, -tf.transpose(with_u)], 1)
-        return tf.concat([above, tf.concat([-with_u, between], 1)], 0)
+        reduction = self.terms.reduction
+        return add_to_diagonal(-reduction, tf.ones([], reduction.dtype))
+
+
+class LevelTerms(NamedTuple):
+    """The reduction of u and of the effects of levels, of which only these parts are kept."""
+
+    weights: tf.Tensor
+    """(m + L q,)."""
+    alone: WholeTerms
+    """Of u."""
+    gain: tf.Tensor
+    """G, (L, q, q)."""
+    each_with_u: tf.Tensor
+    """G R P⁻¹, (L q, m)."""
+    crossed: tf.Tensor
+    """G R, (L q, m)."""
+
+    @property
+    def reduction(self) -> tf.Tensor:
+        between = _block_diagonal(self.gain)
+        between += tf.matmul(self.each_with_u, self.crossed, transpose_b=True)
+        between = add_to_diagonal(-between, tf.ones([], between.dtype))
+        above = tf.concat([self.alone.reduction, tf.transpose(self.each_with_u)], 1)
+        return tf.concat([above, tf.concat([self.each_with_u, between], 1)], 0)
+
+    def of_u(self, m: int) -> tf.Tensor:
+        return self.alone.reduction
+
+    def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self.each_with_u, place)
+
+    def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        q = self.gain.shape[-1]
+        level, own = place // q, place % q
+        among = tf.one_hot(own, q, dtype=self.gain.dtype)
+        of_level = tf.reduce_sum(tf.gather(self.gain, level) * among[:, :, None], 1)
+        left = among - of_level  # of each effect of the level
+        seen = tf.gather(left, other % q, axis=1, batch_dims=1)
+        explained = tf.gather(self.each_with_u, place) * tf.gather(self.crossed, other)
+        same = tf.cast(level == other // q, seen.dtype)
+        return same * seen - tf.reduce_sum(explained, -1)
 
 
 class LowRankWithLevels(WithoutBlocks):
@@ -229,7 +271,7 @@ class LowRankWithPairs(LowRankWithLevels):
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         effects: JointPosterior = self.conditioned(precision, shift).u
-        return terms_of(effects.u)
+        return effects.u.terms
 
     def effects_of_pairs(
         self, pairs: Pairs, variance: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor
