@@ -14,11 +14,14 @@ what Phi takes. (Henderson 1984 absorbs such effects in mixed-model equations.)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Intermediates, PosteriorTerms, WholeTerms
+from sparse_prefgp.covariances.base import Intermediates, PosteriorTerms
 from sparse_prefgp.covariances.low_rank import NoResidual, WithoutBlocks
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
@@ -34,7 +37,8 @@ from sparse_prefgp.support.linalg import add_to_diagonal
 JointPosterior: TypeAlias = Any
 
 
-class Levels(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Levels:
     """Which level each site sees, and what of it."""
 
     number: IntArray
@@ -43,6 +47,18 @@ class Levels(NamedTuple):
     """(t, q)."""
     size: int
     """L."""
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The sites of each level."""
+        return Groups(self.number, self.size)
+
+    @cached_property
+    def tensors(self) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The numbers, (t,), and q columns of values, (t,)."""
+        with tf.init_scope():
+            columns = [tf.constant(column) for column in self.values.T.copy()]
+            return tf.constant(self.number, tf.int32), columns
 
 
 class LevelSums(NamedTuple):
@@ -112,7 +128,7 @@ class LevelsPosterior(NamedTuple):
         """What prediction needs, for whitened features of the inputs."""
         mean, size = self.mean[:, 0], self.crossed.shape[-1]
         with_u, crossed = (tf.reshape(x, [-1, size]) for x in (self.with_u, self.crossed))
-        return LevelTerms(mean, self.u.terms, self.gain, with_u, crossed)
+        return LevelTerms(mean, self.u.covariance, self.gain, with_u, crossed)
 
     def own(self, with_u: tf.Tensor) -> tf.Tensor:
         """Cov e of each level, (L, q, q).
@@ -133,8 +149,8 @@ class LevelTerms(NamedTuple):
 
     weights: tf.Tensor
     """(m + L q,)."""
-    alone: WholeTerms
-    """Of u."""
+    covariance: tf.Tensor
+    """P⁻¹, (m, m)."""
     gain: tf.Tensor
     """G, (L, q, q)."""
     each_with_u: tf.Tensor
@@ -144,14 +160,21 @@ class LevelTerms(NamedTuple):
 
     @property
     def reduction(self) -> tf.Tensor:
-        between = _block_diagonal(self.gain)
-        between += tf.matmul(self.each_with_u, self.crossed, transpose_b=True)
-        between = add_to_diagonal(-between, tf.ones([], between.dtype))
-        above = tf.concat([self.alone.reduction, tf.transpose(self.each_with_u)], 1)
-        return tf.concat([above, tf.concat([self.each_with_u, between], 1)], 0)
+        # 1 less the covariance of (u, e), of which that of e given u is in blocks: of thousands of
+        # levels it is large, and made with one copy.
+        m, q = self.covariance.shape[0], self.gain.shape[-1]
+        around = tf.concat([self.covariance, -self.each_with_u], 0)
+        through = tf.concat([tf.eye(m, dtype=around.dtype), -self.crossed], 0)
+        rest = tf.matmul(-around, through, transpose_b=True)
+        effects = m + np.arange(q * self.gain.shape[0]).reshape(-1, q)
+        rows = np.append(np.arange(m), np.repeat(effects, q))
+        columns = np.append(np.arange(m), np.repeat(effects, q, axis=0))
+        of_level = tf.reshape(tf.eye(q, dtype=rest.dtype) - self.gain, [-1])
+        own = tf.concat([tf.ones([m], rest.dtype), of_level], 0)
+        return tf.tensor_scatter_nd_add(rest, np.stack([rows, columns], 1), own)
 
     def of_u(self, m: int) -> tf.Tensor:
-        return self.alone.reduction
+        return add_to_diagonal(-self.covariance, tf.ones([], self.covariance.dtype))
 
     def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.each_with_u, place)
@@ -179,10 +202,8 @@ class LowRankWithLevels(WithoutBlocks):
     def __init__(self, base: NoResidual, levels: Levels, scale: tf.Tensor) -> None:
         self._base, self._scale = base, scale
         self._number, self._size = levels.number, levels.size
-        with tf.init_scope():
-            self._values = [tf.constant(column) for column in levels.values.T.copy()]
-            self._at = tf.constant(levels.number, tf.int32)
-        self._groups = Groups(levels.number, levels.size)
+        self._at, self._values = levels.tensors
+        self._groups = levels.groups
         fixed = tf.unstack(tf.stop_gradient(scale))
         self._x = [x * s for x, s in zip(self._values, fixed, strict=True)]
 
@@ -282,12 +303,3 @@ class LowRankWithPairs(LowRankWithLevels):
         with_u = effects.with_u
         explained = 1.0 - effects.own(with_u)[:, 0, 0]
         return scale * effects.effects[:, 0], scale**2 * explained, -scale * with_u[:, 0]
-
-
-def _block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
-    """(L q, L q) of blocks (L, q, q)."""
-    n, q = blocks.shape[0], blocks.shape[1]
-    if q == 1:
-        return tf.linalg.diag(blocks[:, 0, 0])
-    whole = tf.eye(n, dtype=blocks.dtype)[:, None, :, None] * blocks[:, :, None, :]
-    return tf.reshape(whole, [n * q, n * q])

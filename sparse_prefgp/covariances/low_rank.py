@@ -329,14 +329,13 @@ class LowRankBesideColumns(LowRankOverItems):
         self,
         features: tf.Tensor,
         graph: Links,
-        columns: FloatArray,
+        columns: tf.Tensor,
         scale: tf.Tensor,
         single_precision: bool = False,
     ) -> None:
         super().__init__(features, graph, single_precision)
         self._scale = scale
-        with tf.init_scope():
-            self._given = tf.constant(columns)
+        self._given = tf.convert_to_tensor(columns)
         self._columns = self._given * tf.stop_gradient(scale)
         self._m = features.shape[1]
 

@@ -158,6 +158,7 @@ class IntegratedGP(PreferenceGP):
             )
         seen = []
         for point in self.mixture.points:
+            point.infer()  # of a view what is found is not kept
             one = self.view.on(point)
             one._date = self._date
             seen.append(one)
