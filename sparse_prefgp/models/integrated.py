@@ -209,8 +209,8 @@ class IntegratedGP(PreferenceGP):
         def jointly() -> FloatArray:
             return np.asarray(mixed_joint(means.T, [one.covariance for one in each], weights)[1])
 
-        moments = {"mean": parts.mean, "variance": parts.variance}
-        return replace(each[0], **moments, jointly=jointly, normals=parts)
+        mean, variance = parts.mean, parts.variance
+        return replace(each[0], mean=mean, variance=variance, jointly=jointly, normals=parts)
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `save` writes: that of the mode, and of each point the values of all variables, the
