@@ -27,7 +27,7 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import FloatArray
 
 # X, (t, p), of the losers less of the winners, and (p,) standard deviations of its coefficients.
-Border: TypeAlias = tuple[FloatArray, tf.Tensor]
+Border: TypeAlias = tuple[tf.Tensor, tf.Tensor]
 
 
 class TermsOfDuels(NamedTuple):
@@ -64,17 +64,17 @@ class TermsOfDuels(NamedTuple):
         """(N, p), what these are multiplied by in rows (N, ...)."""
         return tf.concat([term.columns_of(graph, inputs) for term in self.border], 1)
 
-    def columns(self, graph: DuelGraph) -> FloatArray:
+    def columns(self, graph: DuelGraph) -> tf.Tensor:
         """X of the border, (t, p), of the losers less of the winners."""
 
-        def lay_out() -> FloatArray:
+        def lay_out() -> tf.Tensor:
             with tf.init_scope():
                 sides = [
                     term.multipliers(graph, tf.constant(graph.of_sides(term.columns)))
                     for term in self.border
                 ]
                 won, lost = tf.concat(sides, -1)
-                return np.asarray((lost - won).numpy())
+                return lost - won
 
         return graph.once(f"border {[term.columns for term in self.border]}", lay_out)
 
@@ -147,7 +147,9 @@ def with_levels(prior: DuelPrior, terms: TermsOfDuels, graph: DuelGraph) -> Duel
 def with_pairs(prior: DuelPrior, effect: PairEffect, graph: DuelGraph) -> DuelPrior:
     """The prior of a problem without effects of pairs, with them."""
     base, pairs = cast(NoResidual, prior.covariance), Pairs.of_graph(graph)
-    levels = Levels(pairs.number, pairs.sign[:, None], len(pairs.items))
+    levels = graph.once(
+        "levels of pairs", lambda: Levels(pairs.number, pairs.sign[:, None], len(pairs.items))
+    )
     scale = tf.sqrt(tf.convert_to_tensor(effect.variance))[None]
     return replace(prior, covariance=LowRankWithPairs(base, levels, scale))
 

@@ -44,11 +44,45 @@ class Column(NamedTuple):
     variance: tf.Tensor
 
 
-class PosteriorTerms(NamedTuple):
-    """With features a of a new input: E f = a weights, Var f = k - a reduction a'."""
+class PosteriorTerms(Protocol):
+    """With p features a of a new input: E f = a weights, Var f = k - a reduction a'.
+
+    Where the first m features are of u and the others of effects, of which an input sees few, parts
+    of the reduction are asked for by the places of effects among these.
+    """
+
+    @property
+    def weights(self) -> tf.Tensor:
+        """(p,)."""
+
+    @property
+    def reduction(self) -> tf.Tensor:
+        """(p, p)."""
+
+    def of_u(self, m: int) -> tf.Tensor:
+        """(m, m) of the reduction."""
+
+    def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
+        """(N, m) of the reduction, of effects (N,) with u."""
+
+    def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        """(N,) of the reduction, of effects (N,) with other ones."""
+
+
+class WholeTerms(NamedTuple):
+    """The reduction in one piece."""
 
     weights: tf.Tensor
     reduction: tf.Tensor
+
+    def of_u(self, m: int) -> tf.Tensor:
+        return self.reduction[:m, :m]
+
+    def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self.reduction[m:, :m], place)
+
+    def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        return tf.gather_nd(self.reduction, tf.stack([place + m, other + m], 1))
 
 
 class Covariance(Protocol):

@@ -13,6 +13,7 @@ from sparse_prefgp.covariances.base import (
     PosteriorTerms,
     SequentialCovariance,
     SequentialState,
+    WholeTerms,
 )
 from sparse_prefgp.data.graph import DuelGraph, differences, incidence_transpose
 from sparse_prefgp.support.linalg import (
@@ -113,7 +114,7 @@ class DenseOverDuels(SequentialCovariance):
         root = tf.sqrt(precision)
         inverse = inverse_lower(factor) * root[None, :]
         reduction = constant_matmul(inverse, inverse, transpose_a=True)
-        return PosteriorTerms(self._weights(factor, root, shift), reduction)
+        return WholeTerms(self._weights(factor, root, shift), reduction)
 
     def _weights(self, factor: tf.Tensor, root: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
         """a = s - T mean, for which the mean is K a, as `T^½ B⁻¹ T^-½ s`.
@@ -201,7 +202,7 @@ class DenseOverItems(SequentialCovariance):
             weighted, tf.linalg.matvec(half, summed, transpose_a=True)
         )
         reduction = self._weights(precision) - constant_matmul(weighted, weighted, transpose_b=True)
-        return PosteriorTerms(weights, reduction)
+        return WholeTerms(weights, reduction)
 
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
         _, half, summed = self._condition(precision, shift)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from check_shapes import inherit_check_shapes
 
-from sparse_prefgp.covariances.base import Covariance, Marginals, PosteriorTerms
+from sparse_prefgp.covariances.base import Covariance, Marginals, PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.filter_in_time import (
     Filtered,
     Moves,
@@ -107,7 +107,7 @@ class ItemsInTime(Covariance):
         found = by_numpy(sweep, precision, shift, *self._constants, shape=[k + k * k])
         weights, covariance = tf.split(found, [k, k * k])
         reduction = tf.eye(k, dtype=found.dtype) - tf.reshape(covariance, [k, k])
-        return PosteriorTerms(weights, reduction)
+        return WholeTerms(weights, reduction)
 
     def _as_given(self, values: FloatArray) -> FloatArray:
         """Values (t, ...) in the order of the plan as those in the order of the sites."""

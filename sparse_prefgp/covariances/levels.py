@@ -14,8 +14,11 @@ what Phi takes. (Henderson 1984 absorbs such effects in mixed-model equations.)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.base import Intermediates, PosteriorTerms
@@ -24,7 +27,6 @@ from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     Sums,
     condition,
-    terms_of,
 )
 from sparse_prefgp.covariances.pair_effect import Pairs
 from sparse_prefgp.data.graph import Groups
@@ -35,7 +37,8 @@ from sparse_prefgp.support.linalg import add_to_diagonal
 JointPosterior: TypeAlias = Any
 
 
-class Levels(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Levels:
     """Which level each site sees, and what of it."""
 
     number: IntArray
@@ -44,6 +47,18 @@ class Levels(NamedTuple):
     """(t, q)."""
     size: int
     """L."""
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The sites of each level."""
+        return Groups(self.number, self.size)
+
+    @cached_property
+    def tensors(self) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The numbers, (t,), and q columns of values, (t,)."""
+        with tf.init_scope():
+            columns = [tf.constant(column) for column in self.values.T.copy()]
+            return tf.constant(self.number, tf.int32), columns
 
 
 class LevelSums(NamedTuple):
@@ -108,6 +123,13 @@ class LevelsPosterior(NamedTuple):
         """-Cov[e, u] = G R P⁻¹, (L, q, m)."""
         return tf.tensordot(self.crossed, self.u.covariance, 1)
 
+    @property
+    def terms(self) -> LevelTerms:
+        """What prediction needs, for whitened features of the inputs."""
+        mean, size = self.mean[:, 0], self.crossed.shape[-1]
+        with_u, crossed = (tf.reshape(x, [-1, size]) for x in (self.with_u, self.crossed))
+        return LevelTerms(mean, self.u.covariance, self.gain, with_u, crossed)
+
     def own(self, with_u: tf.Tensor) -> tf.Tensor:
         """Cov e of each level, (L, q, q).
 
@@ -118,12 +140,55 @@ class LevelsPosterior(NamedTuple):
     @property
     def covariance(self) -> tf.Tensor:
         """(m + L q, m + L q)."""
-        size = self.crossed.shape[-1]
-        with_u = tf.reshape(self.with_u, [-1, size])
-        crossed = tf.reshape(self.crossed, [-1, size])
-        between = _block_diagonal(self.gain) + tf.matmul(with_u, crossed, transpose_b=True)
-        above = tf.concat([self.u.covariance, -tf.transpose(with_u)], 1)
-        return tf.concat([above, tf.concat([-with_u, between], 1)], 0)
+        reduction = self.terms.reduction
+        return add_to_diagonal(-reduction, tf.ones([], reduction.dtype))
+
+
+class LevelTerms(NamedTuple):
+    """The reduction of u and of the effects of levels, of which only these parts are kept."""
+
+    weights: tf.Tensor
+    """(m + L q,)."""
+    covariance: tf.Tensor
+    """P⁻¹, (m, m)."""
+    gain: tf.Tensor
+    """G, (L, q, q)."""
+    each_with_u: tf.Tensor
+    """G R P⁻¹, (L q, m)."""
+    crossed: tf.Tensor
+    """G R, (L q, m)."""
+
+    @property
+    def reduction(self) -> tf.Tensor:
+        # 1 less the covariance of (u, e), of which that of e given u is in blocks: of thousands of
+        # levels it is large, and made with one copy.
+        m, q = self.covariance.shape[0], self.gain.shape[-1]
+        around = tf.concat([self.covariance, -self.each_with_u], 0)
+        through = tf.concat([tf.eye(m, dtype=around.dtype), -self.crossed], 0)
+        rest = tf.matmul(-around, through, transpose_b=True)
+        effects = m + np.arange(q * self.gain.shape[0]).reshape(-1, q)
+        rows = np.append(np.arange(m), np.repeat(effects, q))
+        columns = np.append(np.arange(m), np.repeat(effects, q, axis=0))
+        of_level = tf.reshape(tf.eye(q, dtype=rest.dtype) - self.gain, [-1])
+        own = tf.concat([tf.ones([m], rest.dtype), of_level], 0)
+        return tf.tensor_scatter_nd_add(rest, np.stack([rows, columns], 1), own)
+
+    def of_u(self, m: int) -> tf.Tensor:
+        return add_to_diagonal(-self.covariance, tf.ones([], self.covariance.dtype))
+
+    def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self.each_with_u, place)
+
+    def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        q = self.gain.shape[-1]
+        level, own = place // q, place % q
+        among = tf.one_hot(own, q, dtype=self.gain.dtype)
+        of_level = tf.reduce_sum(tf.gather(self.gain, level) * among[:, :, None], 1)
+        left = among - of_level  # of each effect of the level
+        seen = tf.gather(left, other % q, axis=1, batch_dims=1)
+        explained = tf.gather(self.each_with_u, place) * tf.gather(self.crossed, other)
+        same = tf.cast(level == other // q, seen.dtype)
+        return same * seen - tf.reduce_sum(explained, -1)
 
 
 class LowRankWithLevels(WithoutBlocks):
@@ -137,10 +202,8 @@ class LowRankWithLevels(WithoutBlocks):
     def __init__(self, base: NoResidual, levels: Levels, scale: tf.Tensor) -> None:
         self._base, self._scale = base, scale
         self._number, self._size = levels.number, levels.size
-        with tf.init_scope():
-            self._values = [tf.constant(column) for column in levels.values.T.copy()]
-            self._at = tf.constant(levels.number, tf.int32)
-        self._groups = Groups(levels.number, levels.size)
+        self._at, self._values = levels.tensors
+        self._groups = levels.groups
         fixed = tf.unstack(tf.stop_gradient(scale))
         self._x = [x * s for x, s in zip(self._values, fixed, strict=True)]
 
@@ -229,7 +292,7 @@ class LowRankWithPairs(LowRankWithLevels):
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         effects: JointPosterior = self.conditioned(precision, shift).u
-        return terms_of(effects.u)
+        return effects.u.terms
 
     def effects_of_pairs(
         self, pairs: Pairs, variance: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor
@@ -240,12 +303,3 @@ class LowRankWithPairs(LowRankWithLevels):
         with_u = effects.with_u
         explained = 1.0 - effects.own(with_u)[:, 0, 0]
         return scale * effects.effects[:, 0], scale**2 * explained, -scale * with_u[:, 0]
-
-
-def _block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
-    """(L q, L q) of blocks (L, q, q)."""
-    n, q = blocks.shape[0], blocks.shape[1]
-    if q == 1:
-        return tf.linalg.diag(blocks[:, 0, 0])
-    whole = tf.eye(n, dtype=blocks.dtype)[:, None, :, None] * blocks[:, :, None, :]
-    return tf.reshape(whole, [n * q, n * q])

@@ -279,9 +279,17 @@ class LowRankOverItems(NoResidual):
         winners, losers = self._graph.edges
         return self._constant[losers[site]] - self._constant[winners[site]]
 
-    def _by_level(self, weights: FloatArray, number: IntArray, size: int) -> sparse.csr_matrix:
+    def _by_level(
+        self, weights: FloatArray, number: IntArray, size: int
+    ) -> FloatArray | sparse.csr_matrix:
         """(L, n), by how much the sites of each level see each row of B."""
         graph, shape = self._graph, (size, self._graph.num_rows)
+        if size * graph.num_rows <= len(number):
+            lost, won = (
+                np.bincount(graph.num_rows * number + ends, weights, size * graph.num_rows)
+                for ends in (graph.losers, graph.winners)
+            )
+            return np.reshape(lost - won, shape)
         lost = by_level(weights, number, graph.losers, shape)
         return lost - by_level(weights, number, graph.winners, shape)
 
@@ -296,8 +304,8 @@ class LowRankOverItems(NoResidual):
 
         def multiply(table: FloatArray, rows: FloatArray) -> FloatArray:
             if len(table) * len(rows) <= len(number) * rows.shape[1]:
-                product = table @ rows.T
-                return product[number, graph.losers] - product[number, graph.winners]
+                product, first = np.ravel(table @ rows.T), len(rows) * number
+                return product[first + graph.losers] - product[first + graph.winners]
             found = np.empty(len(number))
             for at in chunks(len(number), 8 * rows.shape[1]):
                 step = rows[graph.losers[at]] - rows[graph.winners[at]]
@@ -329,14 +337,13 @@ class LowRankBesideColumns(LowRankOverItems):
         self,
         features: tf.Tensor,
         graph: Links,
-        columns: FloatArray,
+        columns: tf.Tensor,
         scale: tf.Tensor,
         single_precision: bool = False,
     ) -> None:
         super().__init__(features, graph, single_precision)
         self._scale = scale
-        with tf.init_scope():
-            self._given = tf.constant(columns)
+        self._given = tf.convert_to_tensor(columns)
         self._columns = self._given * tf.stop_gradient(scale)
         self._m = features.shape[1]
 
@@ -392,8 +399,8 @@ class LowRankBesideColumns(LowRankOverItems):
 
     def grouped(self, weights: tf.Tensor, number: IntArray, size: int) -> tf.Tensor:
         def add(weights: FloatArray, columns: FloatArray) -> FloatArray:
-            shape = size, len(columns)
-            return np.asarray(by_level(weights, number, np.arange(shape[1]), shape) @ columns)
+            each = [np.bincount(number, weights * column, size) for column in columns.T]
+            return np.stack(each, 1)
 
         own = by_numpy(add, weights, self._columns, shape=[size, self._columns.shape[1]])
         return tf.concat([super().grouped(weights, number, size), own], 1)

@@ -19,6 +19,7 @@ from sparse_prefgp.covariances.base import (
     Marginals,
     PosteriorTerms,
     SequentialCovariance,
+    WholeTerms,
 )
 from sparse_prefgp.support.linalg import add_to_diagonal, inverse_lower
 
@@ -51,6 +52,13 @@ class InducingPosterior(NamedTuple):
     def covariance(self) -> tf.Tensor:
         """P⁻¹, (m, m)."""
         return tf.matmul(self.inverse, self.inverse, transpose_a=True)
+
+    @property
+    def terms(self) -> WholeTerms:
+        """What prediction needs, for whitened features of the inputs."""
+        covariance = self.covariance
+        one = tf.ones([], covariance.dtype)
+        return WholeTerms(self.mean[:, 0], add_to_diagonal(-covariance, one))
 
 
 def condition(precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
@@ -130,11 +138,4 @@ class LowRank(SequentialCovariance, ABC):
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """Of u alone: a new input shares no residual with any site."""
-        return terms_of(self.conditioned(precision, shift).u)
-
-
-def terms_of(u: InducingPosterior) -> PosteriorTerms:
-    """What prediction needs of q(u), for whitened features of the inputs."""
-    covariance = u.covariance
-    one = tf.ones([], covariance.dtype)
-    return PosteriorTerms(u.mean[:, 0], add_to_diagonal(-covariance, one))
+        return self.conditioned(precision, shift).u.terms

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
+from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState, WholeTerms
 from sparse_prefgp.covariances.graph_inverse import GraphInverse
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
@@ -126,14 +126,12 @@ class FeaturesBesideEffects(NamedTuple):
         ]
         m = of_u.shape[1]
         mean = tf.linalg.matvec(of_u, terms.weights[:m])
-        explained = tf.reduce_sum(tf.matmul(of_u, terms.reduction[:m, :m]) * of_u, -1)
+        explained = tf.reduce_sum(tf.matmul(of_u, terms.of_u(m)) * of_u, -1)
         for place, value in seen:
             mean += value * tf.gather(terms.weights[m:], place)
-            crossed = tf.gather(terms.reduction[m:, :m], place)
-            explained += 2.0 * value * tf.reduce_sum(of_u * crossed, -1)
+            explained += 2.0 * value * tf.reduce_sum(of_u * terms.with_u(m, place), -1)
             for other, other_value in seen:
-                both = tf.gather_nd(terms.reduction, tf.stack([place + m, other + m], 1))
-                explained += value * other_value * both
+                explained += value * other_value * terms.between(m, place, other)
         return mean, explained
 
 
@@ -274,7 +272,7 @@ class LowRankWithEffects(LowRank):
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         covariance, mean = self._joint(precision, shift)
-        return PosteriorTerms(mean, add_to_diagonal(-covariance, tf.ones([], mean.dtype)))
+        return WholeTerms(mean, add_to_diagonal(-covariance, tf.ones([], mean.dtype)))
 
     # One site after the other, O((m + n)²) each.
 

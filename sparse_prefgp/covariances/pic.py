@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import PosteriorTerms
-from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates, terms_of
+from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
+from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks
 
 
@@ -41,12 +41,12 @@ def pic_terms(
     block = blocks.block(groups, kept)
     reduction = tf.concat(
         [
-            tf.concat([terms_of(u).reduction, tf.transpose(block.crossed)], 1),
+            tf.concat([u.terms.reduction, tf.transpose(block.crossed)], 1),
             tf.concat([block.crossed, block.explained], 1),
         ],
         0,
     )
-    posterior = PosteriorTerms(tf.concat([u.mean, block.weights], 0)[:, 0], reduction)
+    posterior = WholeTerms(tf.concat([u.mean, block.weights], 0)[:, 0], reduction)
 
     def joined(inputs: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
         each = [

@@ -706,6 +706,10 @@ def squared_distances_without_gradient(graph: Links, features: tf.Tensor) -> tf.
     n, k = graph.num_rows, features.shape[1]
     if graph.num_sites * k <= _FUSE_ABOVE:
         return _squared_distances(features, *graph.edges)
+    if n * n <= graph.num_sites:  # each pair of rows once
+        winners, losers = graph.edges
+        pairs = np.divmod(np.arange(n * n, dtype=np.int32), np.int32(n))
+        return tf.gather(fused_squared_distances(features, *pairs), n * winners + losers)
     rows = _TILE_BYTES // (k * features.dtype.size)
     if not 0 < rows < n or graph.passing:
         return fused_squared_distances(features, *graph.edges)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.models.posterior import each_difference
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.normals import Normals
@@ -28,22 +31,32 @@ class KnownCoefficients(Result):
     COLUMN LABEL` where several columns lean."""
     mean: FloatArray
     """(C + J,)."""
-    covariance: FloatArray
-    """(C + J, C + J)."""
+    variance: FloatArray
+    """(C + J,); below 0 only by rounding, and then taken for 0."""
     level: float
     """Of the intervals."""
+    jointly: Callable[[], FloatArray]
+    """Makes the covariance, which of thousands of leans costs far more than all else."""
     normals: Normals | None = None
     """Of the coefficients, where hyperparameters are integrated out."""
+
+    also: ClassVar[tuple[str, ...]] = ("covariance",)
+    aside: ClassVar[tuple[str, ...]] = ("jointly",)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """(C + J, C + J)."""
+        return self.jointly()
 
     @property
     def sd(self) -> FloatArray:
         """(C + J,)."""
-        return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
+        return np.asarray(np.sqrt(np.maximum(self.variance, 0.0)))
 
     @property
     def interval(self) -> FloatArray:
         """(C + J, 2), lower and upper ends."""
-        coefficients = self.normals or Normals.of(self.mean, np.diag(self.covariance))
+        coefficients = self.normals or Normals.of(self.mean, self.variance)
         return coefficients.interval(self.level)
 
     def table(self, most: int | None = None) -> Table:
@@ -87,13 +100,22 @@ class KnownCoefficients(Result):
         for row in own:
             place, number = of_level[row]
             rows[1 + row, place] = number
-        mean, covariance = model.posterior().joint(tf.constant(rows, gpflow.default_float()))
-        mean, covariance = mean.numpy(), covariance.numpy()
+        less = np.zeros(count, dtype=np.int64)
+        less[own] = 1 + np.array(of_row)[own]  # the lean alone, without the common coefficient
+        posterior = model.posterior()
+        pairs = np.stack([rows[1:], rows[less]], 1)
+        both = each_difference(posterior, tf.constant(pairs, gpflow.default_float())).numpy()
         # Whatever is not known leans too, independently of all else.
+        unknown = np.zeros(len(rows))
         for one in effects:
-            x, unknown = rows[:, one.place], rows[:, one.level] < 0.0
-            covariance -= np.diag(one.variance.numpy() * x**2 * unknown)
-        step = np.column_stack([-np.ones(count), np.eye(count)])
-        step[own, 0] = 0.0  # the lean alone, without the common coefficient
-        step[own, 1 + np.array(of_row)[own]] = -1.0
-        return cls(tuple(called), step @ mean, step @ covariance @ step.T, level)
+            x = rows[:, one.place] * (rows[:, one.level] < 0.0)
+            unknown += one.variance.numpy() * x**2
+        variance = both[:, 1] - unknown[1:] - unknown[less]
+
+        def jointly() -> FloatArray:
+            _, covariance = posterior.joint(tf.constant(rows, gpflow.default_float()))
+            step = np.column_stack([np.zeros(count), np.eye(count)])
+            step[np.arange(count), less] -= 1.0
+            return np.asarray(step @ (covariance.numpy() - np.diag(unknown)) @ step.T)
+
+        return cls(tuple(called), both[:, 0], variance, level, jointly)

@@ -30,8 +30,8 @@ class Solved:
     prior: DuelPrior
     engine: Engine
     sites: Sites
-    point: FixedPoint | None = None
-    """What the engine found there; None of a model that was read, which predicts without."""
+    evidence: tf.Tensor | None = None
+    """Log evidence there; None of a model that was read, which finds it when asked."""
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -65,9 +65,10 @@ class Solved:
 
     @cached_property
     def log_evidence(self) -> float:
-        prior, point = self.prior, self.point
-        if point is None:
-            point = self.engine.at(prior.covariance, prior.factors, self.sites)
+        if self.evidence is not None:
+            return float(self.evidence)
+        prior = self.prior
+        point = self.engine.at(prior.covariance, prior.factors, self.sites)
         return float(point.log_evidence(prior.correction))
 
 

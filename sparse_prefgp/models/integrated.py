@@ -158,6 +158,7 @@ class IntegratedGP(PreferenceGP):
             )
         seen = []
         for point in self.mixture.points:
+            point.infer()  # of a view what is found is not kept
             one = self.view.on(point)
             one._date = self._date
             seen.append(one)
@@ -202,12 +203,14 @@ class IntegratedGP(PreferenceGP):
     def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """As `PreferenceGP.coefficients`, by the moments of the mixture."""
         each = [one.coefficients(level) for one in self.points]
-        means = np.stack([one.mean for one in each], 1)
-        covariances = [one.covariance for one in each]
-        mean, covariance = map(np.asarray, mixed_joint(means, covariances, self.weights))
-        variances = np.array([np.diag(one) for one in covariances])
-        parts = Normals(means.T, variances, self.weights)
-        return replace(each[0], mean=mean, covariance=covariance, normals=parts)
+        means, weights = np.stack([one.mean for one in each]), self.weights
+        parts = Normals(means, np.stack([one.variance for one in each]), weights)
+
+        def jointly() -> FloatArray:
+            return np.asarray(mixed_joint(means.T, [one.covariance for one in each], weights)[1])
+
+        mean, variance = parts.mean, parts.variance
+        return replace(each[0], mean=mean, variance=variance, jointly=jointly, normals=parts)
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `save` writes: that of the mode, and of each point the values of all variables, the

@@ -426,7 +426,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             jitter=float(prior.jitter),
             clipped=float(prior.clipped),
         )
-        solved = Solved(problem, prior, self.engine, point.sites, point)
+        evidence = point.log_evidence(prior.correction)
+        solved = Solved(problem, prior, self.engine, point.sites, evidence)
         return Inferred(fingerprint, solved, result)
 
 

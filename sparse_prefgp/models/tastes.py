@@ -25,7 +25,7 @@ from scipy import sparse
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.base import FeaturesOfItems
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
-from sparse_prefgp.covariances.base import PosteriorTerms
+from sparse_prefgp.covariances.base import WholeTerms
 from sparse_prefgp.covariances.kernels import (
     as_float,
     pair_difference_variance,
@@ -34,7 +34,6 @@ from sparse_prefgp.covariances.kernels import (
 )
 from sparse_prefgp.covariances.low_rank_base import (
     LowRankIntermediates,
-    terms_of,
 )
 from sparse_prefgp.covariances.low_rank_buckets import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
@@ -108,12 +107,12 @@ class KnownPeople:
         explained = as_float(told - scaled @ scaled.T)
         reduction = tf.concat(
             [
-                tf.concat([terms_of(u).reduction, tf.transpose(crossed)], 1),
+                tf.concat([u.terms.reduction, tf.transpose(crossed)], 1),
                 tf.concat([crossed, explained], 1),
             ],
             0,
         )
-        terms = PosteriorTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), reduction)
+        terms = WholeTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), reduction)
         own = as_float(self.problem.graph.rows[rows])
 
         by_features, more = self.problem.by_features, []

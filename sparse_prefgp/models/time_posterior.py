@@ -19,7 +19,7 @@ from sparse_prefgp.approximations.in_time import (
     states_of,
     variances_of,
 )
-from sparse_prefgp.covariances.base import PosteriorTerms
+from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.filter_in_time import (
     Frontier,
     Plan,
@@ -292,7 +292,7 @@ class TimePosterior(Posterior):
                 parts.append(term.weights_of(keys, inputs))
             return tf.concat(parts, -1)
 
-        terms = PosteriorTerms(tf.constant(mean), tf.constant(before - covariance))
+        terms = WholeTerms(tf.constant(mean), tf.constant(before - covariance))
         return Posterior(self.kernel, self.mean_function, features, terms)
 
     @cached_property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import gpflow
@@ -178,7 +178,7 @@ class Algebra:
         """What was added to the diagonal of K_uu."""
         return float(self._jitter)
 
-    @property
+    @cached_property
     def natural_size(self) -> Size:
         """Of the Gaussian over inducing values, coefficients and leans."""
         return size_of(self.parameters, self._approximation, self.about_sets)

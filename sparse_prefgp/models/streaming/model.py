@@ -19,7 +19,7 @@ from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
 from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
-from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
+from sparse_prefgp.covariances.low_rank_base import Sums
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
@@ -127,7 +127,7 @@ class SolvedParts:
             centre=parameters.centre,
             **parameters.likelihood.tensors(),
         )
-        terms = terms_of(self.total.posterior())
+        terms = self.total.posterior().terms
         of_duels = TermsOfDuels.of(kernel, None)
         if not self.total.size.levels:
             return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)

@@ -14,6 +14,7 @@ from sparse_prefgp.covariances import (
     LowRankOverItems,
     LowRankWithLevels,
 )
+from sparse_prefgp.covariances.base import WholeTerms
 from sparse_prefgp.covariances.levels import Levels
 from sparse_prefgp.data.graph import ChunkLinks
 from sparse_prefgp.support import linalg
@@ -97,6 +98,19 @@ def test_marginals_and_predictions(kind: str, q: int) -> None:
     np.testing.assert_allclose(tf.linalg.matvec(whole, terms.weights), found.mean, atol=1e-9)
     explained = tf.matmul(tf.matmul(whole, terms.reduction), whole, transpose_b=True)
     np.testing.assert_allclose(prior - explained, posterior, atol=1e-9)
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_parts_of_the_reduction_without_the_whole(kind: str, q: int) -> None:
+    case = Case(kind, q)
+    terms = case.covariance().predict(case.precision, case.shift)
+    assert not isinstance(terms, WholeTerms)
+    whole = WholeTerms(terms.weights, terms.reduction)
+    m, effects = case.whole().shape[1] - LEVELS * q, np.arange(LEVELS * q)
+    np.testing.assert_allclose(terms.of_u(m), whole.of_u(m), atol=1e-12)
+    np.testing.assert_allclose(terms.with_u(m, effects), whole.with_u(m, effects), atol=1e-12)
+    pairs = np.repeat(effects, len(effects)), np.tile(effects, len(effects))
+    np.testing.assert_allclose(terms.between(m, *pairs), whole.between(m, *pairs), atol=1e-12)
 
 
 @pytest.mark.parametrize(("q", "large"), [(1, False), (2, False), (2, True)])

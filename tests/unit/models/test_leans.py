@@ -130,6 +130,7 @@ def test_coefficients_are_those_of_columns_by_hand() -> None:
     assert found.names == wanted.names
     np.testing.assert_allclose(found.mean, wanted.mean, atol=1e-9)
     np.testing.assert_allclose(found.covariance, wanted.covariance, atol=1e-9)
+    np.testing.assert_allclose(found.variance, np.diag(wanted.covariance), atol=1e-9)
 
 
 def streamed(parts: int, **labels: Any) -> spg.StreamedGP:
