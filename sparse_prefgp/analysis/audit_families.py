@@ -52,7 +52,8 @@ class Size(NamedTuple):
     def factor(cls, log: float, sd: float, level: float, unit: str) -> Size:
         """Of a number whose logarithm is normal."""
         ends = cls.normal(log, sd, level, unit)
-        return cls(*np.exp(ends[:3]).tolist(), unit)
+        value, lower, upper = np.exp(ends[:3]).tolist()
+        return cls(value, lower, upper, unit)
 
     @classmethod
     def share(cls, seen: int, of: int, level: float, unit: str) -> Size:

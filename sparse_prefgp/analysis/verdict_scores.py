@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 WON, TIED, LOST = range(3)
 # Below this tail a normal one is a little thin, and the saddlepoint's takes its place.
@@ -82,13 +82,15 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(
-        cls, verdicts: Verdicts, said: IntArray, counts: FloatArray, group: IntArray, size: int
+        cls, verdicts: Verdicts, said: IntArray, counts: IntArray, group: IntArray, size: int
     ) -> Sums:
         """Of what was said, (t,), in each of so many groups."""
         both = np.stack([verdicts.by_noise, verdicts.by_margin])
         heard = both[:, said, np.arange(len(said))] * counts
         weight = verdicts.p * counts
-        score = np.stack([np.bincount(group, each, size) for each in heard])
+        score = np.empty((2, size))
+        for i, each in enumerate(heard):
+            score[i] = np.bincount(group, each, size)
         information = np.empty((2, 2, size))
         for i in (0, 1):
             for k in (0, 1):
@@ -115,7 +117,7 @@ def pooled(
     mean: FloatArray,
     variance: FloatArray,
     said: IntArray,
-    counts: FloatArray,
+    counts: IntArray,
     noise: float,
     margin: float | None,
 ) -> tuple[float, float | None]:
@@ -228,14 +230,14 @@ def upper_tail(values: FloatArray, p: FloatArray, total: float) -> float:
 
 
 def at_least(
-    p: FloatArray, group: IntArray, said: IntArray, size: int, draw: FloatArray
+    p: FloatArray, group: IntArray, happened: BoolArray, size: int, draw: FloatArray
 ) -> FloatArray:
     """Randomised P(more than seen, or as many) of how often something happened in each group.
 
     The exact distribution of a sum of Bernoulli numbers, of all groups side by side.
 
     :param p: (t,) probabilities, in groups (t,).
-    :param said: (t,) 1 where it happened.
+    :param happened: (t,) where it did.
     :param draw: (size,) uniform numbers: of P(as many) this share counts.
     """
     sizes = np.bincount(group, minlength=size)
@@ -251,6 +253,6 @@ def at_least(
         moved = before * (1.0 - each)
         moved[:, 1:] += before[:, :-1] * each
         table[some, : k + 2] = moved
-    seen = np.bincount(group, said, size).astype(np.int64)
+    seen = np.bincount(group, happened, size).astype(np.int64)
     above = np.where(np.arange(table.shape[1]) > seen[:, None], table, 0.0).sum(1)
     return np.asarray(above + draw * table[np.arange(size), seen])
