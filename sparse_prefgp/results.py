@@ -26,4 +26,5 @@ from sparse_prefgp.models.streaming import StreamedResult as StreamedResult
 from sparse_prefgp.sampling import PosteriorDraws as PosteriorDraws
 from sparse_prefgp.sampling import SamplingCheck as SamplingCheck
 from sparse_prefgp.workflow.comparison import Comparison as Comparison
+from sparse_prefgp.workflow.leaderboard import Leaderboard as Leaderboard
 from sparse_prefgp.workflow.output import FitOutput as FitOutput

@@ -34,12 +34,14 @@ def main() -> None:
     os.environ["SPARSE_PREFGP_DATA"] = str(given.data)
     battles = spg.datasets.llm_votes().battles
     battles = battles[battles["judge_kind"] == "crowd"].reset_index(drop=True)
+    for side in "ab":  # which a board makes of its own battles, and held-out ones need too
+        battles[f"no_length_{side}"] = (battles[f"length_{side}"] == 0.0).astype(int)
     votes, rows = crowd(given.data), []
     for seed, held in enumerate(splits(votes, max(given.splits) + 1)):
         if seed not in given.splits:
             continue
         begun, used = time.perf_counter(), time.process_time()
-        board = spg.leaderboard(battles[~held], style=["length"], category="prompt")
+        board = spg.leaderboard(battles[~held], style=["length", "no_length"], category="prompt")
         took = time.perf_counter() - begun, time.process_time() - used
         outcomes, decided = board_scores(board.model, battles[held])
         row = {
