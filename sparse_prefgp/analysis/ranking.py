@@ -725,7 +725,7 @@ class Centred:
         self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
     ) -> Normals:
         """Of the utilities (u,) of the distinct rows (u, D) that this was made with."""
-        widest = max(len(self.reference), self.posterior.terms.reduction.shape[0])
+        widest = max(len(self.reference), self.posterior.terms.weights.shape[0])
         parts = _chunks(len(rows), widest)
         compute = self._moments
         if len(parts) >= _TRACE_FROM:
