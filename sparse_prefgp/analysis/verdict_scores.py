@@ -88,7 +88,7 @@ class Sums(NamedTuple):
         both = np.stack([verdicts.by_noise, verdicts.by_margin])
         heard = both[:, said, np.arange(len(said))] * counts
         weight = verdicts.p * counts
-        score = np.stack([np.bincount(group, each, size) for each in heard])
+        score = np.stack([np.bincount(group, each, size).astype(float) for each in heard])
         information = np.empty((2, 2, size))
         for i in (0, 1):
             for k in (0, 1):
