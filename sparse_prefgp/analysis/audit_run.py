@@ -32,6 +32,7 @@ from sparse_prefgp.analysis.audit_result import (
     LookedAt,
 )
 from sparse_prefgp.analysis.board_votes import Votes
+from sparse_prefgp.analysis.verdict_scores import NoCommonNoise
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -65,7 +66,10 @@ class AuditRun:
             for family in self.families:
                 if isinstance(family, Reversals):  # after those who err more
                     family.noisy = self._noisy()
-                family.ask(now)
+                try:
+                    family.ask(now)
+                except NoCommonNoise:  # of those that are left nothing more can be asked
+                    family.p = np.full_like(family.p, np.nan)
                 if family not in self.tests:
                     self.tests[family] = int(np.isfinite(family.p).sum())
             strongest = self._strongest()

@@ -88,9 +88,7 @@ class Sums(NamedTuple):
         both = np.stack([verdicts.by_noise, verdicts.by_margin])
         heard = both[:, said, np.arange(len(said))] * counts
         weight = verdicts.p * counts
-        score = np.empty((2, size))
-        for i, each in enumerate(heard):
-            score[i] = np.bincount(group, each, size)
+        score = np.stack([np.bincount(group, each, size).astype(float) for each in heard])
         information = np.empty((2, 2, size))
         for i in (0, 1):
             for k in (0, 1):
