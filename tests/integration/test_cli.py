@@ -42,6 +42,7 @@ from sparse_prefgp.workflow.settings import FitSettings
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "nlp_se", "se_over", "brier", "calibration_error"}
 SCORES |= {"duels"}
 RANKING_COLUMNS = ["rank", "item_id", "utility", "sd", "lower", "upper", "p_best", "p_top_k"]
+RANKING_COLUMNS += ["rank_low", "rank_high", "likely_low", "likely_high", "group", "elo"]
 RANKING_COLUMNS += ["comparisons", "outside_range", "copies", "same_as"]
 FILES = {"metrics.json", "ranking.csv", "model", "pictures"}
 ITEMS = 14
