@@ -158,7 +158,7 @@ def _with_empty(
         pairs = [pair for pair in header.other_sides() if pair[0].startswith(name)]
         pair = next((pair for pair in pairs if pair[1].startswith(name)), None)
         flag = f"no_{name}"
-        if pair is None or flag in frame.columns:
+        if pair is None or flag in style:
             continue
         numbers = require_pandas().to_numeric(frame[[*pair]].stack(), errors="coerce")
         is_zero, above = numbers == 0.0, numbers[numbers != 0.0]
