@@ -194,9 +194,8 @@ def _information(model: Any) -> FloatArray:
     """Of the logarithms of noise and margin of each judge, (J, 2, 2): the Fisher information of a
     vote at its cavity, added up."""
     graph, likelihood, solution = model.graph, model.likelihood, model._inferred().solution
-    point = solution.point or solution.engine.at(
-        solution.prior.covariance, solution.prior.factors, solution.sites
-    )
+    prior = solution.prior
+    point = solution.engine.at(prior.covariance, prior.factors, solution.sites)
     nu, tau = (part.numpy() for part in solution.sites)
     mean, variance = point.found.mean.numpy(), point.found.variance.numpy()
     cavity = variance / (1.0 - tau * variance)

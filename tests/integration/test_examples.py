@@ -55,8 +55,8 @@ PAGES = [
 ]
 
 
-# Its commands are run by test_readme.py, one after the other.
-RUN_ELSEWHERE = {"command-line.md"}
+# Their commands are run by test_readme.py, one after the other, and by test_ask.py.
+RUN_ELSEWHERE = {"command-line.md", "ask.md"}
 CODE = re.compile(
     r"^    (?:\$ )?(?:sparse-prefgp |import |from \w+ import|print\("
     r"|\w+ = (?:spg|np|pd|gpflow|model)\.)",

@@ -679,7 +679,7 @@ CASES: dict[str, Case] = {
     ),
     # Choices and rankings.
     "two ways in": Case(FIT + " --choices {}/choices.csv", ("duels and choices were given",)),
-    "no way in": Case("fit --out {}/new --items {}/items.csv", ("none was given",)),
+    "no way in": Case("fit --out {}/new --items {}/items.csv", ("no answers to fit to",)),
     "choice of nobody": Case(CHOICES, ("'i99'",), replace("choices.csv", "i2", "i99")),
     "choice without a chosen one": Case(
         CHOICES,
