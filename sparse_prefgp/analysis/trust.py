@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
+from sparse_prefgp.analysis.items import numbered_inputs, own_items
 from sparse_prefgp.analysis.metrics import MODEL
 from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.answers import Codes
@@ -24,7 +25,6 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.forecast import DUELS, OUTCOMES
 from sparse_prefgp.io.judgements import LOSER, WINNER
-from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_number, check_shape
 from sparse_prefgp.support.words import counted
@@ -196,14 +196,15 @@ def by_surprise(frame: Any, found: HeldOut) -> Any:
     return rated.sort_values(PROBABILITY, kind="stable", ignore_index=True)
 
 
-def votes_by_surprise(model: Predicts, duels: Duels) -> Any:
-    """The same of duels in memory, with `winner`, `loser` and, where there are any, `tie`, `judge`
-    and `count`: what `trust.csv` holds.
+def votes_by_surprise(model: Any) -> Any:
+    """The same of the duels that a model has learned from, with `winner`, `loser` and, where there
+    are any, `tie`, `judge` and `count`: what `trust.csv` of a board holds.
 
-    Votes that the model has learned from are less surprising to it than new ones are.
+    They are less surprising to it than new ones are.
     """
+    duels = model.duels
     asked = duels.events.in_order()
-    forecast = model.predict(asked, duels.items)
+    forecast = model.predict(asked, numbered_inputs(model, own_items(model)))
     outcome = np.where(duels.decided, 0, 1)
     frame = frame_of(duels)
     frame[PROBABILITY] = np.exp(forecast.results[np.arange(len(frame)), outcome])

@@ -86,7 +86,7 @@ class AskOptions:
     """
     allow_host: tuple[str, ...] = option(default=(), kind=list[str], parse=tuple)
     """A further name by which the page is reached, as behind a proxy; repeatable."""
-    base_path: str = option(default="", may_be_empty=True)
+    base_path: str | None = option(default=None)
     """Path of the page behind a proxy, such as /votes."""
     no_browser: bool = option(default=False)
     """Do not open a browser."""
@@ -193,7 +193,9 @@ def _address() -> str:
         return str(probe.getsockname()[0])
 
 
-def _path(text: str) -> str:
+def _path(text: str | None) -> str:
+    if text is None:
+        return ""
     path = f"/{text.strip('/')}" if text.strip("/") else ""
     if not re.fullmatch(r"(/[\w.~-]+)*", path):
         raise ValueError(f"--base-path is {text!r}; give a path such as /votes.")

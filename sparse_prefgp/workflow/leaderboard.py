@@ -332,7 +332,7 @@ class Leaderboard(Result):
         texts = {
             BOARD: csv_of(self.frame),
             **{f"{part.name}.csv": csv_of(part.result.to_frame()) for part in self.parts_of},
-            TRUST: csv_of(votes_by_surprise(self.model, self.model.duels)),
+            TRUST: csv_of(votes_by_surprise(self.model)),
             LATEX: self.to_latex(),
             PAGE: as_html(self.report(command_line())),
         }

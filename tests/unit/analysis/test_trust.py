@@ -150,7 +150,7 @@ def test_the_votes_by_surprise(made: Any) -> None:
     p = spg.predict(model, pair).iloc[0]
     wanted = p["tie_probability"] if row["tie"] else p["probability"]
     assert row["probability"] == pytest.approx(wanted, rel=1e-6)
-    own = votes_by_surprise(model, model.duels)
+    own = votes_by_surprise(model)
     with pytest.warns(UserWarning, match="equal to those that the model has learned from"):
         again = spg.evaluate(model, model.duels, trust=True)["votes"]
     pd.testing.assert_frame_equal(own, again)

@@ -96,11 +96,16 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
     assert {*names} == {
         "board.csv",
         "judges.csv",
+        "audit.csv",
+        "settled.csv",
+        "trust.csv",
         "board.tex",
         "board.html",
         "board.json",
         "model/",
     }
+    trust = pd.read_csv(folder / "trust.csv")
+    assert len(trust) == board.table_of.num_rows and trust["probability"].is_monotonic_increasing
     frame = pd.read_csv(folder / "board.csv")
     assert len(frame) == 5 * MODELS and frame["board"].iloc[0] == "all"
     figures = json.loads((folder / "board.json").read_text())
