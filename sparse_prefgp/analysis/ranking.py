@@ -119,7 +119,7 @@ ROUNDING = 1e-9
 class Ranking(Result):
     """Items, the best first, and how the figures were made; `print` shows it as text."""
 
-    rows_name, also, aside = "ranking", ("rows",), ("frame", "joint")
+    rows_name, also, aside = "ranking", ("rows",), ("frame", "joint", "shows_ranks")
 
     frame: Any
     """Data frame with one row for all items that have equal features: `rank` (one more than there
