@@ -7,6 +7,7 @@ import contextlib
 import io
 import multiprocessing
 import os
+import threading
 import traceback
 import warnings
 from collections import Counter
@@ -206,6 +207,7 @@ def run(learner: Learner, pipe: Connection) -> None:
         os.nice(NICE)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # the console is the page's
     warnings.simplefilter("ignore")
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
             pipe.recv()
@@ -225,6 +227,14 @@ def run(learner: Learner, pipe: Connection) -> None:
             pipe.send(learned)
         except (BrokenPipeError, OSError):
             return
+
+
+def _end_with_parent() -> None:
+    """End at once where the page was killed, in the middle of a fit too."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 class Refitting:

@@ -19,6 +19,10 @@ from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import shortened
 
 
+# Connections that wait to be taken.
+_WAITING = 1024
+
+
 @dataclass(frozen=True)
 class Links:
     """What to open, and what to send to whom."""
@@ -92,10 +96,12 @@ def serve(
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    one = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once (TCP_NODELAY) only where the protocol is said.
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         one.bind((host, port))
+        one.listen(_WAITING)  # whoever comes before the server is up waits
     except (OSError, UnicodeError) as error:
         one.close()
         raise ValueError(
