@@ -36,6 +36,13 @@ def host_of(text: str) -> str:
         return ""
 
 
+def _place_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
 class Guard:
     """Refuses requests for other hosts (a name that somebody points here), from other pages, and
     with large bodies; puts its headers on every answer."""
@@ -55,7 +62,7 @@ class Guard:
         if host_of(host) not in self._hosts:
             await _refuse(send, 421, "This name of the host is not known here; see --allow-host.")
             return
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _place_of(origin) != host.lower():
             await _refuse(send, 403, "The request comes from another page.")
             return
         length = headers.get(b"content-length", "0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -64,13 +64,24 @@ class Pairing:
         """Take these pairs in place of what was in the queue, the first to be asked first."""
         self._queue = [(min(one), max(one)) for one in pairs]
 
-    def next(self, person: str) -> Pair | None:
-        """A pair for this person; None where the person has answered all there are."""
+    def has_met(self, person: str, pair: Pair) -> bool:
+        """Whether the person answered this pair, and may not again."""
+        return not self._repeat and pair.unordered in self._met.get(person, ())
+
+    def next(self, person: str, held: Collection[tuple[int, int]] = ()) -> Pair | None:
+        """A pair for this person; None where the person has answered all there are.
+
+        :param held: pairs that the person's page has, the smaller number first.
+        """
         waiting = self._handed_out.setdefault(person, [])
-        apart = set(waiting) | (set() if self._repeat else self._met.get(person, set()))
+        apart = {*waiting, *held} | (set() if self._repeat else self._met.get(person, set()))
         pair = self._of_queue(apart) or balanced_pair(self._shown, apart, self._rng)
-        if pair is None:
-            return None
+        if pair is None:  # what was handed out and not answered, as before a reload
+            left = [one for one in waiting if one not in held]
+            if not left:
+                return None
+            pair = left[0]
+            waiting.remove(pair)
         waiting.append(pair)
         del waiting[:-HANDED_OUT]
         return Pair(*(pair if self._rng.random() < 0.5 else pair[::-1]))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.ask.store import MODEL
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.votes import LEFT, TIE, read_votes
 from sparse_prefgp.tell.page import parts_as_html
 from sparse_prefgp.tell.tables import Column, Table, chance
@@ -81,6 +82,9 @@ class Learner:
         from sparse_prefgp.disk.saving import save
 
         votes = read_votes(self.path).frame
+        known = set(self.items.iloc[:, 0].map(id_text))
+        votes = votes[votes["left"].isin(known) & votes["right"].isin(known)]
+        votes = votes.reset_index(drop=True)
         number = len(votes)
         if number < FEWEST_ANSWERS or votes["verdict"].eq("tie").all():
             return Learned(number)
@@ -247,10 +251,22 @@ class Refitting:
         self._process = context.Process(target=run, args=(learner, other), daemon=True)
         self._process.start()
         other.close()
-        self._then = then
+        self._then, self._closed = then, False
+        self._lock, self._busy, self._again = threading.Lock(), False, False
 
     def ask(self) -> None:
-        """Learn from the answers that are there now."""
+        """Learn from the answers that are there now, or as soon as what is learned now is there.
+
+        One request is under way at a time: a pipe that nobody reads would fill up, and the page
+        would wait.
+        """
+        with self._lock:
+            self._again, begin = self._busy, not self._busy
+            self._busy = True
+            if begin:
+                self._send()
+
+    def _send(self) -> None:
         with contextlib.suppress(BrokenPipeError, OSError):
             self._pipe.send(None)
 
@@ -260,11 +276,19 @@ class Refitting:
             try:
                 learned = self._pipe.recv()
             except (EOFError, OSError):
+                if not self._closed:
+                    ended = "The process that ranks has ended; start ask again."
+                    self._then(Learned(0, problem=ended))
                 return
+            with self._lock:
+                self._busy, self._again = self._again, False
+                if self._busy:
+                    self._send()
             self._then(learned)
 
     def close(self) -> None:
         """End the process."""
+        self._closed = True
         self._pipe.close()
         self._process.terminate()
         self._process.join(5.0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import signal
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,6 @@ from sparse_prefgp.ask.things import Things
 from sparse_prefgp.io.votes import votes_in
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import shortened
-
 
 # Connections that wait to be taken.
 _WAITING = 1024
@@ -58,7 +59,7 @@ def serve(
 
     listening = _listening(host, port)
     port = listening.getsockname()[1]
-    shown = host if host not in ("0.0.0.0", "::") else settings.hosts[-1]
+    shown = settings.address or host
     root = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{settings.base_path}/"
     tokens = store.invite(names)
     page_link = root if settings.open_to_all else f"{root}?key={store.setting('key')}"
@@ -81,16 +82,23 @@ def serve(
     config.app = page.app()
     began(links)
     if browser:
-        with contextlib.suppress(webbrowser.Error):
-            webbrowser.open(root)
+        opened = threading.Thread(
+            target=webbrowser.open, args=(links.results if names else root,), daemon=True
+        )
+        opened.start()
 
     async def run() -> None:
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, end)
         await server.serve(sockets=[listening])
 
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(run())
+    # Whoever stops a service closes it as Ctrl-C does.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(run())
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return collected(page)
 
 

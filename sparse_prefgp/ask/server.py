@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import re
 import secrets
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,13 @@ import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import Mount, Route
 
 from sparse_prefgp.ask.guard import CSP_OF_PICTURES, Guard
@@ -41,6 +48,8 @@ _ID = re.compile(r"[0-9a-f]{32}")
 LONGEST_NAME, LONGEST_NOTE = 60, 2000
 # Pairs that a page holds at a time: that which is shown, and the next.
 AHEAD = 2
+# Seconds after which what few answers there are is learned from.
+PAUSE = 10.0
 _YEAR = 365 * 24 * 3600
 
 
@@ -61,6 +70,10 @@ class PageSettings:
     """Names by which it may be reached."""
     open_to_all: bool = True
     """Whether whoever reaches it may come in; else a link with a key is needed."""
+    invited: Sequence[str] = ()
+    """Names of those who alone are let in, by links of their own; empty for anybody."""
+    address: str = ""
+    """By which other machines reach this one, where they may."""
     base_path: str = ""
     most_answers: int | None = None
 
@@ -81,7 +94,12 @@ class Page:
         self._pairing = Pairing(
             len(self.things.names), rng, self.settings.explore, self.settings.repeat
         )
-        self._names = self.store.people()
+        invited = self.settings.invited
+        self._names = {
+            token: name
+            for token, name in self.store.people().items()
+            if not invited or name in invited
+        }
         self._key, self._owner = self.store.setting("key"), self.store.setting("owner")
         self._mine: dict[str, int] = {}
         for person, left, right, verdict in self.store.answers():
@@ -129,13 +147,27 @@ class Page:
         self._refitting = Refitting(learner, then)
         threading.Thread(target=self._refitting.listen, daemon=True).start()
         self._refitting.ask()
-        writer = asyncio.create_task(self._write())
+        tasks = [asyncio.create_task(each()) for each in (self._write, self._learn_now_and_then)]
         try:
             yield
         finally:
-            writer.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.to_thread(self._refitting.close)
             self._disk.shutdown()
+
+    def _changed(self, enough: int = EVERY) -> None:
+        """Learn again after so many answers."""
+        self._since_learned += enough == EVERY
+        if self._since_learned >= enough and self._refitting is not None:
+            self._since_learned = 0
+            self._refitting.ask()
+
+    async def _learn_now_and_then(self) -> None:
+        """The last answers too come into the results."""
+        while True:
+            await asyncio.sleep(PAUSE)
+            self._changed(enough=1)
 
     def _take(self, learned: Learned) -> None:
         if learned.problem and not learned.html:
@@ -161,7 +193,7 @@ class Page:
             answers = [answer for answer, _ in batch]
             try:
                 kept = await loop.run_in_executor(self._disk, self.store.keep, answers)
-            except sqlite3.Error as error:
+            except Exception as error:  # the next ones may do
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(_not_kept(error))
@@ -175,23 +207,23 @@ class Page:
     @cached_property
     def _cookie(self) -> str:
         """Of this folder, as pages on other ports have the same cookies."""
-        return f"ask_{hashlib.sha256(self._key.encode()).hexdigest()[:8]}"
+        return f"ask_{_digest(self._key)}"
 
     def _may_come_in(self, request: Request) -> bool:
-        given = request.cookies.get(f"{self._cookie}_key", "")
-        return (
-            self.settings.open_to_all
-            or secrets.compare_digest(given, self._key)
-            or self._is_owner(request)
-            or self._name_of(request) is not None
-        )
+        if self.settings.open_to_all or self._name_of(request) is not None:
+            return True
+        by_key = not self.settings.invited and self._has(request, "key", self._key)
+        return by_key or self._is_owner(request)
+
+    def _has(self, request: Request, what: str, token: str) -> bool:
+        given = request.cookies.get(f"{self._cookie}_{what}", "")
+        return secrets.compare_digest(given.encode(), token.encode())
 
     def _name_of(self, request: Request) -> str | None:
         return self._names.get(request.cookies.get(f"{self._cookie}_person", ""))
 
     def _is_owner(self, request: Request) -> bool:
-        given = request.cookies.get(f"{self._cookie}_owner", "")
-        return secrets.compare_digest(given, self._owner)
+        return self._has(request, "owner", self._owner)
 
     def _person(self, request: Request) -> str:
         name = self._name_of(request)
@@ -206,7 +238,7 @@ class Page:
             max_age=_YEAR,
             path=f"{self.settings.base_path}/",
             httponly=True,
-            samesite="strict",
+            samesite="lax",
             secure=request.headers.get("x-forwarded-proto", request.url.scheme) == "https",
         )
 
@@ -255,7 +287,13 @@ class Page:
         if not self._may_come_in(request):
             raise HTTPException(403, "Open the link that you were given; this page needs its key.")
         name = self._name_of(request)
-        about = {"question": self.settings.question, "ties": self.settings.ties, "name": name}
+        about = {
+            "question": self.settings.question,
+            "ties": self.settings.ties,
+            "name": name,
+            # Of folder and person, by which a page keeps what it has not sent yet.
+            "scope": None if name is None else _digest(f"{self._owner} {name}"),
+        }
         if name is None:
             return JSONResponse(about)
         last = await asyncio.get_running_loop().run_in_executor(self._disk, self.store.last, name)
@@ -265,17 +303,19 @@ class Page:
         """Somebody gives a name."""
         if not self._may_come_in(request):
             raise HTTPException(403, "Open the link that you were given; this page needs its key.")
+        if self.settings.invited:
+            raise HTTPException(403, "Open the link that you were given; it is yours alone.")
         sent = await _json(request)
         name = " ".join(str(sent.get("name", "")).split())
         if not name or len(name) > LONGEST_NAME or not name.isprintable():
             raise HTTPException(422, f"Give a name of 1 to {LONGEST_NAME} letters.")
         token = await self._on_disk(self.store.join, name)
         if token is None:
-            raise HTTPException(
-                409, "Somebody has this name already; add a letter, or use your own link."
-            )
+            raise HTTPException(409, "Somebody has this name already; add a letter to yours.")
         self._names[token] = name
-        response = JSONResponse({"name": name, "last": []} | self._next(name, AHEAD))
+        scope = _digest(f"{self._owner} {name}")
+        begun = {"name": name, "scope": scope, "last": []} | self._next(name, AHEAD)
+        response = JSONResponse(begun)
         self._set(response, "person", token, request)
         return response
 
@@ -298,6 +338,8 @@ class Page:
             raise HTTPException(422, "This answer is about nothing that is asked here.")
         if not _ID.fullmatch(answer.id):
             raise HTTPException(422, "An answer needs an id of 32 hexadecimal digits.")
+        if self._pairing.has_met(person, pair) and not await self._on_disk(self.store.has, answer):
+            raise HTTPException(409, "You have answered this pair already.")
         future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
         await self._waiting.put((answer, future))
         kept = await future
@@ -305,14 +347,13 @@ class Page:
             raise HTTPException(409, "Another answer has this id.")
         if kept is Kept.NEW:
             self._count(person, answer.left, answer.right, answer.verdict)
-            self._since_learned += 1
-            if self._since_learned >= EVERY and self._refitting is not None:
-                self._since_learned = 0
-                self._refitting.ask()
+            self._changed()
             most = self.settings.most_answers
             if most is not None and self.number >= most:
                 self.then()
-        return JSONResponse(self._next(person, 1 if sent.get("more", True) else 0))
+        return JSONResponse(
+            self._next(person, 1 if sent.get("more", True) else 0, self._held(sent))
+        )
 
     async def undo(self, request: Request) -> Response:
         """One of one's last answers is taken back."""
@@ -327,6 +368,7 @@ class Page:
             if pair is not None:
                 self._pairing.uncount(person, pair)
             self._mine[person] -= verdict != SKIP
+            self._changed()
         return JSONResponse(self._next(person, 0))
 
     async def results(self, request: Request) -> Response:
@@ -342,11 +384,12 @@ class Page:
         """The results as they stand."""
         self._refuse_others(request)
         learned = self.learned
+        new = request.query_params.get("known") != str(learned.answers)
         return JSONResponse(
             {
                 "answers": self.number,
                 "learned": learned.answers,
-                "html": learned.html,
+                "html": learned.html if new else None,
                 "problem": learned.problem,
                 "settled": learned.settled,
                 "top": min(self.settings.top, len(self.things.names) - 1),
@@ -372,11 +415,22 @@ class Page:
         except sqlite3.Error as error:
             raise _not_kept(error) from None
 
-    def _next(self, person: str, count: int) -> dict[str, Any]:
+    def _held(self, sent: Mapping[str, Any]) -> list[tuple[int, int]]:
+        """The pairs that a page has."""
+        listed = sent.get("held", [])
+        pairs = [one for one in listed if isinstance(one, list)] if isinstance(listed, list) else []
+        known = [self._pair(*map(str, one)) for one in pairs if len(one) == 2]
+        return [pair.unordered for pair in known if pair is not None]
+
+    def _next(
+        self, person: str, count: int, held: Sequence[tuple[int, int]] = ()
+    ) -> dict[str, Any]:
         """So many more pairs, and how far everybody is."""
-        pairs = []
+        pairs: list[list[dict[str, Any]]] = []
+        known = [*held]
         for _ in range(count):
-            pair = self._pairing.next(person)
+            pair = self._pairing.next(person, known)
+            known += [] if pair is None else [pair.unordered]
             if pair is not None:
                 pairs.append([self.things.shown(i) for i in pair])
         return {
@@ -410,7 +464,11 @@ class Page:
         return Guard(app, self.settings.hosts)
 
 
-def _not_kept(error: sqlite3.Error) -> HTTPException:
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _not_kept(error: Exception) -> HTTPException:
     return HTTPException(
         507, f"The answer could not be kept ({error}); it is sent again until it can."
     )
@@ -419,6 +477,8 @@ def _not_kept(error: sqlite3.Error) -> HTTPException:
 async def _as_json(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 413
     detail = error.detail if isinstance(error, HTTPException) else "Too much was sent."
+    if "text/html" in request.headers.get("accept", ""):  # somebody reads it
+        return PlainTextResponse(detail, status)
     return JSONResponse({"problem": detail}, status)
 
 
@@ -427,6 +487,7 @@ async def _json(request: Request) -> dict[str, Any]:
         raise HTTPException(415, "Send JSON.")
     try:
         sent = await request.json()
+        json.dumps(sent, ensure_ascii=False).encode()  # half a character cannot be kept
     except (ValueError, RecursionError):
         sent = None
     if not isinstance(sent, dict):

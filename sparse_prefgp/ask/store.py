@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -85,6 +84,8 @@ class VoteStore:
         self.folder, self.path = folder, folder / FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists():
+                self.path.touch(0o600)  # it holds tokens; what SQLite makes next to it is alike
             self._connection = connected(self.path, writing=True)
             self._prepare()
         except (OSError, sqlite3.OperationalError) as error:
@@ -106,7 +107,6 @@ class VoteStore:
                 f"pragma application_id = {APPLICATION_ID}; pragma user_version = {VERSION}; "
                 "commit"
             )
-            os.chmod(self.path, 0o600)  # it holds the tokens
         connection.execute("begin immediate")  # whether it can be written is known at once
         connection.execute("commit")
 
@@ -164,7 +164,7 @@ class VoteStore:
                     same = connection.execute(query, (one.id,)).fetchone() == said
                     found.append(Kept.AGAIN if same else Kept.OTHER)
             connection.execute("commit")
-        except sqlite3.Error:
+        except BaseException:
             if connection.in_transaction:
                 connection.execute("rollback")
             raise
@@ -178,6 +178,12 @@ class VoteStore:
             (person, LAST),
         )
         return [dict(zip(("id", "left", "right", "verdict"), row, strict=True)) for row in rows]
+
+    def has(self, answer: Answer) -> bool:
+        """Whether this very answer is there."""
+        query = 'select person, "left", "right", verdict from answers where id = ?'
+        said = (answer.person, answer.left, answer.right, answer.verdict)
+        return self._connection.execute(query, (answer.id,)).fetchone() == said
 
     def undo(self, id: str, person: str) -> tuple[str, ...] | None:
         """Take back one of a person's last answers.

@@ -11,7 +11,7 @@ from typing import Any
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.columns import MAX_LEVELS
 from sparse_prefgp.io.files import ITEM_ID, load, load_items
-from sparse_prefgp.support.words import counted, some_of
+from sparse_prefgp.support.words import counted, shortened, some_of
 
 # What browsers show, and as what it is sent.
 MEDIA = {
@@ -25,6 +25,8 @@ MEDIA = {
 }
 MOST_BYTES = 50_000_000
 FEWEST = 2
+# Bytes of a name, which every answer has twice.
+LONGEST_NAME = 2_000
 COLOURS = {"red": "#b3261e", "blue": "#1d5fa8", "green": "#1e7d3c", "brown": "#8a4f00"}
 CORNERS = {"triangle": 3, "square": 4, "pentagon": 5, "hexagon": 6, "circle": 72}
 Source = str | os.PathLike[str] | Any
@@ -98,6 +100,12 @@ def things_of(items: Source | None, media: Path | None, text: Sequence[str] = ()
     frame, name_column = table.frame, str(table.id_column)
     _, row_of = table.ids()
     texts = list(row_of)
+    long = next((text for text in texts if len(text.encode()) > LONGEST_NAME), None)
+    if long is not None:
+        raise ValueError(
+            f"The item {shortened(long)} of {table.name} has a name of {len(long):,} characters; "
+            f"add a column item_id with short names (the first column is taken, {name_column!r})."
+        )
     files: list[str | None] = [None] * len(texts)
     pictured = None
     if media is not None:
@@ -123,6 +131,8 @@ def demo_things() -> Things:
 
 
 def _is_feature(column: Any) -> bool:
+    if column.isna().any():
+        return False
     if require_pandas().api.types.is_numeric_dtype(column):
         return True
     return int(column.nunique()) <= min(MAX_LEVELS, int(column.count()) // 2)

@@ -13,14 +13,18 @@ from rich.text import Text
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.output_options import check_file
+from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.options import option, same_as
-from sparse_prefgp.support.words import listing
+from sparse_prefgp.support.words import counted, listing, shortened
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp ask --media photos --out votes"
 # Where the votes of the demo go, unless somebody says.
 DEMO = Path("demo_votes")
+# As `analysis.suggestion.SCORES`, which takes seconds to import.
+SCORES = ("settle", "bald", "variance", "eubo", "thompson")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -100,6 +104,8 @@ class AskOptions:
 @command()
 def ask(console: Output, options: AskOptions) -> None:
     """Ask people which of two things they prefer, on a page in the browser."""
+    needed("uvicorn", "uvicorn", "A page", "ask")
+    needed("starlette", "Starlette", "A page", "ask")
     from sparse_prefgp.ask.running import Links, forget, serve
     from sparse_prefgp.ask.server import PageSettings
     from sparse_prefgp.ask.store import VoteStore
@@ -107,6 +113,8 @@ def ask(console: Output, options: AskOptions) -> None:
     from sparse_prefgp.disk.folders import held
 
     check_file(options.people, True)
+    if options.score is not None:
+        check_choice("--score", options.score, SCORES)
     folder = options.out or (DEMO if options.demo else None)
     if folder is None:
         raise ValueError("Nowhere to keep the votes was given; give a folder (--out votes).")
@@ -117,7 +125,7 @@ def ask(console: Output, options: AskOptions) -> None:
     if options.forget is not None:
         with held(folder, "ask"):
             removed = forget(folder, options.forget)
-        say(f"{options.forget} and {removed:,} answers were removed from {folder}.")
+        say(f"{options.forget} and {counted(removed, 'answer')} were removed from {folder}.")
         return
     things = (
         demo_things() if options.demo else things_of(options.items, options.media, options.text)
@@ -134,7 +142,9 @@ def ask(console: Output, options: AskOptions) -> None:
         text=options.text,
         seed=options.seed,
         hosts=_hosts(options),
-        open_to_all=options.host in _LOOPBACK and not names,
+        open_to_all=options.host in _LOOPBACK and not (names or options.allow_host),
+        invited=names,
+        address=options.allow_host[0] if options.allow_host else _address_of(options.host),
         base_path=_path(options.base_path),
         most_answers=options.until[0] if options.until else None,
     )
@@ -173,21 +183,30 @@ def _hosts(options: AskOptions) -> tuple[str, ...]:
     """Names by which the page may be reached: what it listens on, and what was allowed."""
     import socket
 
-    names: list[Any] = [*_LOOPBACK, *options.allow_host]
+    from sparse_prefgp.ask.guard import host_of
+
+    names: list[Any] = [*_LOOPBACK, *map(host_of, options.allow_host)]
+    if "" in names:
+        raise ValueError(
+            f"--allow-host is {shortened(options.allow_host[names.index('') - len(_LOOPBACK)])}; "
+            "give a name alone, such as votes.example.org."
+        )
     if options.host not in _LOOPBACK:
         names += [options.host, socket.gethostname(), socket.getfqdn()]
         try:
             names += [one[4][0] for one in socket.getaddrinfo(socket.gethostname(), None)]
-            names += [_address()]
+            names += [_address_of(options.host)]
         except OSError:  # a machine that does not know its own name
             pass
     return tuple(dict.fromkeys(map(str, names)))
 
 
-def _address() -> str:
-    """Of this machine, as others see it; nothing is sent."""
+def _address_of(host: str) -> str:
+    """Of a host, as others reach it; nothing is sent."""
     import socket
 
+    if host not in ("0.0.0.0", "::"):
+        return host
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         return str(probe.getsockname()[0])
@@ -197,6 +216,6 @@ def _path(text: str | None) -> str:
     if text is None:
         return ""
     path = f"/{text.strip('/')}" if text.strip("/") else ""
-    if not re.fullmatch(r"(/[\w.~-]+)*", path):
+    if not re.fullmatch(r"(/(?!\.+(/|$))[\w.~-]+)*", path, re.ASCII):
         raise ValueError(f"--base-path is {text!r}; give a path such as /votes.")
     return path

@@ -1,10 +1,10 @@
 // Shows pairs and sends what is said of them. What was said waits in an outbox, which outlives a
-// reload, and is sent again until it is acknowledged; its id makes sending twice harmless.
+// reload, and is sent again until it is acknowledged; its id makes sending twice harmless. It is kept
+// by folder and person, each entry for itself, so that tabs do not overwrite one another.
 "use strict";
 
 const element = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-const OUTBOX = `outbox ${location.pathname}`;
 const [FIRST_WAIT, LONGEST_WAIT] = [300, 5000];
 const LAST = 10;
 // In milliseconds: a double click is no answer to the next pair.
@@ -12,12 +12,38 @@ const SECOND_CLICK = 200;
 
 let pairs = []; // the first is shown
 let last = []; // answers that may be undone, the latest first
-let outbox = JSON.parse(localStorage.getItem(OUTBOX) || "[]");
+let outbox = []; // what waits, in the order in which it was said
+let scope = null; // of folder and person
 let sending = false;
 let shown = null; // since when the first pair is
 let shownAt = 0;
 
-const remember = () => localStorage.setItem(OUTBOX, JSON.stringify(outbox));
+const prefix = () => `ask ${scope} `;
+const stored = (act) => {
+  try {
+    return act(localStorage);
+  } catch {
+    return null; // a browser that keeps nothing: the page does, until it is closed
+  }
+};
+const put = (entry) => {
+  outbox.push(entry);
+  stored((storage) => storage.setItem(prefix() + entry.key, JSON.stringify(entry)));
+};
+const takeOut = (entry) => {
+  outbox = outbox.filter((each) => each !== entry);
+  stored((storage) => storage.removeItem(prefix() + entry.key));
+};
+const recall = () => {
+  const kept = stored((storage) =>
+    Object.keys(storage)
+      .filter((key) => key.startsWith(prefix()))
+      .map((key) => JSON.parse(storage.getItem(key))),
+  );
+  const here = new Set(outbox.map((each) => each.key));
+  outbox.push(...(kept || []).filter((each) => !here.has(each.key)));
+  outbox.sort((one, other) => one.at - other.at);
+};
 const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
 const newId = () =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) =>
@@ -85,6 +111,7 @@ const show = () => {
   ["left", "right"].forEach((side, i) => {
     element(side).replaceChildren(...contentOf(pair[i]));
     element(side).tabIndex = element(side).scrollHeight > element(side).clientHeight ? 0 : -1;
+    element(side).setAttribute("aria-label", pair[i].name);
     element(`say-${side}`).setAttribute("aria-label", `${pair[i].name} is better`);
   });
   element("spoken").textContent = `${pair[0].name}, or ${pair[1].name}?`;
@@ -131,8 +158,7 @@ const say = (verdict) => {
   const [left, right] = pair.map((one) => one.name);
   const note = element("note").value;
   const answer = { id: newId(), left, right, verdict, shown, note };
-  outbox.push({ path: "api/answers", value: answer });
-  remember();
+  put({ key: answer.id, at: Date.now(), path: "api/answers", value: answer });
   element("note").value = "";
   last = [{ ...answer, pair }, ...last].slice(0, LAST);
   pairs.shift();
@@ -144,66 +170,71 @@ const undo = (id) => {
   const one = last.find((each) => each.id === id);
   if (!one) return;
   last = last.filter((each) => each.id !== id);
-  outbox.push({ path: "api/undo", value: { id } });
-  remember();
+  put({ key: `undo ${id}`, at: Date.now(), path: "api/undo", value: { id } });
   if (one.pair) pairs.unshift(one.pair); // to be answered again
   show();
   element("spoken").textContent = "Undone.";
   send();
 };
 
-// One thing after another, in the order in which it was said.
+// One thing after another, in the order in which it was said. Only what was acknowledged, or can
+// never be (409, 422), leaves the outbox.
 const send = async () => {
   if (sending) return;
   sending = true;
-  let pause = FIRST_WAIT;
-  while (outbox.length) {
-    element("saving").textContent = pause > FIRST_WAIT ? "Not saved yet; trying again." : "";
-    const { path, value } = outbox[0];
-    let response = null;
-    try {
-      response = await post(path, { ...value, more: pairs.length < 2 });
-    } catch {
-      // The server is away: the same again.
-    }
-    if (response === null || response.status >= 500) {
-      await wait(pause);
-      pause = Math.min(2 * pause, LONGEST_WAIT);
-      continue;
-    }
-    const state = await response.json().catch(() => ({}));
-    outbox.shift();
-    remember();
-    pause = FIRST_WAIT;
-    if (response.ok) {
+  try {
+    let pause = FIRST_WAIT;
+    while (outbox.length) {
+      element("saving").textContent = pause > FIRST_WAIT ? "Not saved yet; trying again." : "";
+      const entry = outbox[0];
+      const held = pairs.map((pair) => pair.map((item) => item.name));
+      let response = null;
+      let state = null;
+      try {
+        response = await post(entry.path, { ...entry.value, held, more: pairs.length < 2 });
+        state = await response.json();
+      } catch {
+        // The server is away, or something else answered: the same again.
+      }
+      if (state !== null && response.status === 401) return begin();
+      const never = state !== null && [409, 422].includes(response.status);
+      if (state === null || !(response.ok || never)) {
+        await wait(pause);
+        pause = Math.min(2 * pause, LONGEST_WAIT);
+        continue;
+      }
+      takeOut(entry);
+      pause = FIRST_WAIT;
+      if (never) {
+        element("saving").textContent = state.problem;
+        continue;
+      }
       element("saving").textContent = "";
       tellProgress(state);
       const nothingShown = pairs.length === 0;
       pairs.push(...state.pairs);
       if (nothingShown) show();
-    } else {
-      element("saving").textContent = state.problem || "An answer was refused.";
-      if (response.status === 401) return begin();
     }
+  } finally {
+    sending = false;
   }
-  sending = false;
   if (pairs.length === 0) show();
 };
 
 const begin = async () => {
-  sending = false;
   let response = null;
+  let state = null;
   try {
     response = await fetch("api/begin");
+    state = await response.json();
   } catch {
     // Trying again below.
   }
-  if (response === null || response.status >= 500) {
+  if (state === null || response.status >= 500) {
     element("saving").textContent = "The page does not answer; trying again.";
     await wait(FIRST_WAIT * 3);
     return begin();
   }
-  const state = await response.json();
   element("saving").textContent = response.ok ? "" : state.problem;
   if (!response.ok) return;
   element("question").textContent = document.title = state.question;
@@ -214,6 +245,8 @@ const begin = async () => {
 };
 
 const take = (state) => {
+  scope = state.scope;
+  recall();
   const waiting = new Set(outbox.map(({ value }) => [value.left, value.right].sort().join("\n")));
   last = state.last;
   pairs = state.pairs.filter((pair) => !waiting.has(pair.map((one) => one.name).sort().join("\n")));
@@ -251,15 +284,18 @@ for (const side of ["left", "right"]) {
 const KEYS = {
   ArrowLeft: () => say("left"),
   ArrowRight: () => say("right"),
-  ArrowDown: () => !element("say-tie").hidden && say("tie"),
+  ArrowDown: () => say("tie"),
   s: () => say("skip"),
   z: () => last.length && undo(last[0].id),
 };
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement;
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  const act = KEYS[event.key];
-  if (!act || element("asking").hidden) return;
+  const held = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.repeat;
+  const inside = event.target instanceof HTMLElement && event.target.closest("article");
+  const scrolling = inside && inside.scrollHeight > inside.clientHeight;
+  const act = KEYS[event.key] || KEYS[event.key.toLowerCase()];
+  if (typing || held || !act || element("asking").hidden) return;
+  if (event.key === "ArrowDown" && (scrolling || element("say-tie").hidden)) return;
   event.preventDefault();
   act();
 });

@@ -14,7 +14,7 @@ const tell = (state) => {
       ? ""
       : `Chance that the first ${state.top} are settled: ${Math.round(100 * state.settled)} %.`;
   element("problem").textContent = state.problem;
-  if (state.learned === learned) return;
+  if (state.html === null) return;
   learned = state.learned;
   element("ranking").innerHTML = state.html;
   for (const wide of document.querySelectorAll("#ranking .wide")) {
@@ -28,7 +28,7 @@ const tell = (state) => {
 
 const ask = async () => {
   try {
-    const response = await fetch("api/results");
+    const response = await fetch(`api/results?known=${learned}`);
     if (response.ok) tell(await response.json());
     else element("problem").textContent = (await response.json()).problem;
   } catch {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.ask.refitting import MODEL, Learned, Learner, people_of
+from sparse_prefgp.analysis.suggestion import SCORES
+from sparse_prefgp.ask.refitting import MODEL, Learned, Learner, Refitting, people_of
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.ask.things import things_of
+from sparse_prefgp.cli import ask
 from sparse_prefgp.io.votes import FILE
 
 NAMES = [f"item {i}" for i in range(6)]
@@ -99,3 +102,23 @@ def test_people_agree_with_most_others() -> None:
     # Ann and Cid differ, so that Bob says what is said as often as anything else.
     assert rows["Bob"]["agreed"] == 1.0
     assert FILE == "votes.sqlite"
+
+
+def test_scores_are_those_of_suggest() -> None:
+    assert set(ask.SCORES) == set(SCORES)
+
+
+def test_one_request_is_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pipe:
+        sent = 0
+
+        def send(self, _: None) -> None:
+            self.sent += 1
+
+    pipe = Pipe()
+    one = object.__new__(Refitting)
+    one._pipe, one._lock = pipe, threading.Lock()  # type: ignore[assignment]
+    one._busy = one._again = False
+    for _ in range(1000):
+        one.ask()
+    assert pipe.sent == 1 and one._again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +81,8 @@ def test_a_person_answers_and_takes_back(client: Any, page: Page) -> None:
     assert (state["mine"], state["all"], len(state["pairs"])) == (1, 1, 1)
     # The same again changes nothing; another answer by its id is refused.
     assert client.post("/api/answers", json=first).json()["mine"] == 1
-    again = client.post("/api/answers", json=first | {"verdict": "right"})
-    assert again.status_code == 409
+    for other in (first | {"verdict": "right"}, first | {"id": f"{9:032x}"}):
+        assert client.post("/api/answers", json=other).status_code == 409
     client.post("/api/answers", json=said(begun["pairs"][1], 2, "skip"))
     assert page.number == 1
     after_reload = client.get("/api/begin").json()
@@ -97,7 +98,9 @@ def test_every_pair_once_then_none(client: Any, things: Things) -> None:
     while pairs:
         pair = pairs.pop(0)
         seen.append(frozenset(one["name"] for one in pair))
-        pairs += client.post("/api/answers", json=said(pair, len(seen))).json()["pairs"]
+        held = [[one["name"] for one in each] for each in pairs]
+        sent = said(pair, len(seen), held=held)
+        pairs += client.post("/api/answers", json=sent).json()["pairs"]
     assert len(seen) == len(set(seen)) == 6
 
 
@@ -155,16 +158,38 @@ def test_a_key_where_others_may_reach_it(page: Page) -> None:
         response = client.get(f"/?key={page.store.setting('key')}", follow_redirects=False)
         assert response.headers["location"] == "./"
         assert "HttpOnly" in response.headers["set-cookie"]
-        assert "SameSite=strict" in response.headers["set-cookie"]
+        assert "SameSite=lax" in response.headers["set-cookie"]
         assert client.post("/api/join", json={"name": "Ann"}).status_code == 200
 
 
-def test_a_link_of_ones_own(tmp_path: Path, page: Page, things: Things) -> None:
-    tokens = page.store.invite(["Ann"])
-    page = Page(page.store, things, PageSettings(open_to_all=False))
+def test_links_of_their_own_and_nobody_else(page: Page, things: Things) -> None:
+    tokens = page.store.invite(["Ann", "Bob"])
+    settings = PageSettings(open_to_all=False, invited=["Ann"])
+    page = Page(page.store, things, settings)
     with testclient.TestClient(page.app(), base_url=ROOT) as client:
+        client.get(f"/?key={page.store.setting('key')}")
+        client.get(f"/?person={tokens['Bob']}")
+        assert client.get("/api/begin").status_code == 403
         client.get(f"/?person={tokens['Ann']}")
         assert client.get("/api/begin").json()["name"] == "Ann"
+        assert client.post("/api/join", json={"name": "Cid"}).status_code == 403
+
+
+def test_a_reload_gets_what_was_handed_out(client: Any) -> None:
+    client.post("/api/join", json={"name": "Ann"})
+    for _ in range(5):
+        pairs = client.get("/api/begin").json()["pairs"]
+        assert len({frozenset(one["name"] for one in pair) for pair in pairs}) == 2
+
+
+def test_half_a_character_stops_nobody(client: Any, page: Page) -> None:
+    pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
+    headers = {"content-type": "application/json"}
+    for name in ("note", "id", "left"):
+        sent = json.dumps(said(pairs[0], 1) | {name: "\ud800"})
+        assert client.post("/api/answers", content=sent, headers=headers).status_code == 422
+    assert client.post("/api/answers", json=said(pairs[0], 1, note="fine")).status_code == 200
+    assert client.get("/", headers={"origin": "http://["}).status_code == 403
 
 
 def test_pictures_come_from_their_folder_alone(client: Any, page: Page) -> None:

@@ -49,6 +49,7 @@ def test_a_folder_goes_on_where_it_was_and_is_read_as_battles(tmp_path: Path) ->
     store.keep([answer(i, "Ann", verdict) for i, verdict in enumerate(verdicts)])
     store.undo(answer(4).id, "Ann")
     owner = store.setting("owner")
+    assert all(one.stat().st_mode & 0o077 == 0 for one in tmp_path.iterdir())
     store.close()
     again = VoteStore(tmp_path)
     assert again.setting("owner") == owner
@@ -118,6 +119,9 @@ def test_nothing_of_a_step_is_kept_where_it_fails(
     long = replace(answer(1), note="x" * 2000)
     with pytest.raises(sqlite3.OperationalError, match="full"):
         store.keep([replace(long, id=f"{i:032x}") for i in range(40)])
+    assert store.answers() == []
+    with pytest.raises(UnicodeEncodeError):
+        store.keep([answer(2), replace(answer(3), note="\ud800")])
     assert store.answers() == []
     store._connection.execute("pragma max_page_count = 100000")
     assert store.keep([long]) == [Kept.NEW]

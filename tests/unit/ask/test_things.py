@@ -80,9 +80,14 @@ def test_nothing_missing_and_too_large(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_ids_are_any_text() -> None:
-    names = ["a/b", '"quoted"', "<b>&", "x" * 50_000]
+    names = ["a/b", '"quoted"', "<b>&", "x" * 2000]
     found = things_of(pd.DataFrame({"id": names}), None)
     assert list(found.names) == names
+    texts = pd.DataFrame({"essay": ["x" * 50_000, "y"]})
+    with pytest.raises(ValueError, match="name of 50,000 characters; add a column item_id"):
+        things_of(texts, None)
+    found = things_of(texts.assign(item_id=["a", "b"]), None)
+    assert found.shown(0)["fields"]["essay"] == texts["essay"][0]
 
 
 def test_shapes_need_no_file() -> None:
