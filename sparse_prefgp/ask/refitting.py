@@ -209,7 +209,8 @@ def run(learner: Learner, pipe: Connection) -> None:
     """Learn whenever the pipe asks, until it is closed."""
     with contextlib.suppress(OSError, AttributeError):
         os.nice(NICE)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # the console is the page's
+    # The console is the page's: what TensorFlow says at its start, before its levels count, is not.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     warnings.simplefilter("ignore")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
