@@ -171,7 +171,7 @@ def test_what_cannot_be_told_of_a_board_is_noted() -> None:
     assert "Drift is not asked: 30 of 120 battles have no day." in notes
     assert "There are 5 models, so that chances are those of being among the first 4" in notes
     assert "'kind' of kinds has one label, 'crowd'" in notes
-    assert found.top == 4 and "top 4" in found.table().to_text(120)
+    assert found.top == 4 and "top 4" in found.to_markdown()
     assert [*found.rankings] == ["all"], "the same battles are not fitted twice"
     assert found.judges is None and found.model.likelihood.noise_ratio is None
     assert "One judge: his noise and lean are those of the board" in found.table_of.read_as.notes
@@ -185,7 +185,7 @@ def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
-    with pytest.raises(ValueError, match="'m9' is none of the models; did you mean 'm"):
+    with pytest.raises(ValueError, match="'m9' is none of the models; give the name of one"):
         spg.leaderboard(battles(60), anchor=("m9", 1000), **QUICK)
 
 
