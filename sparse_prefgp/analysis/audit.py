@@ -209,7 +209,8 @@ def _families(
 def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
     votes = first.board.votes
     judge = votes.judge
-    families: list[Family] = [Leans(votes, lean, True) for lean in votes.leans]
+    several = [lean for lean in votes.leans if len(lean.labels.names) > 1]
+    families: list[Family] = [Leans(votes, lean, True) for lean in several]
     if judge is None:
         for what in ("lean", "careless", "tie", "reversed"):
             cannot(what, "nobody knows who judged")

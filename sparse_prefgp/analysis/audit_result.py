@@ -80,10 +80,12 @@ class Audit(Result):
         """The answer in one sentence."""
         clean = sum(one.findings == 0 for one in self.looked_at)
         asked = sum(one.findings is not None for one in self.looked_at)
+        unasked = len(self.looked_at) - asked
+        rest = f"; {unasked} could not be asked." if unasked else "."
         if not self.findings:
             return (
                 f"Nothing was found that bends the board: all {asked} things that were looked at "
-                "are clean."
+                f"are clean{rest}"
             )
         kinds = [kind for kind in KINDS if any(one.kind == kind for one in self.findings)]
         words = [
@@ -94,7 +96,7 @@ class Audit(Result):
         return (
             f"{counted(number, 'thing')} {agreeing(number, 'bends', 'bend')} the board: "
             f"{and_so(words)}; {clean} of {asked} things that were looked at {agreeing(clean)} "
-            "clean."
+            f"clean{rest}"
         )
 
     def sentences(self) -> list[str]:

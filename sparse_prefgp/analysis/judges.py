@@ -58,12 +58,12 @@ class Judges(Result):
     rows_name = "judges"
 
     frame: Any
-    """Data frame, a row for each: `judge`, `votes`, `noise` (by what the variance of the model's
-    noise is multiplied), `margin` (the same of its margin of ties; NaN without), `lean` (to the
-    side of more of the covariate beyond that of all, in utility; NaN without), `decided` (votes
-    that are no ties), `agreement` (the share of them that names the side which all other judges'
-    votes call the better one), `expected` (what his noise lets expect of it), `reversed`; and
-    `_lower` and `_upper` of each of `noise`, `margin`, `lean` and `agreement`.
+    """Data frame, a row for each: `judge`, `votes`, `noise` (variance of the noise, times that of
+    the usual judge: the geometric mean of all by votes), `margin` (the same of the margin of ties;
+    NaN without), `lean` (to the side of more of the covariate beyond that of all, in utility; NaN
+    without), `decided` (votes that are no ties), `agreement` (the share of them that names the side
+    which all other judges' votes call the better one), `expected` (what his noise lets expect of
+    it), `reversed`; and `_lower` and `_upper` of each of `noise`, `margin`, `lean` and `agreement`.
     """
     level: float
     """Of the intervals."""
@@ -93,7 +93,8 @@ class Judges(Result):
             where = "first side" if self.lean_by == SIDE else f"side of more {self.lean_by}"
             lean = f"lean: to the {where} beyond that of all, in utility; "
         text = [
-            "Noise and margin of ties: times those of the model; "
+            "Noise (above 1 is careless) and margin of ties: times those of the usual judge, the "
+            "geometric mean by votes; "
             f"{lean}agrees: the share of decided votes for the side that the votes of all others "
             "call the better one, next to what the noise lets expect; intervals hold "
             f"{100 * self.level:g} %."
@@ -142,7 +143,7 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
     names, graph = at_mode.duels.group_names, at_mode.graph
     votes = np.bincount(graph.groups, graph.counts, len(names))
     frame: dict[str, Any] = {"judge": [*names], "votes": votes}
-    frame |= _noises(at_mode, level)
+    frame |= _noises(at_mode, level, votes)
     lean_by, leans = _leans(model, level, len(names))
     found = agreements(at_mode)
     decided = np.array([one.decided for one in found])
@@ -165,8 +166,8 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
     return Judges(table.reset_index(drop=True), level, lean_by)
 
 
-def _noises(model: Any, level: float) -> dict[str, FloatArray]:
-    """Noise and margin of each judge, with intervals."""
+def _noises(model: Any, level: float, votes: FloatArray) -> dict[str, FloatArray]:
+    """Noise and margin of each judge, times those of the usual judge, with intervals."""
     likelihood = model.likelihood
     ratio = likelihood.noise_ratio.numpy()
     scale = None if likelihood.cut_scale is None else likelihood.cut_scale.numpy()
@@ -184,10 +185,16 @@ def _noises(model: Any, level: float) -> dict[str, FloatArray]:
         scale, reach = np.full(len(ratio), np.nan), np.tile(reach, 2)
     found: dict[str, FloatArray] = {}
     for name, values, place in (("noise", ratio, 0), ("margin", scale, 1)):
+        values = values / usual(values, votes)
         found[name] = values
         for end, sign in (("lower", -1.0), ("upper", 1.0)):
             found[f"{name}_{end}"] = values * np.exp(sign * reach[:, place])
     return found
+
+
+def usual(values: FloatArray, votes: FloatArray) -> float:
+    """Geometric mean of values (J,) by votes (J,); NaN of NaN, which a model without margin has."""
+    return float(np.exp(np.average(np.log(values), weights=votes)))
 
 
 def _information(model: Any) -> FloatArray:

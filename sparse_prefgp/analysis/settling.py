@@ -41,6 +41,8 @@ TOP = 5
 MISTAKEN = 0.05
 # Of today's votes.
 TIMES = (2, 4, 8, 16)
+# The one of them that a sentence tells of.
+FORESEEN = 8
 DRAWS = 4000
 MIN_DRAWS = 100
 # So many items are looked at jointly at most: time by the cube, memory by the square.
@@ -128,6 +130,20 @@ class Settled(Result):
             f"a chance of {self.chance_now:.3f}; settled is from {1.0 - MISTAKEN:g} on."
         )
 
+    @property
+    def outlook(self) -> str:
+        """Whether the first are settled, or the chance that more votes settle them, in a
+        sentence."""
+        k = len(self.first)
+        which = "Which one is the first" if k == 1 else f"Which ones are the first {k}"
+        if self.settled:
+            return f"{which} is settled."
+        then = next(one for one in self.forecast if one["times"] == FORESEEN)
+        return (
+            f"{which} is not settled; with {FORESEEN} times today's votes ({then['votes']:,}) it "
+            f"is with a chance of {then['chance']:.2f}."
+        )
+
     def forecast_table(self) -> Table:
         """The chances to come."""
         k = len(self.first)
@@ -146,15 +162,23 @@ class Settled(Result):
         return Table("in_doubt", title, PAIRS, records(shown))
 
     def parts(self, most: int | None = None) -> list[str | Table]:
-        """The conclusion, the forecast, and what is most in doubt."""
-        return [self.conclusion, self.forecast_table(), self.table(most), *self.sentences()]
+        """The conclusion, the forecast where they are not settled, and what is most in doubt."""
+        forecast = [] if self.settled else [self.forecast_table()]
+        return [self.conclusion, *forecast, self.table(most), *self.sentences()]
 
     def sentences(self) -> list[str]:
         """What to know about the figures, one sentence each."""
-        text = [
-            f"Chances are from {self.draws:,} joint draws of the utilities, and of votes asked as "
-            "today's were; asking the pairs in doubt (suggest, score settle) takes fewer."
-        ]
+        text = [f"Chances are from {self.draws:,} joint draws of the utilities."]
+        if not self.settled:
+            text.append(
+                "More votes are those asked as today's were; asking the pairs in doubt (suggest, "
+                "score settle) takes fewer."
+            )
+            text.append(
+                "The chance of today is the posterior probability of these first ones; those with "
+                "more votes are the shares of draws for which so many votes in place of today's "
+                f"would leave a chance of a mistake of at most {100 * MISTAKEN:g} %."
+            )
         if self.looked_at < self.items:
             text.append(
                 f"Of {self.items:,} items the {self.looked_at:,} most likely among the first were "

@@ -88,6 +88,8 @@ class Battles:
         table, style, empty = _with_empty(table, header, tuple(style))
         besides = [*style, *given.get("sides", ()), given.get("outcome")]
         roles = Roles.of(header, asked, [name for name in besides if name])
+        roles, undated = _dated(table, roles, asked.get("date"))
+        empty = (*empty, *undated)
         made = cls(table, roles, style, given, empty)
         if roles.category is None:
             return made
@@ -111,11 +113,12 @@ class Battles:
         :raises ValueError: what `read` raises; answers about sets; fewer than two models.
         """
         judge, category = self.roles.judge, self.roles.category
+        lean_by = f"{judge}:{SIDE}" if self.has_judges else None
         sources = Sources(
             answers=self.table,
             covariate=self.style,
             noise_by=judge,
-            lean_by=None if judge is None else f"{judge}:{SIDE}",
+            lean_by=lean_by,
             context=() if category is None else (category,),
             **self.form,
         )
@@ -134,8 +137,15 @@ class Battles:
         ]
         if judge is None:
             told.append("Judge: no column says who judged (--judge)")
+        elif not self.has_judges:
+            told.append("One judge: his noise and lean are those of the board")
         unused = tuple(x for x in found.read_as.unused if x not in vars(self.roles).values())
         return replace(found, read_as=replace(found.read_as.noting(*told), unused=unused))
+
+    @property
+    def has_judges(self) -> bool:
+        """Whether there are two or more to tell apart."""
+        return self.roles.judge is not None and self.labels(self.roles.judge) > 1
 
     def labels(self, column: str) -> int:
         """How many there are in a column."""
@@ -146,6 +156,28 @@ class Battles:
         rows = self.table.frame[column].map(id_text) == label
         frame = self.table.frame[rows].reset_index(drop=True)
         return replace(self, table=replace(self.table, frame=frame), notes=())
+
+
+def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[str, ...]]:
+    """The roles without a date that some battles have not, and a sentence on it.
+
+    :param asked: the column that was named, if any.
+    :raises ValueError: one that was, with empty cells.
+    """
+    column = roles.date
+    if column is None:
+        return roles, ()
+    values = table.frame[column]
+    empty = int((values.isna() | (values.astype(str).str.strip() == "")).sum())
+    if not empty:
+        return roles, ()
+    of = f"{empty:,} of {counted(len(values), 'battle')} {agreeing(empty, 'has', 'have')} no"
+    if asked is not None:
+        raise ValueError(
+            f"{of} date in the column {column!r}; fill it in, leave these battles out, or give "
+            "--date none (date='none')."
+        )
+    return replace(roles, date=None), (f"Drift is not asked: {of} {column}.",)
 
 
 def _with_empty(

@@ -26,7 +26,7 @@ from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.plain import as_json_text, plain
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
-from sparse_prefgp.support.words import and_so, counted
+from sparse_prefgp.support.words import and_so, counted, spelt_like
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import SVG, Picture, Report, Section, sections_of
 from sparse_prefgp.tell.result import Result
@@ -133,7 +133,8 @@ class Leaderboard(Result):
     """The models, the best first, and the share of points that each (row) won against each other,
     NaN where they never met."""
     conclusion: str
-    """Whether there is a winner, a tie at the top, or too little to tell."""
+    """Whether there is a winner, a tie at the top, or too little to tell; without a winner also
+    whether more votes would settle the first k."""
     versus: str
     """The model that `score` is against: the anchor, else the first."""
     top: int
@@ -150,7 +151,7 @@ class Leaderboard(Result):
 
     @property
     def judges(self) -> Any:
-        """What is known of each judge; None where nobody knows who judged."""
+        """What is known of each judge; None where nobody knows who judged, or there is one."""
         return next((part.result for part in self.parts_of if part.name == "judges"), None)
 
     def board(self, name: str = ALL) -> Any:
@@ -177,7 +178,7 @@ class Leaderboard(Result):
         part = "" if len(shown) == len(found) else f", the first {len(shown):,}"
         title = f"{counted(len(found), 'model')}{part}{'' if board == ALL else f': {board}'}"
         name = "board" if board == ALL else f"board_{board}"
-        columns = _columns(self.top, self.versus)
+        columns = _columns(min(self.top, len(found) - 1), self.versus)
         return Table(name, title, columns, records(shown.assign(**ends)))
 
     def bias_table(self) -> Table:
@@ -196,7 +197,7 @@ class Leaderboard(Result):
             f"are not ruled out hold {percent} each, likely ones are those of {percent} of the "
             "joint samples. The first model of a group cannot be told apart from any other in it.",
             f"Against {self.versus}: expected score in a battle, a tie counting half, at equal "
-            f"{equal.rstrip(', ')} and to a judge of the usual noise.",
+            f"{equal.rstrip(', ')} and to a judge of the model's own noise.",
         ]
         if ranking.elo is not None:
             text.append(ranking.elo.sentence())
@@ -435,7 +436,7 @@ def leaderboard(
         if by is not None:
             kinds_in(opened, by)
         options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
-        table, fitted = _fitted(opened, reporter, options)
+        table, fitted = _fitted(opened, reporter, options, anchor)
         how = {"by": by, "top": top, "anchor": anchor, "level": level, "audited": audit}
         found = _told(opened, table, fitted, **how)
         if place is not None:
@@ -444,13 +445,18 @@ def leaderboard(
 
 
 def _fitted(
-    battles: Battles, reporter: Reporter | None, options: Mapping[str, Any]
+    battles: Battles, reporter: Reporter | None, options: Mapping[str, Any], anchor: Any = None
 ) -> tuple[DuelTable, FitOutput]:
-    """The battles as they were read, and the model of all of them."""
+    """The battles as they were read, and the model of all of them.
+
+    :raises ValueError: an anchor that is none of the models.
+    """
     said: list[str] = []
     with heard(said):
         table = battles.read()
-    judge, category = battles.roles.judge, battles.roles.category
+    _check_anchor(anchor, models_of(table)[1])
+    category = battles.roles.category
+    judge = battles.roles.judge if battles.has_judges else None
     leans = ((judge, SIDE),) if judge and SIDE in table.events.covariate_names else ()
     settings = FitSettings(
         kernel="item" if category is None else f"item+item*{category}",
@@ -461,6 +467,16 @@ def _fitted(
     )
     fitted = run_fit(Sources(answers=table), settings, reporter=reporter)
     return table, replace(fitted, notes=(*said, *fitted.notes))
+
+
+def _check_anchor(anchor: Any, models: Sequence[Any]) -> None:
+    """Refuse an anchor that is none of the models, before anything is fitted."""
+    name = anchor if isinstance(anchor, str | None) else anchor[0]
+    known = {id_text(model) for model in models}
+    if name is not None and id_text(name) not in known:
+        near = spelt_like(id_text(name), known)
+        hint = f"did you mean {near!r}?" if near else "give the name of one (--anchor)."
+        raise ValueError(f"The anchor {name!r} is none of the models; {hint}")
 
 
 def _told(
@@ -480,10 +496,16 @@ def _told(
     from sparse_prefgp.analysis.settling import settled
 
     model, seed = fitted.model, fitted.settings.seed
-    most = min(top, len(models_of(table)[1]))
+    number = len(models_of(table)[1])
+    most = min(top, number - 1)
     how = {"order": "mean", "level": level, "top_k": most, "anchor": anchor}
     rankings = {ALL: rank(model, rng=seeded(seed), **how)}
     category, notes = battles.roles.category, odd_of(battles, table)
+    if most < top:
+        notes.append(
+            f"There are {counted(number, 'model')}, so that chances are those of being among the "
+            f"first {most:,}, not {top:,} (--top)."
+        )
     if category is not None:
         labels = sorted({id_text(value) for value in battles.table.frame[category]})
         quick = model if len(labels) <= MOST_INTEGRATED else model.at_mode
@@ -495,7 +517,13 @@ def _told(
         for label in labels:
             where = {category: label}
             rankings[f"{category}: {label}"] = rank(quick, at=where, rng=seeded(seed), **how)
-    if by is not None:
+    kinds = {} if by is None else kinds_in(battles, by)
+    if len(kinds) == 1:
+        notes.append(
+            f"The column {by!r} of kinds has one label, {next(iter(kinds))!r}: its board is that "
+            "of all battles (--by)."
+        )
+    elif by is not None:
         of_kinds, small = _of_kinds(battles, by, fitted.settings, how)
         rankings |= of_kinds
         if small:
@@ -506,7 +534,7 @@ def _told(
     stated = anchor if isinstance(anchor, str | None) else anchor[0]
     versus = str(rankings[ALL].frame["item_id"].iloc[0] if stated is None else stated)
     parts = []
-    if battles.roles.judge is not None:
+    if battles.has_judges:
         parts.append(Part("judges", "The judges", judges_of(model, level=level)))
     if audited:
         parts.append(
@@ -516,16 +544,18 @@ def _told(
                 _audit(battles, table, model, by, level),
             )
         )
-    if len(models_of(table)[1]) > 1:
-        some = min(top, len(models_of(table)[1]) - 1)
-        parts.append(Part("settled", "What next", settled(model, some, rng=seeded(seed)), 20))
+    settling = settled(model, most, rng=seeded(seed))
+    parts.append(Part("settled", "What next", settling, 20))
     frames = [
         _rows(model, ranking, versus).assign(board=name) for name, ranking in rankings.items()
     ]
     frame = require_pandas().concat(frames, ignore_index=True)
     frame.insert(0, "board", frame.pop("board"))
     notes += [note for note in fitted.notes if note not in notes]
-    first = frames[0]
+    first, all_tied = frames[0], bool((table.events.kind == TIE).all())
+    in_words = conclusion(first, level, all_tied)
+    if not all_tied and int((first["group"] == 1).sum()) > 1:
+        in_words = f"{in_words} {settling.outlook}"
     return Leaderboard(
         frame=frame,
         biases=_biases(model, table, rankings[ALL], level),
@@ -535,7 +565,7 @@ def _told(
         table_of=table,
         battles=battles,
         seen=_seen(table, first["model"].tolist()),
-        conclusion=conclusion(first, level, bool((table.events.kind == TIE).all())),
+        conclusion=in_words,
         versus=versus,
         top=most,
         level=level,
@@ -566,7 +596,7 @@ def _of_kinds(
         with warnings.catch_warnings():  # what there is to say was said of all battles
             warnings.simplefilter("ignore")
             table, fitted = _fitted(battles.of_label(by, label), None, options)
-        most = min(how["top_k"], len(models_of(table)[1]))
+        most = min(how["top_k"], len(models_of(table)[1]) - 1)
         own = {**how, "top_k": most}
         found[f"{by}: {label}"] = rank(fitted.model, rng=seeded(settings.seed), **own)
     return found, small

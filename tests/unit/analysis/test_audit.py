@@ -320,6 +320,9 @@ def test_what_cannot_be_asked_is_said() -> None:
     looked_at = {one.what: one for one in spg.audit(fitted(table)).looked_at}
     for what in ("drift", "category", "side by kind of judge"):
         assert looked_at[what].told.startswith("not asked: ") and looked_at[what].findings is None
+    unasked = sum(one.findings is None for one in looked_at.values())
+    found = spg.audit(fitted(table)).conclusion
+    assert found.endswith(f"are clean; {unasked} could not be asked.")
 
 
 def test_what_is_no_board_is_refused() -> None:

@@ -92,6 +92,14 @@ def test_a_judge_who_names_the_worse_side_is_told() -> None:
         assert np.all(between)
     assert "1 judge seems to name the worse side (cem)" in str(found)
     assert "to the first side" in str(found) and len(found.table(2).rows) == 2
+    weights, ratio = frame["votes"], model.likelihood.noise_ratio.numpy()
+    for name in ("noise", "margin"):
+        usual = np.exp(np.average(np.log(frame[name]), weights=weights))
+        assert usual == pytest.approx(1.0, rel=IDENTITY), "is that of the usual judge"
+    own = dict(zip(model.duels.group_names, ratio, strict=True))
+    assert frame.loc["cem", "noise"] / frame.loc["ann", "noise"] == pytest.approx(
+        own["cem"] / own["ann"], rel=IDENTITY
+    )
     clean = judges(model_of(battles(900)))
     assert not clean.frame["reversed"].any() and "reversed" not in str(clean)
 
@@ -104,6 +112,10 @@ def test_nobody_else_says_who_is_better_than_a_judge_alone() -> None:
     frame = judges(model).frame
     assert frame[["agreement", "agreement_lower", "lean", "margin"]].isna().all(axis=None)
     assert not frame["reversed"].any()
+    model.likelihood.noise_ratio.assign([3.0])
+    alone = judges(model).frame.iloc[0]
+    assert alone["noise"] == pytest.approx(1.0, rel=IDENTITY), "he is the usual judge"
+    assert alone["noise_lower"] < 1.0 < alone["noise_upper"]
     plain = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(margin=0.3))
     with pytest.raises(ValueError, match="no noise of each judge"):
         judges(plain)

@@ -142,12 +142,19 @@ def test_who_is_first_and_by_what_chance(model: spg.PreferenceGP) -> None:
     assert told["forecast"][0]["votes"] == 2 * VOTES and len(told["pairs"]) == 10
     text = str(found)
     assert "times today's votes" in text and "second is ahead" in text
+    assert "so many votes in place of today's would leave a chance of a mistake" in text
+    assert found.outlook == (
+        "Which ones are the first 2 is not settled; with 8 times today's votes (480) it is with a "
+        f"chance of {found.chances[2]:.2f}."
+    )
 
 
 def test_far_apart_is_settled() -> None:
     found = spg.settled(made(spread=4.0, votes=900), 3)
     assert found.settled and "The first 3 are settled: that they are m0, m1 and m2" in str(found)
     assert found.chances == (1.0, 1.0, 1.0, 1.0)
+    assert "times today's votes" not in str(found), "one chance, and none to come"
+    assert found.outlook == "Which ones are the first 3 is settled."
     one = spg.settled(made(spread=4.0, votes=900), 1)
     assert one.conclusion.startswith("The first one is settled: that it is m0 has a chance of")
 

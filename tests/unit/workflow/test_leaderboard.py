@@ -105,6 +105,7 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
         "model/",
     }
     trust = pd.read_csv(folder / "trust.csv")
+    assert {*trust["winner"], *trust["loser"]} == {f"m{i}" for i in range(MODELS)}
     assert len(trust) == board.table_of.num_rows and trust["probability"].is_monotonic_increasing
     frame = pd.read_csv(folder / "board.csv")
     assert len(frame) == 5 * MODELS and frame["board"].iloc[0] == "all"
@@ -158,6 +159,42 @@ def test_a_category_for_each_battle_is_none() -> None:
     found = spg.leaderboard(table, **QUICK)
     assert found.battles.roles.category is None
     assert any("it is taken for none" in note for note in found.notes)
+
+
+def test_what_cannot_be_told_of_a_board_is_noted() -> None:
+    table = battles(120).assign(judge="ann", kind="crowd", day=np.arange(120.0) % 7)
+    table.loc[:29, "day"] = np.nan
+    with pytest.raises(ValueError, match=r"30 of 120 battles have no date in the column 'day'"):
+        spg.leaderboard(table, date="day")
+    found = spg.leaderboard(table, by="kind", top=9, category="none", **QUICK)
+    notes = " ".join(found.notes)
+    assert "Drift is not asked: 30 of 120 battles have no day." in notes
+    assert "There are 5 models, so that chances are those of being among the first 4" in notes
+    assert "'kind' of kinds has one label, 'crowd'" in notes
+    assert found.top == 4 and "top 4" in found.to_markdown()
+    assert [*found.rankings] == ["all"], "the same battles are not fitted twice"
+    assert found.judges is None and found.model.likelihood.noise_ratio is None
+    assert "One judge: his noise and lean are those of the board" in found.table_of.read_as.notes
+    audit = next(part.result for part in found.parts_of if part.name == "audit")
+    told = [one for one in audit.looked_at if one.what.startswith("lean")]
+    assert [one.told for one in told] == ["not asked: there is one judge"]
+    assert "drift" in {one.what for one in audit.looked_at if one.findings is None}
+
+
+def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
+    with pytest.raises(ValueError, match="'m9' is none of the models; give the name of one"):
+        spg.leaderboard(battles(60), anchor=("m9", 1000), **QUICK)
+
+
+def test_without_a_winner_a_sentence_says_what_more_votes_would_settle() -> None:
+    found = spg.leaderboard(battles(60, apart=0.02), judge="none", category="none", **QUICK)
+    assert (found.board()["group"] == 1).sum() > 1
+    settling = next(part.result for part in found.parts_of if part.name == "settled")
+    assert found.conclusion.endswith(settling.outlook)
+    assert "with 8 times today's votes (480) it is with a chance of" in found.conclusion
 
 
 def test_empty_answers_have_a_coefficient_of_their_own() -> None:
