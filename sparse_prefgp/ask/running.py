@@ -55,7 +55,7 @@ def serve(
     """
     uvicorn = needed("uvicorn", "uvicorn", "A page", "ask")
     needed("starlette", "Starlette", "A page", "ask")
-    from sparse_prefgp.ask.server import Page, collected
+    from sparse_prefgp.ask.server import Page
 
     listening = _listening(host, port)
     port = listening.getsockname()[1]
@@ -99,7 +99,7 @@ def serve(
             asyncio.run(run())
     finally:
         signal.signal(signal.SIGTERM, before)
-    return collected(page)
+    return page.collected
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -115,6 +115,15 @@ class Page:
         """Answers that stand and are no skips."""
         return sum(self._mine.values())
 
+    @property
+    def collected(self) -> str:
+        """What was collected, in a sentence."""
+        people = sum(number > 0 for number in self._mine.values())
+        return (
+            f"{counted(self.number, 'answer')} by {counted(people, 'person', 'people')} in "
+            f"{self.store.folder}."
+        )
+
     def _count(self, person: str, left: str, right: str, verdict: str) -> None:
         pair = self._pair(left, right)
         if pair is not None:  # of items that are no longer there nothing is asked
@@ -156,10 +165,14 @@ class Page:
             await asyncio.to_thread(self._refitting.close)
             self._disk.shutdown()
 
-    def _changed(self, enough: int = EVERY) -> None:
-        """Learn again after so many answers."""
-        self._since_learned += enough == EVERY
-        if self._since_learned >= enough and self._refitting is not None:
+    def _changed(self) -> None:
+        """An answer came, or went."""
+        self._since_learned += 1
+        self._learn_from(EVERY)
+
+    def _learn_from(self, least: int) -> None:
+        """Learn again where there are so many changes."""
+        if self._since_learned >= least and self._refitting is not None:
             self._since_learned = 0
             self._refitting.ask()
 
@@ -167,7 +180,7 @@ class Page:
         """The last answers too come into the results."""
         while True:
             await asyncio.sleep(PAUSE)
-            self._changed(enough=1)
+            self._learn_from(1)
 
     def _take(self, learned: Learned) -> None:
         if learned.problem and not learned.html:
@@ -209,11 +222,19 @@ class Page:
         """Of this folder, as pages on other ports have the same cookies."""
         return f"ask_{_digest(self._key)}"
 
+    def _scope(self, name: str) -> str:
+        """Of folder and person, by which a page keeps what it has not sent yet."""
+        return _digest(f"{self._owner} {name}")
+
     def _may_come_in(self, request: Request) -> bool:
         if self.settings.open_to_all or self._name_of(request) is not None:
             return True
         by_key = not self.settings.invited and self._has(request, "key", self._key)
         return by_key or self._is_owner(request)
+
+    def _refuse_strangers(self, request: Request) -> None:
+        if not self._may_come_in(request):
+            raise HTTPException(403, "Open the link that you were given; this page needs its key.")
 
     def _has(self, request: Request, what: str, token: str) -> bool:
         given = request.cookies.get(f"{self._cookie}_{what}", "")
@@ -257,8 +278,7 @@ class Page:
             for what, token in known.items():
                 self._set(response, what, token, request)
             return response
-        if not self._may_come_in(request):
-            raise HTTPException(403, "Open the link that you were given; this page needs its key.")
+        self._refuse_strangers(request)
         return FileResponse(_PAGE / "page.html", media_type="text/html")
 
     async def file(self, request: Request) -> Response:
@@ -270,8 +290,7 @@ class Page:
 
     async def media(self, request: Request) -> Response:
         """A picture, by the number of its item."""
-        if not self._may_come_in(request):
-            raise HTTPException(403, "Open the link that you were given; this page needs its key.")
+        self._refuse_strangers(request)
         number = request.path_params["number"]
         path = self.things.path(number) if 0 <= number < len(self.things.names) else None
         if path is None:
@@ -284,15 +303,13 @@ class Page:
 
     async def begin(self, request: Request) -> Response:
         """What the page needs to begin, also after a reload."""
-        if not self._may_come_in(request):
-            raise HTTPException(403, "Open the link that you were given; this page needs its key.")
+        self._refuse_strangers(request)
         name = self._name_of(request)
         about = {
             "question": self.settings.question,
             "ties": self.settings.ties,
             "name": name,
-            # Of folder and person, by which a page keeps what it has not sent yet.
-            "scope": None if name is None else _digest(f"{self._owner} {name}"),
+            "scope": None if name is None else self._scope(name),
         }
         if name is None:
             return JSONResponse(about)
@@ -301,8 +318,7 @@ class Page:
 
     async def join(self, request: Request) -> Response:
         """Somebody gives a name."""
-        if not self._may_come_in(request):
-            raise HTTPException(403, "Open the link that you were given; this page needs its key.")
+        self._refuse_strangers(request)
         if self.settings.invited:
             raise HTTPException(403, "Open the link that you were given; it is yours alone.")
         sent = await _json(request)
@@ -313,8 +329,7 @@ class Page:
         if token is None:
             raise HTTPException(409, "Somebody has this name already; add a letter to yours.")
         self._names[token] = name
-        scope = _digest(f"{self._owner} {name}")
-        begun = {"name": name, "scope": scope, "last": []} | self._next(name, AHEAD)
+        begun = {"name": name, "scope": self._scope(name), "last": []} | self._next(name, AHEAD)
         response = JSONResponse(begun)
         self._set(response, "person", token, request)
         return response
@@ -493,12 +508,3 @@ async def _json(request: Request) -> dict[str, Any]:
     if not isinstance(sent, dict):
         raise HTTPException(422, "Send an object in JSON.")
     return sent
-
-
-def collected(page: Page) -> str:
-    """What was collected, in a sentence."""
-    people = sum(number > 0 for number in page._mine.values())
-    return (
-        f"{counted(page.number, 'answer')} by {counted(people, 'person', 'people')} in "
-        f"{page.store.folder}."
-    )
