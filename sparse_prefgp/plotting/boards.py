@@ -41,14 +41,19 @@ def points(frame: Any, *, level: float, top: int = 30, ax: Axes | None = None) -
     """
     shown = frame.head(top)
     ax = axes_or_new(ax, len(shown))
-    elo = shown["elo"].to_numpy()
-    ends = np.stack([elo - shown["elo_lower"], shown["elo_upper"] - elo])
-    ax.errorbar(
-        elo, np.arange(len(shown)), xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=2.5
-    )
+    _intervals(ax, shown, "elo", level)
     set_rows(ax, shown["model"].tolist())
-    ax.set_xlabel(f"Elo points, {100 * level:g} % interval")
     return ax
+
+
+def _intervals(ax: Axes, rows: Any, column: str, level: float) -> None:
+    """Elo points of a column with the ends of their intervals, a row each."""
+    mean = rows[column].to_numpy()
+    ends = np.stack([mean - rows[f"{column}_lower"], rows[f"{column}_upper"] - mean])
+    ax.errorbar(
+        mean, np.arange(len(rows)), xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=2.5
+    )
+    ax.set_xlabel(f"Elo points, {100 * level:g} % interval")
 
 
 def ranks(frame: Any, *, level: float, top: int = 30, ax: Axes | None = None) -> Axes:
@@ -113,11 +118,6 @@ def worths(rows: Any, *, level: float, ax: Axes | None = None) -> Axes:
     """
     ax = axes_or_new(ax, len(rows))
     ax.axvline(0.0, color=GREY, linewidth=1)
-    mean = rows["points"].to_numpy()
-    ends = np.stack([mean - rows["points_lower"], rows["points_upper"] - mean])
-    ax.errorbar(
-        mean, np.arange(len(rows)), xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=2.5
-    )
+    _intervals(ax, rows, "points", level)
     set_rows(ax, rows["name"].tolist())
-    ax.set_xlabel(f"Elo points, {100 * level:g} % interval")
     return ax
