@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import sparse, special
 
+from sparse_prefgp.analysis.verdict_scores import Verdicts
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -229,17 +230,7 @@ def information_of_votes(
     :param noise: (t,) variance of the noise of the difference.
     :param margin: (t,) within which a vote is a tie; 0 for votes without ties.
     """
-    sd = np.sqrt(variance + noise)
-    won, lost = (margin - mean) / sd, (-margin - mean) / sd
-    ahead, behind = special.ndtr(-won), special.ndtr(lost)
-    density = [np.exp(-0.5 * end**2) / np.sqrt(2.0 * np.pi) for end in (won, lost)]
-    by_noise = np.stack([density[0] * won, -density[1] * lost]) * noise / (2.0 * sd**2)
-    by_margin = np.stack([-density[0], -density[1]]) * margin / sd
-    chances = np.stack([ahead, behind, np.maximum(1.0 - ahead - behind, 0.0)])
-    slopes = np.stack([np.vstack([by, -by.sum(0)]) for by in (by_noise, by_margin)])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(chances > 0.0, slopes[:, None] * slopes[None] / chances, 0.0)
-    return np.asarray(each.sum(2))
+    return Verdicts.of(mean, variance, noise, margin if margin.any() else None).information
 
 
 def _leans(model: Any, level: float, number: int) -> tuple[str, dict[str, FloatArray]]:

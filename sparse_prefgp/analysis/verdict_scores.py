@@ -71,6 +71,12 @@ class Verdicts(NamedTuple):
         """(3, t)."""
         return np.exp(self.log_p)
 
+    @property
+    def information(self) -> FloatArray:
+        """Fisher information of both logarithms in each vote, (2, 2, t)."""
+        both = np.stack([self.by_noise, self.by_margin])
+        return np.asarray((self.p * both[:, None] * both[None]).sum(2))
+
 
 class Sums(NamedTuple):
     """Scores and information of the log noise and the log margin of groups of votes."""
@@ -87,13 +93,12 @@ class Sums(NamedTuple):
         """Of what was said, (t,), in each of so many groups."""
         both = np.stack([verdicts.by_noise, verdicts.by_margin])
         heard = both[:, said, np.arange(len(said))] * counts
-        weight = verdicts.p * counts
+        of_votes = verdicts.information * counts
         score = np.stack([np.bincount(group, each, size).astype(float) for each in heard])
         information = np.empty((2, 2, size))
         for i in (0, 1):
             for k in (0, 1):
-                of_vote = (weight * both[i] * both[k]).sum(0)
-                information[i, k] = np.bincount(group, of_vote, size)
+                information[i, k] = np.bincount(group, of_votes[i, k], size)
         return cls(score, information)
 
     def steps(self, has_margin: bool) -> tuple[FloatArray, FloatArray]:
