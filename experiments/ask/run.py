@@ -5,8 +5,9 @@ balanced at random.
     python experiments/ask/run.py table   the table of the README
 
 People are simulated: utilities are those of a model fitted to all votes of a set, and an answer is
-a draw of its probit. Answers come in steps of a seventh more; after each the model is brought up to
-date, and asked for the chance that its first five are the first five.
+a draw of its probit. Answers come in steps of a fifth more; after each the model is brought up to
+date, and asked for the chance that its first five are the first five. The variance of utilities is
+known to it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ import sparse_prefgp as spg
 ROWS = Path(__file__).parent / "runs.csv"
 WAYS = ("settle", "random", "balanced")
 SEEDS = range(5)
-TOP, SETTLED, GROWN = 5, 0.95, 1 / 7
+TOP, SETTLED, GROWN = 5, 0.95, 1 / 5
 # Of so many answers an item a run ends without.
-MOST = 100
+MOST = 1000
 ITEMS = 30
+# The page asks its next pairs anew after so many answers.
+AT_ONCE = 10
 KEYS = ["set", "way", "seed"]
 
 
@@ -56,7 +59,12 @@ def houses(rng: np.random.Generator) -> np.ndarray:
 
 def _utilities(items: pd.DataFrame | None, duels: pd.DataFrame) -> np.ndarray:
     found = spg.fit(
-        items, duels, test_fraction=0.0, integrate=False, inducing=64, max_iterations=20
+        items,
+        duels,
+        test_fraction=0.0,
+        integrate=False,
+        inducing=None if items is None else 64,
+        max_iterations=20,
     )
     return spg.rank(found.model).frame["utility"].to_numpy()
 
@@ -76,26 +84,25 @@ class Run:
         self.rng = np.random.default_rng([seed, WAYS.index(way)])
         self.names = [f"i{i:03d}" for i in range(len(truth))]
         self.items = pd.DataFrame({"item_id": self.names})
-        self.asked: list[tuple[int, int]] = []
+        self.shown = np.zeros(len(truth), dtype=int)
 
-    def answers(self, pairs: list[tuple[int, int]]) -> pd.DataFrame:
-        """Of people."""
+    def answers(self, pairs: list[tuple[int, int]]) -> pd.Series:
+        """Of people: how often which item won against which other one."""
         first, second = np.array(pairs).T
         ahead = self.truth[first] - self.truth[second] + self.rng.normal(size=len(pairs)) > 0
         names = np.array(self.names)
-        self.asked += pairs
-        return pd.DataFrame(
-            {
-                "winner": names[np.where(ahead, first, second)],
-                "loser": names[np.where(ahead, second, first)],
-            }
-        )
+        np.add.at(self.shown, np.array(pairs), 1)
+        won = {
+            "winner": names[np.where(ahead, first, second)],
+            "loser": names[np.where(ahead, second, first)],
+        }
+        return pd.DataFrame(won).value_counts(sort=False).rename("count")
 
     def next_pairs(self, model: spg.PreferenceGP | None, count: int) -> list[tuple[int, int]]:
         """To ask next."""
         number = len(self.truth)
         if model is None or self.way == "balanced":
-            shown = np.bincount(np.ravel(self.asked or [0]).astype(int), minlength=number)
+            shown = self.shown.copy()
             pairs = []
             for _ in range(count):
                 first, second = np.lexsort((self.rng.random(number), shown))[:2]
@@ -107,7 +114,7 @@ class Run:
             second = (first + self.rng.integers(1, number, size=count)) % number
             return list(zip(first.tolist(), second.tolist(), strict=True))
         row = {name: i for i, name in enumerate(self.names)}
-        batch = min(count, number * (number - 1) // 2)
+        batch = min(count, AT_ONCE)
         frame = spg.suggest(model, self.items, batch=batch, score="settle", rng=self.rng).frame
         found = [(row[a], row[b]) for a, b in zip(frame["first"], frame["second"], strict=True)]
         return [found[i % batch] for i in range(count)]
@@ -116,21 +123,19 @@ class Run:
         """How many answers it took, whether the first five were right, and Kendall's tau."""
         answers = self.answers(self.next_pairs(None, len(self.truth)))
         while True:
-            model = spg.PreferenceGP(
-                spg.read_duels(self.items, answers), spg.ItemEffect(variance=1.0)
-            )
-            spg.default_priors(model)
-            spg.optimise(model, 10)
+            duels = spg.read_duels(self.items, answers.reset_index(), counts="count")
+            model = spg.PreferenceGP(duels, spg.ItemEffect(variance=self.truth.var()))
             chance = spg.settled(model, TOP, rng=self.rng).chance_now
-            if chance >= SETTLED or len(answers) >= MOST * len(self.truth):
+            if chance >= SETTLED or answers.sum() >= MOST * len(self.truth):
                 break
-            count = max(len(self.truth) // 3, round(GROWN * len(answers)))
-            answers = pd.concat([answers, self.answers(self.next_pairs(model, count))])
+            count = max(len(self.truth) // 3, round(GROWN * answers.sum()))
+            further = self.answers(self.next_pairs(model, count))
+            answers = answers.add(further, fill_value=0).astype(int)
         ranking = spg.rank(model, rng=self.rng).frame.set_index("item_id")["utility"]
         mean = ranking.loc[self.names].to_numpy()
         first = set(np.argsort(-mean)[:TOP].tolist())
         return {
-            "answers": len(answers),
+            "answers": int(answers.sum()),
             "settled": chance >= SETTLED,
             "right": first == set(np.argsort(-self.truth)[:TOP].tolist()),
             "tau": float(kendalltau(mean, self.truth).statistic),

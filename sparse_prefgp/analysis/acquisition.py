@@ -270,5 +270,18 @@ def doubt_left(mean: FloatArray, variance: FloatArray, left: FloatArray) -> Floa
     return np.asarray(np.where(known, found, 0.0))
 
 
+def doubt_slope(mean: FloatArray, variance: FloatArray, left: FloatArray) -> FloatArray:
+    """The derivative of `doubt_left` by what is left; 0 where nothing is left, or was in doubt."""
+    known = (variance > 0.0) & (left > 0.0)
+    spread, rest = np.where(known, variance, 1.0), np.where(known, left, 1.0)
+    total = spread + rest
+    h, a = mean / np.sqrt(total), np.sqrt(rest / spread)
+    # dT/dh = -phi(h) (Phi(a h) - 1/2), dT/da = exp(-h² (1 + a²) / 2) / (2 pi (1 + a²))
+    by_h = -np.exp(_log_density(h)) * (ndtr(a * h) - 0.5)
+    by_a = np.exp(-0.5 * h**2 * (1.0 + a**2)) / (2.0 * np.pi * (1.0 + a**2))
+    found = -by_h * h / total + by_a / np.sqrt(rest * spread)
+    return np.asarray(np.where(known, found, 0.0))
+
+
 def _log_density(z: FloatArray) -> FloatArray:
     return np.asarray(-0.5 * z**2 - _LOG_ROOT_TWO_PI, dtype=float)

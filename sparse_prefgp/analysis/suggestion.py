@@ -59,6 +59,10 @@ from sparse_prefgp.tell.tables import Column, Table, chance, first_of, flag, rec
 Report = Callable[[int, int], None]
 
 MAX_PAIRS = 50_000
+# Pairs whose gain by "settle" is computed in full: those that gain most to first order.
+CLOSELY = 64
+# Numbers at a time: 4 MB an array.
+_AT_ONCE = 2**19
 DEFAULT_SCORE, SETTLE = "bald", "settle"
 # What the scores are, in words.
 SCORES = {
@@ -249,7 +253,8 @@ def suggest(
         the best item. "settle" looks for who the first k are: by how much the answer is expected to
         lower how probably pairs of one of the first k and one of the others would be mistaken,
         summed over these pairs (`settled`). Where judges have noises of their own, each pair is
-        asked of the one who tells most of it for the price, and the score is for one unit of it.
+        asked of the one who tells most of it for the price, and the score is for one unit of it. Of
+        more than 64 pairs those that tell most to first order are looked at in full.
     :param top: the k of "settle", 5 by default.
     :param prices: for "settle", what a vote of each judge costs, as for `settled`.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
@@ -527,24 +532,30 @@ def _settling(
     likelihood, ratios = model.likelihood, model.likelihood.new_ratios()
     noise = 2.0 * float(likelihood.noise.numpy())
     margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-    size = state.at_a_time(ratios)
+
+    def reductions(mean: FloatArray, variance: FloatArray) -> FloatArray:
+        size = max(1, _AT_ONCE // len(ratios.ratios))
+        parts = [slice(start, start + size) for start in range(0, len(mean), size)]
+        return np.concatenate(
+            [expected_reduction(mean[i], variance[i], noise, margin, ratios) for i in parts]
+        )
+
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     asked_of: dict[str, list[Any]] = {}
     for i in range(batch):
-        parts = []
-        for start in range(0, len(pairs), size):
-            some = slice(start, start + size)
-            first, second = pairs.first[some], pairs.second[some]
-            reduction = expected_reduction(*state.difference(first, second), noise, margin, ratios)
-            parts.append(state.gains(first, second, reduction))
-        values = np.concatenate(parts)
-        values[picked[:i]] = -np.inf
-        picked[i] = np.argmax(values)
+        free = np.setdiff1d(np.arange(len(pairs)), picked[:i], assume_unique=True)
+        reduction = reductions(*state.difference(pairs.first[free], pairs.second[free]))
+        if len(free) > CLOSELY:  # Owen's function of each pair that straddles is what takes long
+            rough = state.first_order_gains(pairs.first[free], pairs.second[free], reduction)
+            most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
+            free, reduction = free[most], reduction[most]
+        gains = state.gains(pairs.first[free], pairs.second[free], reduction)
+        picked[i] = free[np.argmax(gains)]
         one = picked[i : i + 1]
         first, second = pairs.first[one], pairs.second[one]
         mean, variance = state.difference(first, second)
         if judges is None:
-            reduction, price = expected_reduction(mean, variance, noise, margin, ratios), 1.0
+            reduction, price = reductions(mean, variance), 1.0
         else:
             judge, own = judges.best(float(mean[0]), float(variance[0]))
             reduction = np.array([own])

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.acquisition import doubt_left, expected_reduction
+from sparse_prefgp.analysis.acquisition import doubt_left, doubt_slope, expected_reduction
 from sparse_prefgp.analysis.items import numbered_inputs, own_items
 from sparse_prefgp.analysis.settling import TIMES, chances_settled, judges_of
 from sparse_prefgp.covariances.kernels import as_float
@@ -97,9 +97,23 @@ def test_the_doubt_that_is_left(mean: float, variance: float, share: float) -> N
     assert found[0] == pytest.approx(wanted, rel=1e-8, abs=1e-12)
 
 
+@pytest.mark.parametrize("mean", [0.0, 0.3, -1.4, 4.0])
+@pytest.mark.parametrize("variance", [0.04, 1.0])
+@pytest.mark.parametrize("share", [1.0, 0.7, 0.01])
+def test_the_slope_of_doubt_is_its_difference_quotient(
+    mean: float, variance: float, share: float
+) -> None:
+    left, step = share * variance, 1e-5 * share * variance
+    ends = np.array([left - step, left + step])
+    low, high = doubt_left(np.full(2, mean), np.full(2, variance), ends)
+    slope = doubt_slope(*(np.array([x]) for x in (mean, variance, left)))
+    assert slope[0] == pytest.approx((high - low) / (2.0 * step), rel=1e-5, abs=1e-9)
+
+
 def test_no_doubt_of_what_has_no_variance() -> None:
     zero = np.zeros(2)
     assert not doubt_left(np.array([0.0, 1.0]), zero, zero).any()
+    assert not doubt_slope(np.array([0.0, 1.0]), zero, zero).any()
     assert doubt_left(zero, np.ones(2), np.ones(2)) == pytest.approx(0.25)
 
 
