@@ -23,7 +23,7 @@ from sparse_prefgp.ask.store import MODEL
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.votes import LEFT, TIE, read_votes
 from sparse_prefgp.tell.page import parts_as_html
-from sparse_prefgp.tell.tables import Column, Table, chance
+from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
 QUEUE = 50
 SETTLE = "settle"
@@ -33,6 +33,7 @@ EVERY, GROWN = 10, 1.3
 # Fewer answers say nothing.
 FEWEST_ANSWERS = 6
 NICE = 10
+MOST_NOTES = 50
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class Learner:
         from sparse_prefgp.analysis.settling import settled
         from sparse_prefgp.disk.saving import save
 
-        votes = read_votes(self.path).frame
+        store = read_votes(self.path)
+        votes = store.frame
         known = set(self.items.iloc[:, 0].map(id_text))
         votes = votes[votes["left"].isin(known) & votes["right"].isin(known)]
         votes = votes.reset_index(drop=True)
@@ -98,7 +100,7 @@ class Learner:
         return Learned(
             number,
             pairs,
-            parts_as_html([*ranking.parts(), people_of(votes)]),
+            parts_as_html([*ranking.parts(), people_of(votes), *notes_of(store.notes)]),
             picture_of(ranking),
             settled(model, self.top, rng=rng).chance_now,
             problem,
@@ -203,6 +205,15 @@ def people_of(votes: Any) -> Table:
         Column("agreed", "as most of these said", chance),
     ]
     return Table("people", "People", columns, rows)
+
+
+def notes_of(notes: Any) -> list[Table]:
+    """What people wrote with their last answers; nothing where nobody wrote."""
+    columns = [Column(name, name, str, left=True) for name in ("note", "left", "right", "verdict")]
+    columns.insert(1, Column("judge", "person", str, left=True))
+    last = notes.iloc[::-1].head(MOST_NOTES)
+    title = first_of(len(last), len(notes), "notes, the last first")
+    return [Table("notes", title, columns, records(last))] if len(notes) else []
 
 
 def run(learner: Learner, pipe: Connection) -> None:

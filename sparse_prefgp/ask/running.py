@@ -131,7 +131,7 @@ def forget(folder: Path, name: str) -> int:
         raise ValueError(f"There are no votes in {str(folder)!r}; give the folder of ask (--out).")
     store = VoteStore(folder)
     try:
-        removed = store.forget(name)
+        removed = store.forget(" ".join(name.split()))
     finally:
         store.close()
     if removed is None:

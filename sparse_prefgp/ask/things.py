@@ -45,6 +45,8 @@ class Things:
     """The table of items that a model learns from; of their ids alone where only these are known.
     """
     folder: Path | None = None
+    left_out: Sequence[str] = ()
+    """Files of the folder that are no pictures which browsers show."""
     shapes: Sequence[Mapping[str, Any]] = ()
     """Of each what the page draws."""
     number: Mapping[str, int] = field(init=False)
@@ -94,7 +96,8 @@ def things_of(items: Source | None, media: Path | None, text: Sequence[str] = ()
                 f"The folder {str(media)!r} has no pictures ({' '.join(MEDIA)}); give another."
             )
         names = list(names_of_files)
-        return Things(names, [{}] * len(names), names, _ids(names), media)
+        others = sorted({one.name for one in media.iterdir()} - set(names))
+        return Things(names, [{}] * len(names), names, _ids(names), media, others)
     table = load_items(items, text)
     table.require(*text, remedy=" that --text names")
     frame, name_column = table.frame, str(table.id_column)

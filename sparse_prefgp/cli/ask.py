@@ -16,7 +16,7 @@ from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.options import option, same_as
-from sparse_prefgp.support.words import counted, listing, shortened
+from sparse_prefgp.support.words import counted, listing, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -109,7 +109,7 @@ def ask(console: Output, options: AskOptions) -> None:
     from sparse_prefgp.ask.running import Links, forget, serve
     from sparse_prefgp.ask.server import PageSettings
     from sparse_prefgp.ask.store import VoteStore
-    from sparse_prefgp.ask.things import demo_things, names_of_people, things_of
+    from sparse_prefgp.ask.things import MEDIA, demo_things, names_of_people, things_of
     from sparse_prefgp.disk.folders import held
 
     check_file(options.people, True)
@@ -151,6 +151,11 @@ def ask(console: Output, options: AskOptions) -> None:
 
     def began(links: Links) -> None:
         say(f"Asking about {len(things.names):,} items. Votes go to {folder}.")
+        if things.left_out:
+            say(
+                f"Left out, being no pictures that a browser shows: {some_of(things.left_out)} "
+                f"({' '.join(MEDIA)} are)."
+            )
         columns = things.items.columns[1:]
         say(f"The model learns from {listing(columns) if len(columns) else 'the votes alone'}.")
         say(f"Page: {links.page}")

@@ -35,6 +35,8 @@ class Votes(NamedTuple):
     frame: Any
     """A row for each answer: `left`, `right` (ids of items, by their sides), `verdict` (left, right
     or tie), `judge`, `at` (when it was kept, UTC)."""
+    notes: Any
+    """The same columns and `note`, of the answers, skips too, with which somebody wrote one."""
     skipped: int
     undone: int
 
@@ -109,13 +111,13 @@ def read_votes(path: Path) -> Votes:
     connection = connected(path)
     try:
         rows = connection.execute(
-            'select "left", "right", verdict, person, at, undone from answers order by rowid'
+            'select "left", "right", verdict, person, at, note, undone from answers order by rowid'
         ).fetchall()
     finally:
         connection.close()
-    kept = [row[:5] for row in rows if row[5] is None and row[2] != SKIP]
-    undone = sum(row[5] is not None for row in rows)
-    frame = require_pandas().DataFrame(
-        kept, columns=["left", "right", "verdict", "judge", "at"], dtype=object
-    )
-    return Votes(frame, len(rows) - undone - len(kept), undone)
+    columns = ["left", "right", "verdict", "judge", "at", "note"]
+    stand = [row[:-1] for row in rows if row[-1] is None]
+    frame = require_pandas().DataFrame(stand, columns=columns, dtype=object)
+    skipped, notes = frame["verdict"] == SKIP, frame[frame["note"] != ""]
+    kept = frame[~skipped].drop(columns="note").reset_index(drop=True)
+    return Votes(kept, notes, int(skipped.sum()), len(rows) - len(stand))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from sparse_prefgp.ask.refitting import MODEL, Learned, Learner, Refitting, peop
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.ask.things import things_of
 from sparse_prefgp.cli import ask
-from sparse_prefgp.io.votes import FILE
+from sparse_prefgp.io.votes import FILE, read_votes
 
 NAMES = [f"item {i}" for i in range(6)]
 
@@ -67,6 +68,16 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     store.undo(answers(63, 10)[-1].id, "Ann")
     assert one.learn().answers == 72
     assert one._model.duels.num_duels == 72
+
+
+def test_notes_are_shown_the_last_first_and_escaped(store: VoteStore) -> None:
+    said = answers(0, 30)
+    said[3] = replace(said[3], note="both <b>dull</b>")
+    said[20] = replace(said[20], note="blurred", verdict="skip")
+    store.keep(said)
+    html = learner(store, pd.DataFrame({"item_id": NAMES})).learn().html
+    assert "&lt;b&gt;dull" in html and html.index("blurred") < html.index("both ")
+    assert len(read_votes(store.path).frame) == 29
 
 
 def test_items_with_features_and_without_answers_are_ranked(store: VoteStore) -> None:

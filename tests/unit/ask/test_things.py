@@ -23,6 +23,7 @@ def test_a_folder_is_its_pictures(tmp_path: Path) -> None:
     (media / "link.png").symlink_to(tmp_path / "secret.png")
     found = things_of(None, media)
     assert list(found.names) == ["a.JPG", "b.png"]
+    assert list(found.left_out) == ["link.png", "notes.txt"]
     assert found.path(0) == media / "a.JPG"
     assert found.items["item_id"].tolist() == ["a.JPG", "b.png"]
     # A file that became a link since is none of the folder's.
