@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import load_items
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.tell.result import Result
@@ -94,20 +94,25 @@ def first_round(
 
 
 def balanced_pair(
-    shown: IntArray, apart: Collection[tuple[int, int]], rng: np.random.Generator
+    shown: IntArray,
+    apart: Collection[tuple[int, int]],
+    rng: np.random.Generator,
+    suited: Callable[[int], BoolArray] | None = None,
 ) -> tuple[int, int] | None:
     """A random pair of an item that was shown least often, and of one that was shown least often of
     those that it can meet; None where all pairs are taken.
 
     :param shown: (n,) how often each item was.
     :param apart: pairs that are not wanted, the smaller number first.
+    :param suited: of an item, (n,) which others it may meet; by default all.
     """
     if len(apart) >= len(shown) * (len(shown) - 1) // 2:
         return None
     order = np.lexsort((rng.random(len(shown)), shown)).tolist()
     for first in order:
         met = {sum(pair) - first for pair in apart if first in pair}
-        for second in order:
+        others = order if suited is None else np.array(order)[suited(first)[order]].tolist()
+        for second in others:
             if second != first and second not in met:
                 return min(first, second), max(first, second)
     return None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from sparse_prefgp.analysis.first_round import FIRST_SHOWN, balanced_pair
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 # Of a person what was handed out and not answered, so that nothing is handed out twice.
 HANDED_OUT = 8
@@ -25,6 +28,20 @@ class Pair(NamedTuple):
         return min(self), max(self)
 
 
+class Utilities(NamedTuple):
+    """What is known of items, (n,) each; NaN of one of which nothing is."""
+
+    mean: FloatArray
+    variance: FloatArray
+    duel_noise: float
+
+    def differ(self, first: int, least: float) -> BoolArray:
+        """Of which items (n,) one is expected to beat the other with this chance or more, as far as
+        their utilities are independent."""
+        variance = self.variance[first] + self.variance + self.duel_noise
+        return ~(ndtr(np.abs(self.mean[first] - self.mean) / np.sqrt(variance)) < least)
+
+
 class Pairing:
     """Pairs for everybody: a balanced random round first, then those of a queue, with some random
     ones among them."""
@@ -35,13 +52,16 @@ class Pairing:
         rng: np.random.Generator,
         explore: float = 0.1,
         repeat: bool = False,
+        closest: float = 0.5,
     ) -> None:
         """:param number: of items.
         :param explore: the share of random pairs once there is a queue.
         :param repeat: whether a person may get a pair again that the person answered.
+        :param closest: pairs whose better one wins with a smaller chance are not asked.
         """
         self._number, self._rng = number, rng
-        self._explore, self._repeat = explore, repeat
+        self._explore, self._repeat, self._closest = explore, repeat, closest
+        self._suited: Callable[[int], BoolArray] | None = None
         self._shown = np.zeros(number, dtype=np.int64)
         self._met: dict[str, set[tuple[int, int]]] = {}
         self._handed_out: dict[str, list[tuple[int, int]]] = {}
@@ -60,9 +80,14 @@ class Pairing:
         self._shown[list(pair)] -= 1
         self._met.get(person, set()).discard(pair.unordered)
 
-    def refill(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Take these pairs in place of what was in the queue, the first to be asked first."""
+    def refill(self, pairs: Iterable[tuple[int, int]], utilities: Utilities | None = None) -> None:
+        """Take these pairs in place of what was in the queue, the first to be asked first.
+
+        :param utilities: as they are known now, by which random pairs are nearly even.
+        """
         self._queue = [(min(one), max(one)) for one in pairs]
+        if utilities is not None and self._closest > 0.5:
+            self._suited = partial(utilities.differ, least=self._closest)
 
     def has_met(self, person: str, pair: Pair) -> bool:
         """Whether the person answered this pair, and may not again."""
@@ -75,7 +100,9 @@ class Pairing:
         """
         waiting = self._handed_out.setdefault(person, [])
         apart = {*waiting, *held} | (set() if self._repeat else self._met.get(person, set()))
-        pair = self._of_queue(apart) or balanced_pair(self._shown, apart, self._rng)
+        pair = self._of_queue(apart)
+        if pair is None:
+            pair = balanced_pair(self._shown, apart, self._rng, self._suited)
         if pair is None:  # what was handed out and not answered, as before a reload
             left = [one for one in waiting if one not in held]
             if not left:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.ask.pairing import Utilities
 from sparse_prefgp.ask.store import MODEL
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.votes import LEFT, TIE, read_votes
@@ -43,6 +44,8 @@ class Learned:
     answers: int
     """How many it is of."""
     pairs: Sequence[tuple[str, str]] = ()
+    utilities: Utilities | None = None
+    """Of the items, in their order."""
     html: str = ""
     """The ranking, as a part of a page."""
     picture: bytes = b""
@@ -97,9 +100,16 @@ class Learner:
         rng = np.random.default_rng(self.seed + number)
         ranking = rank(model, top_k=self.top, rng=rng)
         pairs, problem = self._pairs(model, rng)
+        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text))
+        own = own.reindex(self.items.iloc[:, 0].map(id_text))
         return Learned(
             number,
             pairs,
+            Utilities(
+                own["utility"].to_numpy(),
+                own["sd"].to_numpy() ** 2,
+                2.0 * float(model.likelihood.noise.numpy()),
+            ),
             parts_as_html([*ranking.parts(), people_of(votes), *notes_of(store.notes)]),
             picture_of(ranking),
             settled(model, self.top, rng=rng).chance_now,

@@ -92,7 +92,11 @@ class Page:
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.settings.seed)
         self._pairing = Pairing(
-            len(self.things.names), rng, self.settings.explore, self.settings.repeat
+            len(self.things.names),
+            rng,
+            self.settings.explore,
+            self.settings.repeat,
+            self.settings.closest,
         )
         invited = self.settings.invited
         self._names = {
@@ -190,11 +194,12 @@ class Page:
             return
         self.learned = learned
         number = self.things.number
-        self._pairing.refill(
+        pairs = [
             (number[one], number[other])
             for one, other in learned.pairs
             if one in number and other in number
-        )
+        ]
+        self._pairing.refill(pairs, learned.utilities)
 
     async def _write(self) -> None:
         """Answers that wait go to disk together, since each step to disk takes as long as many."""

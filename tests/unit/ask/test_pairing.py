@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparse_prefgp as spg
-from sparse_prefgp.ask.pairing import Pairing
+from sparse_prefgp.ask.pairing import Pairing, Utilities
 
 
 @given(number=st.integers(2, 12), share=st.floats(0.05, 1.0), seed=st.integers(0, 99))
@@ -51,6 +51,20 @@ def test_nobody_gets_a_pair_twice(number: int, explore: float, seed: int) -> Non
             drawn = rng.choice(number, (5, 2))
             pairing.refill((int(i), int(j)) for i, j in drawn if i != j)
         assert sorted(met) == sorted(possible)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_random_pairs_that_are_nearly_even_are_not_asked(known: bool) -> None:
+    mean = np.array([0.0, 0.1, 1.0, np.nan])
+    utilities = Utilities(mean, np.full(4, 0.5), 1.0)
+    pairing = Pairing(4, np.random.default_rng(0), closest=0.6)
+    pairing.refill([], utilities if known else None)
+    asked = set()
+    while (pair := pairing.next("a")) is not None:
+        pairing.count("a", pair)
+        asked.add(pair.unordered)
+    # P = ndtr(0.1 / sqrt(2)) = 0.53 and ndtr(0.9 / sqrt(2)) = 0.74; of the last nothing is known.
+    assert len(asked) == (5 if known else 6) and ((0, 1) in asked) is not known
 
 
 def test_the_queue_comes_in_its_order_once_every_item_was_shown() -> None:
