@@ -19,9 +19,8 @@ import numpy as np
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.asking_page import answered, running
-
 from sparse_prefgp.ask.store import Answer, VoteStore
+from tests.asking_page import answered, running
 
 ITEMS, ANSWERS, PEOPLE = 2000, 20_000, 100
 
