@@ -22,6 +22,7 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 import sparse_prefgp as spg
+from sparse_prefgp.ask.refitting import QUEUE, queued
 
 ROWS = Path(__file__).parent / "runs.csv"
 WAYS = ("settle", "random", "balanced")
@@ -30,8 +31,6 @@ TOP, SETTLED, GROWN = 5, 0.95, 1 / 5
 # Of so many answers an item a run ends without.
 MOST = 1000
 ITEMS = 30
-# The page asks its next pairs anew after so many answers.
-AT_ONCE = 10
 KEYS = ["set", "way", "seed"]
 
 
@@ -114,10 +113,10 @@ class Run:
             second = (first + self.rng.integers(1, number, size=count)) % number
             return list(zip(first.tolist(), second.tolist(), strict=True))
         row = {name: i for i, name in enumerate(self.names)}
-        batch = min(count, AT_ONCE)
+        batch = min(QUEUE, number * (number - 1) // 2)
         frame = spg.suggest(model, self.items, batch=batch, score="settle", rng=self.rng).frame
-        found = [(row[a], row[b]) for a, b in zip(frame["first"], frame["second"], strict=True)]
-        return [found[i % batch] for i in range(count)]
+        asked = frame.iloc[queued(frame["score"].to_numpy(), count)]
+        return [(row[a], row[b]) for a, b in zip(asked["first"], asked["second"], strict=True)]
 
     def until_settled(self) -> dict[str, object]:
         """How many answers it took, whether the first five were right, and Kendall's tau."""

@@ -23,6 +23,7 @@ from sparse_prefgp.ask.pairing import Utilities
 from sparse_prefgp.ask.store import MODEL
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.votes import LEFT, TIE, read_votes
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.tell.page import parts_as_html
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
@@ -155,8 +156,17 @@ class Learner:
             return [], str(error)
         better = np.maximum(found["probability"], 1.0 - found["probability"])
         kept = found[better >= self.closest]
+        kept = kept.iloc[queued(kept["score"].to_numpy(), QUEUE)]
         pairs = zip(kept["first"].astype(str), kept["second"].astype(str), strict=True)
         return list(pairs), ""
+
+
+def queued(scores: FloatArray, number: int) -> IntArray:
+    """Which pairs (number,) to ask, each as often as its share of the scores: several people may
+    answer one pair, and where one is in doubt all answers go to it."""
+    total = float(scores.sum())
+    share = scores / total if total > 0.0 else np.full(len(scores), 1.0 / max(1, len(scores)))
+    return np.repeat(np.arange(len(scores)), np.ceil(number * share).astype(int))[:number]
 
 
 def picture_of(ranking: Any) -> bytes:

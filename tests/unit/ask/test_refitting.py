@@ -9,10 +9,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.suggestion import SCORES
-from sparse_prefgp.ask.refitting import MODEL, Learned, Learner, Refitting, people_of
+from sparse_prefgp.ask.refitting import (
+    MODEL,
+    QUEUE,
+    Learned,
+    Learner,
+    Refitting,
+    people_of,
+    queued,
+)
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.ask.things import things_of
 from sparse_prefgp.cli import ask
@@ -50,7 +61,7 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     learned = one.learn()
     assert learned.answers == 63 and not learned.problem
     assert all(set(pair) <= set(NAMES) for pair in learned.pairs)
-    assert len(set(map(frozenset, learned.pairs))) == len(learned.pairs) > 0
+    assert 0 < len(learned.pairs) <= QUEUE
     assert all(name in learned.html for name in NAMES)
     assert learned.picture.lstrip().startswith(b"<?xml")
     assert learned.settled is not None and 0.0 <= learned.settled <= 1.0
@@ -68,6 +79,21 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     store.undo(answers(63, 10)[-1].id, "Ann")
     assert one.learn().answers == 72
     assert one._model.duels.num_duels == 72
+
+
+@given(
+    scores=hnp.arrays(float, st.integers(1, 60), elements=st.floats(0.0, 5.0)),
+    number=st.integers(1, 60),
+)
+def test_pairs_are_queued_as_often_as_they_score(scores: np.ndarray, number: int) -> None:
+    rows = queued(scores, number)
+    times = np.bincount(rows, minlength=len(scores))
+    assert len(rows) <= number and (np.diff(rows) >= 0).all()
+    if scores.sum() > 0.0:
+        assert (times <= np.ceil(number * scores / scores.sum())).all()
+        assert len(rows) == number
+    one_in_doubt = queued(np.array([1.0, 0.0, 0.0]), number)
+    assert (one_in_doubt == 0).all()
 
 
 def test_notes_are_shown_the_last_first_and_escaped(store: VoteStore) -> None:
