@@ -432,11 +432,14 @@ def leaderboard(
         if place is not None:
             check_board_folder(place, overwrite)
         asked = {"judge": judge, "category": category, "task": task, "date": date}
-        opened = Battles.opened(battles, style, asked, form or Form(**columns))
+        said: list[str] = []
+        with heard(said):
+            opened = Battles.opened(battles, style, asked, form or Form(**columns))
         if by is not None:
             kinds_in(opened, by)
         options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
         table, fitted = _fitted(opened, reporter, options, anchor)
+        fitted = replace(fitted, notes=(*said, *fitted.notes))
         how = {"by": by, "top": top, "anchor": anchor, "level": level, "audited": audit}
         found = _told(opened, table, fitted, **how)
         if place is not None:

@@ -218,7 +218,7 @@ def test_what_is_odd_is_told() -> None:
             ["m0", "m1", "model_a", "ann", 900],
             ["m1", "m0", "model_b", "ann", 900],
             ["m0", "weak", "model_a", "ben", 901],
-            ["m2", "weak", "model_a", "zoe", 902],
+            ["m2", "weak ", "model_a", "zoe", 902],
             ["M3", "m0", "model_b", "ann", 903],
         ],
         columns=table.columns,
@@ -229,6 +229,7 @@ def test_what_is_odd_is_told() -> None:
     assert "M3, weak never won" in notes or "weak, M3 never won" in notes
     assert "'M3'" in notes and "1 of 4 judges has one vote" in notes
     assert "stand is held by the prior" in notes
+    assert "has 'weak' and 'weak ', which are taken for one: blanks" in notes
     assert "1 pair of models was judged by one judge in both orders" in notes
     assert "83 of 84 tasks have one vote" in notes
     weak = found.board().set_index("model").loc["weak"]
