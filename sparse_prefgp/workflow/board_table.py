@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sides import SIDE
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import agreeing, counted, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -147,6 +149,14 @@ class Battles:
         """Whether there are two or more to tell apart."""
         return self.roles.judge is not None and self.labels(self.roles.judge) > 1
 
+    def days(self, frame: Any) -> FloatArray | None:
+        """(t,) days since 1970 of the battles of a data frame; None for undated ones."""
+        if self.roles.date is None:
+            return None
+        with warnings.catch_warnings():  # what there is to say was said as the table was opened
+            warnings.simplefilter("ignore")
+            return _days(replace(self.table, frame=frame), self.roles.date)
+
     def labels(self, column: str) -> int:
         """How many there are in a column."""
         return len({id_text(value) for value in self.table.frame[column].unique()})
@@ -159,10 +169,10 @@ class Battles:
 
 
 def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[str, ...]]:
-    """The roles without a date that some battles have not, and a sentence on it.
+    """The roles without a date that some battles have not or that is none, and a sentence on it.
 
     :param asked: the column that was named, if any.
-    :raises ValueError: one that was, with empty cells.
+    :raises ValueError: one that was, with empty cells or no dates.
     """
     column = roles.date
     if column is None:
@@ -170,6 +180,16 @@ def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[
     values = table.frame[column]
     empty = int((values.isna() | (values.astype(str).str.strip() == "")).sum())
     if not empty:
+        try:
+            _days(table, column)
+        except ValueError as error:
+            reason = str(error).removesuffix(".")
+            if asked is not None:
+                raise ValueError(
+                    f"{reason}, or name another column (--date), none for none (date='none')."
+                ) from None
+            note = f"Drift is not asked: {reason[0].lower()}{reason[1:]}."
+            return replace(roles, date=None), (note,)
         return roles, ()
     of = f"{empty:,} of {counted(len(values), 'battle')} {agreeing(empty, 'has', 'have')} no"
     if asked is not None:
@@ -178,6 +198,12 @@ def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[
             "--date none (date='none')."
         )
     return replace(roles, date=None), (f"Drift is not asked: {of} {column}.",)
+
+
+def _days(table: Table, column: str) -> FloatArray:
+    """(t,) days since 1970 of a column of dates."""
+    dated = in_iso(table, (column,), remedy=REMEDY)
+    return dates_of(dated.frame[column], column, table.row, done=True)
 
 
 def _with_empty(

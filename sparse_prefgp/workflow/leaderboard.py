@@ -580,8 +580,8 @@ def _audit(battles: Battles, table: DuelTable, model: Any, by: str | None, level
     """What the votes say of what bends the board."""
     from sparse_prefgp.analysis.audit import audit
 
-    roles = battles.roles
-    return audit(model, table.context, date=roles.date, category=roles.category, by=by, level=level)
+    said, category = table.context, battles.roles.category
+    return audit(model, said, date=battles.days(said), category=category, by=by, level=level)
 
 
 def _of_kinds(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.io.forms import Form
+from sparse_prefgp.workflow.board_table import Battles
 from sparse_prefgp.workflow.leaderboard import Leaderboard, conclusion
 
 pytest.importorskip("typer")
@@ -20,6 +24,7 @@ from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 
 MODELS, QUICK = 5, {"max_iterations": 3, "integrate": "no"}
+ONE_FORM = "write all dates in the one form 2024-01-31"
 
 
 def battles(number: int = 240, seed: int = 0, apart: float = 0.6) -> pd.DataFrame:
@@ -179,6 +184,47 @@ def test_what_cannot_be_told_of_a_board_is_noted() -> None:
     told = [one for one in audit.looked_at if one.what.startswith("lean")]
     assert [one.told for one in told] == ["not asked: there is one judge"]
     assert "drift" in {one.what for one in audit.looked_at if one.findings is None}
+
+
+@pytest.mark.parametrize(
+    ("dates", "says"),
+    [
+        (["soon", "2024-02-01"], f"'soon' in row 0 .* {ONE_FORM}"),
+        (
+            ["01/02/2024", "03/04/2024"],
+            f"may be 2024-02-01 or 2024-01-02; {ONE_FORM}",
+        ),
+        ([1.2e12, 1.3e12], "numbers are days or seconds since 1970"),
+    ],
+)
+def test_what_is_no_date_is_refused_before_the_fit(
+    dates: list[Any], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = battles(60).assign(tstamp=dates * 30)
+    with monkeypatch.context() as without_fit:
+        without_fit.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
+        with pytest.raises(ValueError, match=rf"{says}, or name another column \(--date"):
+            spg.leaderboard(table, date="tstamp", **QUICK)
+    opened = Battles.opened(table, (), {}, Form())
+    assert opened.roles.date is None, "nobody named it"
+    assert re.match(f"Drift is not asked: the .*{says}", opened.notes[0])
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["31/01/2024", "01/02/2024"],
+        ["2024-01-31", "2024-02-01"],
+        [20240131, 20240201],
+        [1706659200.0, 1706745600.0],
+    ],
+)
+def test_dates_of_any_form_are_days(dates: list[Any]) -> None:
+    table = battles(20).assign(tstamp=dates * 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opened = Battles.opened(table, (), {}, Form())
+    np.testing.assert_array_equal(opened.days(table.tail(3)), [19754, 19753, 19754])
 
 
 def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
