@@ -559,13 +559,19 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[
     together.check(sets=events.has_sets, context_of_sides=two)
     stacked = pd.DataFrame(
         {
-            name: said[name].iloc[at].to_numpy()
+            name: _cells(said[name].iloc[at])
             if name in shared
             else pd.concat([said[pair[0]], said[pair[1]]]).to_numpy()
             for name, pair in zip(names, pairs, strict=True)
         }
     )
     return stacked, at, shared
+
+
+def _cells(column: Any) -> Any:
+    """The values of a column; numbers that are labels stay labels."""
+    is_labels = isinstance(column.dtype, require_pandas().CategoricalDtype)
+    return column.array if is_labels else column.to_numpy()
 
 
 def refuse_columns_of_items(names: Sequence[str], columns: Collection[str]) -> None:

@@ -95,10 +95,14 @@ class Battles:
         made = cls(table, roles, style, given, empty)
         if roles.category is None:
             return made
-        labels = table.frame[roles.category].map(id_text).nunique()
+        texts = table.frame[roles.category].map(id_text)
+        labels = texts.nunique()
         few = labels * LEAST_BATTLES > len(table.frame)
         if not few and 1 < labels <= MOST_CATEGORIES:
-            return made
+            # Numbers are labels too, and no effect grows with them.
+            labelled = texts.where(texts != "").astype("category")
+            frame = table.frame.assign(**{roles.category: labelled})
+            return replace(made, table=replace(table, frame=frame))
         reason = (
             f"The column {roles.category!r} has {counted(labels, 'label')} in "
             f"{counted(len(table.frame), 'battle')}, and categories are 2 to {MOST_CATEGORIES} "

@@ -166,6 +166,16 @@ def test_a_category_for_each_battle_is_none() -> None:
     assert any("it is taken for none" in note for note in found.notes)
 
 
+def test_numbers_of_categories_are_labels() -> None:
+    """No model grows better with the number of a category."""
+    table = battles(60).assign(category=np.arange(60) % 3)
+    read = Battles.opened(table, (), {}, Form()).read()
+    assert (read.categorical, read.numeric) == (("category",), ())
+    table["category"] = table["category"].where(table.index > 0)
+    with pytest.raises(ValueError, match="'category' has a missing value in row 0"):
+        Battles.opened(table, (), {}, Form()).read()
+
+
 def test_what_cannot_be_told_of_a_board_is_noted() -> None:
     table = battles(120).assign(judge="ann", kind="crowd", day=np.arange(120.0) % 7)
     table.loc[:29, "day"] = np.nan
