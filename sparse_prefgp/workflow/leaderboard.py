@@ -386,6 +386,7 @@ def leaderboard(
     date: str | None = None,
     level: float = 0.9,
     audit: bool = True,
+    prices: Any = None,
     max_iterations: int = DEFAULT_ITERATIONS,
     integrate: str = AUTO,
     seed: int = 0,
@@ -414,6 +415,7 @@ def leaderboard(
     :param date: the same of when it was, by default `date`.
     :param level: of intervals and sets of ranks.
     :param audit: look at what bends the board: `audit`.
+    :param prices: what a vote of each judge costs, as `settled` takes it: who is best asked next.
     :param max_iterations: largest number of steps of the optimiser.
     :param integrate: as for `fit`: intervals average over what is not known of hyperparameters;
         those of more than five categories are at the most likely ones.
@@ -438,9 +440,10 @@ def leaderboard(
         if by is not None:
             kinds_in(opened, by)
         options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
-        table, fitted = _fitted(opened, reporter, options, anchor)
+        table, fitted = _fitted(opened, reporter, options, anchor, prices)
         fitted = replace(fitted, notes=(*said, *fitted.notes))
         how = {"by": by, "top": top, "anchor": anchor, "level": level, "audited": audit}
+        how["prices"] = prices
         found = _told(opened, table, fitted, **how)
         if place is not None:
             found.write(place, overwrite=overwrite)
@@ -448,16 +451,22 @@ def leaderboard(
 
 
 def _fitted(
-    battles: Battles, reporter: Reporter | None, options: Mapping[str, Any], anchor: Any = None
+    battles: Battles,
+    reporter: Reporter | None,
+    options: Mapping[str, Any],
+    anchor: Any = None,
+    prices: Any = None,
 ) -> tuple[DuelTable, FitOutput]:
     """The battles as they were read, and the model of all of them.
 
-    :raises ValueError: an anchor that is none of the models.
+    :raises ValueError: an anchor that is none of the models; prices of who is no judge.
     """
     said: list[str] = []
     with heard(said):
         table = battles.read()
     _check_anchor(anchor, models_of(table)[1])
+    if prices is not None:
+        _check_prices(prices, battles, table)
     category = battles.roles.category
     judge = battles.roles.judge if battles.has_judges else None
     leans = ((judge, SIDE),) if judge and SIDE in table.events.covariate_names else ()
@@ -482,6 +491,19 @@ def _check_anchor(anchor: Any, models: Sequence[Any]) -> None:
         raise ValueError(f"The anchor {name!r} is none of the models; {hint}")
 
 
+def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
+    """Refuse prices of who is no judge, before anything is fitted."""
+    from sparse_prefgp.analysis.settling import priced
+
+    judge = table.events.judge
+    if judge is None or not battles.has_judges:
+        raise ValueError(
+            "There are prices of votes (--prices, prices=), and no two judges to choose from; name "
+            "the column that says who judged (--judge), or leave the prices out."
+        )
+    priced(judge.names, prices)
+
+
 def _told(
     battles: Battles,
     table: DuelTable,
@@ -492,6 +514,7 @@ def _told(
     anchor: Any,
     level: float,
     audited: bool,
+    prices: Any,
 ) -> Leaderboard:
     """All that a fit says of a board."""
     from sparse_prefgp.analysis.judges import judges as judges_of
@@ -547,7 +570,7 @@ def _told(
                 _audit(battles, table, model, by, level),
             )
         )
-    settling = settled(model, most, rng=seeded(seed))
+    settling = settled(model, most, prices=prices, rng=seeded(seed))
     parts.append(Part("settled", "What next", settling, 20))
     frames = [
         _rows(model, ranking, versus).assign(board=name) for name, ranking in rankings.items()

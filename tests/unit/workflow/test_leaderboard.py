@@ -54,7 +54,13 @@ def battles(number: int = 240, seed: int = 0, apart: float = 0.6) -> pd.DataFram
 @pytest.fixture(scope="module")
 def board() -> Leaderboard:
     return spg.leaderboard(
-        battles(), style=["length"], by="kind", anchor=("m4", 900), top=2, **QUICK
+        battles(),
+        style=["length"],
+        by="kind",
+        anchor=("m4", 900),
+        top=2,
+        prices={"ann": 1.0, "gpt": 0.01},
+        **QUICK,
     )
 
 
@@ -121,6 +127,9 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
     assert page.count("data:image/svg+xml;base64,") == 4 and "<script" not in page
     assert all(f"m{i}" in page for i in range(MODELS))
     assert "\\begin{tabular}" in (folder / "board.tex").read_text()
+    next_asked = pd.read_csv(folder / "settled.csv")
+    assert {*next_asked["judge"]} == {"gpt"} and {*next_asked["price"]} == {0.01}
+    assert "best asked of" in page and "price" in page
     again = spg.rank(spg.load(folder), order="mean")
     assert again.frame["item_id"].tolist() == board.board()["model"].tolist()
     with pytest.raises(ValueError, match="holds a board"):
@@ -243,6 +252,22 @@ def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
     with pytest.raises(ValueError, match="'m9' is none of the models; give the name of one"):
         spg.leaderboard(battles(60), anchor=("m9", 1000), **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("prices", "judge", "says"),
+    [
+        ({"Ann": 1.0}, None, "'Ann', who is no judge of the votes; did you mean 'ann'"),
+        ({"ann": 0.0}, None, "price of ann is 0.0; give a number, above 0"),
+        ({"ann": 1.0}, "none", "no two judges to choose from; name the column"),
+    ],
+)
+def test_prices_are_checked_before_the_fit(
+    prices: Any, judge: str | None, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
+    with pytest.raises(ValueError, match=says):
+        spg.leaderboard(battles(60), prices=prices, judge=judge, **QUICK)
 
 
 def test_without_a_winner_a_sentence_says_what_more_votes_would_settle() -> None:
