@@ -14,7 +14,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io.forms import Form
-from sparse_prefgp.workflow.board_table import Battles
+from sparse_prefgp.workflow.board_table import Battles, odd_of
 from sparse_prefgp.workflow.leaderboard import Leaderboard, conclusion
 
 pytest.importorskip("typer")
@@ -124,6 +124,7 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
     assert figures["program"] == "sparse-prefgp" and len(figures["judges"]["judges"]) == 3
     assert figures["conclusion"] == board.conclusion and len(figures["board"]) == 25
     page = (folder / "board.html").read_text()
+    assert "evaluate --model FOLDER --duels new.csv --risk 0.1 --task question_id" in page
     assert page.count("data:image/svg+xml;base64,") == 4 and "<script" not in page
     assert all(f"m{i}" in page for i in range(MODELS))
     assert "\\begin{tabular}" in (folder / "board.tex").read_text()
@@ -172,7 +173,10 @@ def test_a_category_for_each_battle_is_none() -> None:
         spg.leaderboard(table, category="category")
     found = spg.leaderboard(table, **QUICK)
     assert found.battles.roles.category is None
-    assert any("it is taken for none" in note for note in found.notes)
+    assert any("there is no board of each" in note for note in found.notes)
+    looked_at = found.parts_of[1].result.looked_at
+    (looked,) = (one for one in looked_at if one.what.startswith("category"))
+    assert looked.told == "not asked: nothing has 10 votes", "the column is known to the audit"
 
 
 def test_numbers_of_categories_are_labels() -> None:
@@ -270,6 +274,46 @@ def test_prices_are_checked_before_the_fit(
         spg.leaderboard(battles(60), prices=prices, judge=judge, **QUICK)
 
 
+def test_boards_of_kinds_have_what_their_battles_have() -> None:
+    """Of a kind some battles lack the anchor, all but one category, or what a style differs in."""
+    table = battles(160)
+    with_m4 = (table["model_a"] == "m4") | (table["model_b"] == "m4")
+    table["kind"] = np.where(with_m4, "crowd", "machine")
+    table["category"] = np.where(with_m4, table["category"], "code")
+    table["length_b"] = table["length_b"].where(with_m4, table["length_a"])
+    found = spg.leaderboard(
+        table, style=["length"], by="kind", anchor=("m4", 900), audit=False, **QUICK
+    )
+    assert {*found.rankings} >= {"kind: crowd", "kind: machine"}
+    assert "m4" not in {*found.board("kind: machine")["model"]}
+    notes = " ".join(found.notes)
+    assert "The board of kind machine has no anchor, as m4 has no battle there" in notes
+    assert "Board of kind machine: the length is the same on both sides of all" in notes
+    assert found.board("kind: machine")["elo"].mean() == pytest.approx(1000.0)
+    assert {*found.biases["name"]} == {"length", "side"}, "that of all battles has both"
+
+
+@pytest.mark.parametrize(("behind", "how"), [(0.0, "is the same on both"), (2.0, "differs by 2 b")])
+def test_a_style_that_never_differs_is_left_out(behind: float, how: str) -> None:
+    table = battles(60)
+    table["length_a"], table["length_b"] = 5.0, 5.0 - behind
+    opened = Battles.opened(table, ["length"], {}, Form())
+    assert opened.style == () and f"The length {how}" in opened.notes[0]
+    assert opened.read().events.covariate_names == ("side",)
+
+
+def test_both_orders_are_two_votes_without_a_task_too() -> None:
+    table = battles(1).drop(columns="question_id").assign(winner="model_a")
+    turned = table.rename(columns={"model_a": "model_b", "model_b": "model_a"})
+    turned["winner"] = "model_b"
+    for judge, who in (("judge", "shown to one judge in"), ("none", "shown in")):
+        rows = pd.concat([table, turned], ignore_index=True)
+        opened = Battles.opened(rows, (), {"judge": judge}, Form(side=True))
+        notes = " ".join(odd_of(opened, opened.read()))
+        assert f"Both orders of two models were {who} 1 case: each is a vote of its own" in notes
+        assert "whether on the same answers or not (--task)" in notes
+
+
 def test_without_a_winner_a_sentence_says_what_more_votes_would_settle() -> None:
     found = spg.leaderboard(battles(60, apart=0.02), judge="none", category="none", **QUICK)
     assert (found.board()["group"] == 1).sum() > 1
@@ -311,7 +355,8 @@ def test_what_is_odd_is_told() -> None:
     assert "'M3'" in notes and "1 of 4 judges has one vote" in notes
     assert "stand is held by the prior" in notes
     assert "has 'weak' and 'weak ', which are taken for one: blanks" in notes
-    assert "1 pair of models was judged by one judge in both orders" in notes
+    both = "Both orders of two models on one task were shown to one judge in 1 case: each is a vote"
+    assert f"{both} of its own." in notes
     assert "83 of 84 tasks have one vote" in notes
     weak = found.board().set_index("model").loc["weak"]
     sure = found.board().set_index("model").loc["m0"]
@@ -326,7 +371,10 @@ def test_a_board_of_ties_alone_is_one_of_equals() -> None:
             table, verdicts={"both good": "tie"}, judge="none", category="none", **QUICK
         )
     board = found.board()
-    assert found.conclusion == "The 5 models are equals: all battles are ties."
+    assert found.conclusion == (
+        "The 5 models are equals: all battles are ties, and how long intervals are is what the "
+        "prior says."
+    )
     assert {*board["rank"]} == {1} and {*board["group"]} == {1}
     np.testing.assert_allclose(board["elo"], 1000.0)
     assert (board["elo_upper"] - board["elo_lower"] > 50.0).all()
