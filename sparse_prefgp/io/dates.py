@@ -242,7 +242,7 @@ def _of_numbers(numbers: FloatArray, name: str, where: Where) -> FloatArray:
     return numbers
 
 
-def _within(numbers: FloatArray, ends: tuple[int, int]) -> bool:
+def _within(numbers: FloatArray, ends: tuple[float, float]) -> bool:
     return bool(np.all((numbers >= ends[0]) & (numbers <= ends[1])))
 
 
