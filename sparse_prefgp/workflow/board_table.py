@@ -330,7 +330,7 @@ def _swapped(battles: Battles, table: DuelTable, ends: IntArray) -> list[str]:
     assert differences is not None
     ahead = differences[:, covariates.index(SIDE)] > 0.0
     first = np.where(ahead, ends[:, 0], ends[:, 1])
-    columns = [name for name in (roles.task, roles.judge) if name is not None]
+    columns = [name for name in (roles.task, roles.category, roles.judge) if name is not None]
     keys = [frame[name].map(id_text).to_numpy() for name in columns]
     orders: dict[tuple[Any, ...], set[int]] = {}
     both = np.sort(ends, axis=1).tolist()
