@@ -9,7 +9,15 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from sparse_prefgp.analysis.audit_columns import ByKind, Categories, Circles, Drifts, Leans
+from sparse_prefgp.analysis.audit_columns import (
+    ByKind,
+    Categories,
+    CategoriesOfBoard,
+    Circles,
+    Drifts,
+    Leans,
+    label_of_row,
+)
 from sparse_prefgp.analysis.audit_families import (
     FEWEST_VOTES,
     Duplicates,
@@ -54,6 +62,7 @@ def audit(
     some votes. Inside each family false findings are held by Benjamini & Hochberg (1995) at 0.01
     over the number of families. The strongest finding becomes part of the board and the rest is
     asked again, until none is left: a circle of three models throws shadows on their neighbours.
+    The board without some votes is asked last, once nothing else is left.
     The columns of the five strongest findings are then fitted, from the sites of the board.
 
     :param model: a `PreferenceGP` of wins and ties between items with effects (`ItemEffect`),
@@ -185,10 +194,12 @@ def _families(
         cannot("category", "no column says of which category the votes are (category=)")
     elif len(categories.names) < 2:
         cannot("category", "there is one category")
-    elif in_board:
-        cannot("category", "the board has utilities by context: rank each by itself")
-    else:
+    elif not in_board:
         families.append(Categories(votes, categories))
+    elif (of_row := label_of_row(votes, categories)) is None:
+        cannot("category", "the board has utilities by another context: rank each by itself")
+    else:
+        families.append(CategoriesOfBoard(votes, categories, of_row))
     pairs = Pairs.of(votes)
     circles = Circles(votes, pairs)
     if circles.count:

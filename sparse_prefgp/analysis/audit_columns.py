@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.audit_families import (
 from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
 from sparse_prefgp.analysis.one_step import Added, Board
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
 class OfColumns(Family):
@@ -177,6 +177,81 @@ class Categories(OfColumns):
         label, model = divmod(test, len(self._names))
         name = self._labels.names[label]
         return f"Rank {name} by itself (kernel='item+item*category'): {self._names[model]} differs."
+
+
+class CategoriesOfBoard(Categories):
+    """How much better each model is in a category than in its others, of a board that has these as
+    effects: the differences between its categories without their prior, which draws them to 0."""
+
+    def __init__(self, votes: Votes, labels: Codes, label_of_row: IntArray) -> None:
+        super().__init__(votes, labels)
+        self._test_of_row = label_of_row * len(votes.names) + votes.model_of_row
+
+    def _ask(self, now: Round) -> FloatArray:
+        votes, tests = now.board.votes, self._test_of_row
+        mean, half = now.board.posterior
+        counts = np.tile(now.counts, 2)
+        each = np.bincount(np.concatenate([votes.ahead, votes.behind]), counts, len(tests))
+        asked = (each >= FEWEST_VOTES) & ~np.isin(tests, [*self.settled])
+        size = len(votes.names) * len(self._labels.names)
+        self._found, self._sd = np.full((2, size), np.nan)
+        for model in range(len(votes.names)):
+            rows = np.flatnonzero(asked & (votes.model_of_row == model))
+            if len(rows) > 1:
+                found = _less_others(mean[rows], half[rows], votes.prior[rows])
+                self._found[tests[rows]], self._sd[tests[rows]] = found
+        return np.asarray(2.0 * ndtr(-np.abs(self._found) / self._sd))
+
+    def size(self, test: int, level: float) -> Size:
+        return Size.normal(self._found[test], self._sd[test], level, self.unit)
+
+    def column(self, board: Board, test: int) -> sparse.csr_array | None:
+        return None  # the board has it
+
+    def settle(self, board: Board, test: int) -> Board:
+        column = super().column(board, test)
+        assert column is not None
+        return board.with_column(column)
+
+    def advice(self, test: int) -> str:
+        label, model = divmod(test, len(self._names))
+        name = self._labels.names[label]
+        return f"Read the board of {name} by itself: {self._names[model]} differs there."
+
+
+def _less_others(
+    mean: FloatArray, half: FloatArray, prior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Each of k numbers less the average of the others, and the sd of that, without what the prior
+    says of their differences.
+
+    :param mean: (k,).
+    :param half: (k, p) a root of their covariance.
+    :param prior: (k, m) the same of the prior.
+    """
+    k = len(mean)
+    centred = np.eye(k) - 1.0 / k
+    contrasts = np.linalg.svd(centred)[0][:, :-1]
+    known, before = (np.linalg.inv(x @ x.T) for x in (contrasts.T @ half, contrasts.T @ prior))
+    covariance = np.linalg.inv(known - before)
+    weights = k / (k - 1.0) * contrasts
+    found = weights @ covariance @ known @ contrasts.T @ mean
+    return found, np.sqrt(np.einsum("ki,ij,kj->k", weights, covariance, weights))
+
+
+def label_of_row(votes: Votes, labels: Codes) -> IntArray | None:
+    """(r,) the label of each row of a board whose rows are models by this label; None where they
+    are not.
+
+    :param labels: of each vote.
+    """
+    numbers = labels.numbers.astype(np.int64)
+    found = np.zeros(len(votes.model_of_row), np.int64)
+    found[votes.ahead] = found[votes.behind] = numbers
+    each = {*zip(votes.model_of_row.tolist(), found.tolist(), strict=True)}
+    ends = np.concatenate([found[votes.ahead], found[votes.behind]])
+    alike = np.array_equal(ends, np.tile(numbers, 2)) and len(each) == len(found)
+    return found if alike else None
 
 
 class Circles(OfColumns):

@@ -83,10 +83,11 @@ class Audit(Result):
         unasked = len(self.looked_at) - asked
         rest = f"; {unasked} could not be asked." if unasked else "."
         if not self.findings:
-            return (
-                f"Nothing was found that bends the board: all {asked} things that were looked at "
-                f"are clean{rest}"
-            )
+            looked = f"all {asked} things that were looked at are clean"
+            if clean < asked:  # what is counted, and not tested
+                some = f"{clean} of {asked} things that were looked at {agreeing(clean)} clean"
+                looked = f"{some}, the others are counted and named below"
+            return f"Nothing was found that bends the board: {looked}{rest}"
         kinds = [kind for kind in KINDS if any(one.kind == kind for one in self.findings)]
         words = [
             f"{kind.replace('_', ' ')} ({sum(one.kind == kind for one in self.findings)})"

@@ -48,7 +48,8 @@ def discoveries(p: FloatArray, level: float) -> IntArray:
 
 
 class AuditRun:
-    """Asks all families, settles the strongest finding, and asks again until none is left."""
+    """Asks all families, settles the strongest finding, and asks again until none is left; what
+    votes left out move comes last."""
 
     def __init__(self, first: Round, families: Sequence[Family]) -> None:
         self.families, self.board, self._first = families, first.board, first
@@ -62,18 +63,16 @@ class AuditRun:
         """All, in the order in which they were settled."""
         found: list[Finding] = []
         now = self._first
+        # What is wrong of some votes may have a name: that they move the board is asked last.
+        by_name = [family for family in self.families if not isinstance(family, LeftOut)]
+        unnamed = [family for family in self.families if isinstance(family, LeftOut)]
         while True:
-            for family in self.families:
-                if isinstance(family, Reversals):  # after those who err more
-                    family.noisy = self._noisy()
-                try:
-                    family.ask(now)
-                except NoCommonNoise:  # of those that are left nothing more can be asked
-                    family.p = np.full_like(family.p, np.nan)
-                if family not in self.tests:
-                    self.tests[family] = int(np.isfinite(family.p).sum())
-            strongest = self._strongest()
-            if strongest is None:
+            for families in (by_name, unnamed):
+                self._ask(families, now)
+                strongest = self._strongest(families)
+                if strongest is not None:
+                    break
+            else:
                 return found
             family, tests = strongest
             for test in tests if family.at_once else tests[:1]:
@@ -81,15 +80,26 @@ class AuditRun:
                 self._settle(family, test)
             now = Round(self.board, self._own_noise, self._own_margin)
 
+    def _ask(self, families: Sequence[Family], now: Round) -> None:
+        for family in families:
+            if isinstance(family, Reversals):  # after those who err more
+                family.noisy = self._noisy()
+            try:
+                family.ask(now)
+            except NoCommonNoise:  # of those that are left nothing more can be asked
+                family.p = np.full_like(family.p, np.nan)
+            if family not in self.tests:
+                self.tests[family] = int(np.isfinite(family.p).sum())
+
     def _noisy(self) -> list[int]:
         """Judges whose noise is a discovery: of a clean board nobody."""
         (noises,) = (family for family in self.families if type(family) is Noises)
         return discoveries(noises.p, FALSE / self.asked).tolist()
 
-    def _strongest(self) -> tuple[Family, list[int]] | None:
+    def _strongest(self, families: Sequence[Family]) -> tuple[Family, list[int]] | None:
         """The family with the strongest finding, and its discoveries, strongest first."""
         level = FALSE / self.asked
-        found = {family: discoveries(family.p, level).tolist() for family in self.families}
+        found = {family: discoveries(family.p, level).tolist() for family in families}
         best: tuple[float, Family, list[int]] | None = None
         for family, tests in found.items():
             if isinstance(family, Reversals):

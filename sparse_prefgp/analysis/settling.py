@@ -8,7 +8,7 @@ pairs, d_u > 0 their differences in u. Settled is where that is at most 5 %.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.normals import allotted
 from sparse_prefgp.support.randomness import seed_of
-from sparse_prefgp.support.words import and_so, counted, shortened
+from sparse_prefgp.support.words import and_so, counted, shortened, spelt_like
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
@@ -435,14 +435,29 @@ def judges_of(model: Predicts, prices: Any = None) -> Judges | None:
     margins = np.broadcast_to(margin * scale, noise.shape)
     if prices is None:
         return Judges(names, noise, margins, None)
+    price = priced(names, prices)
+    some = np.array(sorted(price))
+    own = np.array([price[i] for i in some.tolist()])
+    return Judges(tuple(names[i] for i in some), noise[some], margins[some], own)
+
+
+def priced(names: Sequence[Hashable], prices: Any) -> dict[int, float]:
+    """The prices of votes by the places of their judges.
+
+    :param names: of all judges.
+    :param prices: as for `settled`.
+    :raises ValueError: what `judges_of` raises.
+    """
     row = {id_text(name): i for i, name in enumerate(names)}
     price: dict[int, float] = {}
     for judge, value in _prices(prices):
         number = row.get(id_text(judge))
         if number is None:
+            near = spelt_like(id_text(judge), row)
+            meant = f"did you mean {shortened(near)}? Otherwise " if near else ""
             raise ValueError(
-                f"The prices have {shortened(judge)}, who is no judge of the model; leave out who "
-                "has no vote in it."
+                f"The prices have {shortened(judge)}, who is no judge of the votes; {meant}leave "
+                "out who has no vote."
             )
         if number in price:
             raise ValueError(f"The prices have {shortened(judge)} twice; give one price of each.")
@@ -450,9 +465,7 @@ def judges_of(model: Predicts, prices: Any = None) -> Judges | None:
         price[number] = float(value)
     if not price:
         raise ValueError("There are no prices; give that of at least one judge, or leave them out.")
-    some = np.array(sorted(price))
-    own = np.array([price[i] for i in some.tolist()])
-    return Judges(tuple(names[i] for i in some), noise[some], margins[some], own)
+    return price
 
 
 def _prices(prices: Any) -> list[tuple[Hashable, Any]]:

@@ -56,6 +56,9 @@ class BoardOptions(Form):
     level: float = same_as(Shared, "level", default=0.9)
     audit: bool = option(default=True)
     """Do not look at what bends the board."""
+    prices: Path | None = option(default=None)
+    """What a vote of each judge costs, in columns judge and price: who is best asked next for it.
+    Whoever is not there is not asked."""
     max_iterations: int = same_as(FitSettings, "max_iterations")
     integrate: str = same_as(FitSettings, "integrate")
     seed: int = same_as(FitSettings, "seed")

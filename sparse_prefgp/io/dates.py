@@ -38,6 +38,8 @@ _ZONE = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 _LAST = 1_000_000
 # Whole numbers that are years, and those that are dates such as 20240131.
 _YEARS, _COMPACT = (1000, 2999), (10000101, 29991231)
+# Numbers that are seconds since 1970, of dates from 1973 on; no day is so late.
+_SECONDS, _SECONDS_A_DAY = (1e8, 1e10), 86_400.0
 
 
 def in_iso(
@@ -183,7 +185,8 @@ def dates_of(column: Any, name: str, where: Where, done: bool = False) -> FloatA
     """Days since 1970-01-01 of a column of dates, (n,); one with a zone is taken in UTC.
 
     Dates in ISO form, as text or stored as dates; years alone, of which a warning tells; numbers
-    such as 20240131; all other numbers are days since 1970.
+    such as 20240131; seconds since 1970, of which another tells; all other numbers are days since
+    1970.
 
     :param name: of the column.
     :param where: names a row in a message.
@@ -229,14 +232,17 @@ def _of_numbers(numbers: FloatArray, name: str, where: Where) -> FloatArray:
     if whole and _within(numbers, _COMPACT):
         texts = [f"{n[:4]}-{n[4:6]}-{n[6:]}" for n in numbers.astype(np.int64).astype(str)]
         return days_in(require_pandas().Series(texts), name, where, REMEDY)
-    seconds = np.abs(numbers) > _LAST
-    refuse_cells(
-        seconds, numbers, name, where, "numbers are days since 1970; divide seconds by 86400"
-    )
+    if _within(numbers, _SECONDS):
+        warnings.warn(
+            f"The dates (column {name!r}) are taken for seconds since 1970, UTC.", stacklevel=5
+        )
+        return numbers / _SECONDS_A_DAY
+    late = np.abs(numbers) > _LAST
+    refuse_cells(late, numbers, name, where, "numbers are days or seconds since 1970")
     return numbers
 
 
-def _within(numbers: FloatArray, ends: tuple[int, int]) -> bool:
+def _within(numbers: FloatArray, ends: tuple[float, float]) -> bool:
     return bool(np.all((numbers >= ends[0]) & (numbers <= ends[1])))
 
 

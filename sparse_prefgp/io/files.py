@@ -16,7 +16,15 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
 from sparse_prefgp.support.arrays import IntArray
-from sparse_prefgp.support.words import CONTROL, and_so, listing, shortened, squeezed, unguarded
+from sparse_prefgp.support.words import (
+    CONTROL,
+    and_so,
+    counted,
+    listing,
+    shortened,
+    squeezed,
+    unguarded,
+)
 from sparse_prefgp.support.words import id_text as id_text
 
 Source = Any  # a path, or a pandas data frame
@@ -234,12 +242,52 @@ def load(
             )
     if loaded.said:
         warnings.warn(loaded.said, stacklevel=3)
+    frame = _without_blanks(frame.set_axis(columns, axis=1), id_columns(columns), name)
     return Table(
-        _unguarded(frame.set_axis(columns, axis=1), name),
+        _unguarded(frame, name),
         name,
         RowNames(name, loaded.numbers, loaded.rows),
         decimal_commas=loaded.decimal_commas,
         found=tuple(columns),
+    )
+
+
+def _without_blanks(frame: Any, columns: Iterable[str], name: str) -> Any:
+    """Ids without blanks around them, and a note on those that are there with and without."""
+    known = [column for column in dict.fromkeys(columns) if column in frame.columns]
+    texts = frame[known].select_dtypes(["object", "string", "category"])
+    plain = {
+        cell: cell.strip() for column in texts for cell in texts[column] if isinstance(cell, str)
+    }
+    warn_of_blanks(plain, re.sub("^the ", "The ", name))
+    if all(cell == text for cell, text in plain.items()):
+        return frame
+    return frame.assign(
+        **{
+            column: [plain[cell] if isinstance(cell, str) else cell for cell in texts[column]]
+            for column in texts.select_dtypes(["object", "string"])
+        }
+    )
+
+
+def warn_of_blanks(cells: Iterable[Any], name: str) -> None:
+    """Say of names that are there with blanks around them and without that they are one.
+
+    :param cells: of which those that are no texts do not count.
+    :param name: whose they are, at the beginning of the sentence.
+    """
+    spelt: dict[str, list[str]] = {}
+    for cell in dict.fromkeys(cell for cell in cells if isinstance(cell, str)):
+        spelt.setdefault(cell.strip(), []).append(cell)
+    joined = [alike for text, alike in spelt.items() if text and len(alike) > 1]
+    if not joined:
+        return
+    others = len(joined) - 1
+    more = f", as are those of {counted(others, 'other name')}" if others else ""
+    warnings.warn(
+        f"{name} has {and_so(map(repr, joined[0]))}, which are taken for one{more}: "
+        "blanks around a name are no part of it; give them other names if they are several.",
+        stacklevel=2,
     )
 
 

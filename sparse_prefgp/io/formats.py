@@ -324,7 +324,7 @@ def _read_csv(
         header = [_name(name) for name in written]
         # Ids are read as they are written: 007 is not 7, and NA may be a name.
         as_written = set(id_columns(header))
-        converters = {name: str.strip for name in written if _name(name) in as_written}
+        converters = {name: str for name in written if _name(name) in as_written}
         texts = {name: str for name in written if _name(name) in words and name not in converters}
         # In texts NA, None and null may be names; only empty cells are missing there.
         options |= {"keep_default_na": False, "na_values": [""], "skip_blank_lines": blank_rows}
@@ -352,7 +352,8 @@ def _read_csv(
         if not blank.any():
             break
         column = frame[name]
-        blank &= np.asarray((column == "") if name in converters else column.isna(), dtype=bool)
+        empty = column.str.strip() == "" if name in converters else column.isna()
+        blank &= np.asarray(empty, dtype=bool)
     said = [_said_of_titles(path, titles)] if titles else []
     if options["sep"] != ",":
         names = ", ".join(repr(_name(name)) for name in commas)

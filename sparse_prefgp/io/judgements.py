@@ -28,7 +28,15 @@ from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
-from sparse_prefgp.io.files import Source, Table, column_names, id_text, load, plain_ids
+from sparse_prefgp.io.files import (
+    Source,
+    Table,
+    column_names,
+    id_text,
+    load,
+    plain_ids,
+    warn_of_blanks,
+)
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
     counts_of,
@@ -484,6 +492,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     stacked = values.frame
     numeric, categorical = feature_kinds(values, wanted)
 
+    for name in wanted:
+        warn_of_blanks(stacked[name], f"The context {name!r}")
     texts = [[id_text(value) for value in stacked[name]] for name in wanted]
     codes = [pd.factorize(np.array(text, dtype=object))[0] for text in texts]
     order = _by_place(table.events)
@@ -549,13 +559,19 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[
     together.check(sets=events.has_sets, context_of_sides=two)
     stacked = pd.DataFrame(
         {
-            name: said[name].iloc[at].to_numpy()
+            name: _cells(said[name].iloc[at])
             if name in shared
             else pd.concat([said[pair[0]], said[pair[1]]]).to_numpy()
             for name, pair in zip(names, pairs, strict=True)
         }
     )
     return stacked, at, shared
+
+
+def _cells(column: Any) -> Any:
+    """The values of a column; numbers that are labels stay labels."""
+    is_labels = isinstance(column.dtype, require_pandas().CategoricalDtype)
+    return column.array if is_labels else column.to_numpy()
 
 
 def refuse_columns_of_items(names: Sequence[str], columns: Collection[str]) -> None:

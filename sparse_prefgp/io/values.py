@@ -16,7 +16,7 @@ from sparse_prefgp.data.flags import YES_AND_NO as YES_AND_NO
 from sparse_prefgp.data.flags import Where as Where
 from sparse_prefgp.data.flags import flags_of as flags_of
 from sparse_prefgp.data.flags import refuse_cells
-from sparse_prefgp.io.files import id_text, plain_ids, refuse_control
+from sparse_prefgp.io.files import id_text, plain_ids, refuse_control, warn_of_blanks
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Of grades on either side of a tie, where nobody names them.
@@ -139,6 +139,7 @@ def labels_of(column: Any, name: str, where: Where, what: str) -> npt.NDArray[np
     :param what: what a label is.
     :raises ValueError: a label that is missing, with its row.
     """
+    warn_of_blanks(column, f"The column {name!r}")
     texts = [id_text(value) for value in column]
     if "" in texts:
         raise missing_label(name, where(texts.index("")), what)

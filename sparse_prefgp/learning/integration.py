@@ -259,6 +259,9 @@ class _Run:
         return value, self._theta.slopes({id(v): piece for v, piece in pieces})
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Of differences of items and of coefficients, at the sites of the last evaluation."""
+        if self._held:
+            self._model.inference.restore(*self._model.inference.sites(), self._known.result)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mean, variance = (x.numpy() for x in self._model.predict_difference(*self._pairs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sides import SIDE
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import agreeing, counted, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -73,6 +75,8 @@ class Battles:
     form: Mapping[str, Any]
     """Fields of `Form`."""
     notes: tuple[str, ...] = ()
+    only_audited: str | None = None
+    """A column of categories that the board has no boards of: too many labels, or one."""
 
     @classmethod
     def opened(
@@ -86,26 +90,33 @@ class Battles:
         table = load_answers(source, Stated(**given, covariates=tuple(style)))
         header = Header(table.frame.columns)
         table, style, empty = _with_empty(table, header, tuple(style))
+        style, alike = _varying(table, style)
         besides = [*style, *given.get("sides", ()), given.get("outcome")]
         roles = Roles.of(header, asked, [name for name in besides if name])
         roles, undated = _dated(table, roles, asked.get("date"))
-        empty = (*empty, *undated)
+        empty = (*empty, *alike, *undated)
         made = cls(table, roles, style, given, empty)
-        if roles.category is None:
+        category = roles.category
+        if category is None:
             return made
-        labels = table.frame[roles.category].map(id_text).nunique()
+        texts = table.frame[category].map(id_text)
+        labels = texts.nunique()
         few = labels * LEAST_BATTLES > len(table.frame)
         if not few and 1 < labels <= MOST_CATEGORIES:
-            return made
+            # Numbers are labels too, and no effect grows with them.
+            labelled = texts.where(texts != "").astype("category")
+            frame = table.frame.assign(**{category: labelled})
+            return replace(made, table=replace(table, frame=frame))
         reason = (
-            f"The column {roles.category!r} has {counted(labels, 'label')} in "
+            f"The column {category!r} has {counted(labels, 'label')} in "
             f"{counted(len(table.frame), 'battle')}, and categories are 2 to {MOST_CATEGORIES} "
             f"with {LEAST_BATTLES} battles each on average"
         )
         if asked.get("category"):
             raise ValueError(f"{reason}; name another (--category), or leave it out.")
-        note = f"{reason}: it is taken for none."
-        return replace(made, roles=replace(roles, category=None), notes=(*empty, note))
+        note = f"{reason}: there is no board of each."
+        roles = replace(roles, category=None)
+        return replace(made, roles=roles, notes=(*empty, note), only_audited=category)
 
     def read(self) -> DuelTable:
         """The battles; the first side has a covariate where sides may matter.
@@ -147,22 +158,35 @@ class Battles:
         """Whether there are two or more to tell apart."""
         return self.roles.judge is not None and self.labels(self.roles.judge) > 1
 
+    def days(self, frame: Any) -> FloatArray | None:
+        """(t,) days since 1970 of the battles of a data frame; None for undated ones."""
+        if self.roles.date is None:
+            return None
+        with warnings.catch_warnings():  # what there is to say was said as the table was opened
+            warnings.simplefilter("ignore")
+            return _days(replace(self.table, frame=frame), self.roles.date)
+
     def labels(self, column: str) -> int:
         """How many there are in a column."""
         return len({id_text(value) for value in self.table.frame[column].unique()})
 
     def of_label(self, column: str, label: str) -> Battles:
-        """Those with this label alone."""
+        """Those with this label alone; notes are what is odd of these."""
         rows = self.table.frame[column].map(id_text) == label
-        frame = self.table.frame[rows].reset_index(drop=True)
-        return replace(self, table=replace(self.table, frame=frame), notes=())
+        table = replace(self.table, frame=self.table.frame[rows].reset_index(drop=True))
+        style, notes = _varying(table, self.style)
+        found = replace(self, table=table, style=style, notes=notes)
+        category = self.roles.category
+        if category is not None and found.labels(category) < 2:
+            found = replace(found, roles=replace(self.roles, category=None))
+        return found
 
 
 def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[str, ...]]:
-    """The roles without a date that some battles have not, and a sentence on it.
+    """The roles without a date that some battles have not or that is none, and a sentence on it.
 
     :param asked: the column that was named, if any.
-    :raises ValueError: one that was, with empty cells.
+    :raises ValueError: one that was, with empty cells or no dates.
     """
     column = roles.date
     if column is None:
@@ -170,6 +194,16 @@ def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[
     values = table.frame[column]
     empty = int((values.isna() | (values.astype(str).str.strip() == "")).sum())
     if not empty:
+        try:
+            _days(table, column)
+        except ValueError as error:
+            reason = str(error).removesuffix(".")
+            if asked is not None:
+                raise ValueError(
+                    f"{reason}, or name another column (--date), none for none (date='none')."
+                ) from None
+            note = f"Drift is not asked: {reason[0].lower()}{reason[1:]}."
+            return replace(roles, date=None), (note,)
         return roles, ()
     of = f"{empty:,} of {counted(len(values), 'battle')} {agreeing(empty, 'has', 'have')} no"
     if asked is not None:
@@ -180,6 +214,12 @@ def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[
     return replace(roles, date=None), (f"Drift is not asked: {of} {column}.",)
 
 
+def _days(table: Table, column: str) -> FloatArray:
+    """(t,) days since 1970 of a column of dates."""
+    dated = in_iso(table, (column,), remedy=REMEDY)
+    return dates_of(dated.frame[column], column, table.row, done=True)
+
+
 def _with_empty(
     table: Table, header: Header, style: tuple[str, ...]
 ) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
@@ -187,8 +227,7 @@ def _with_empty(
     few values are and all others are far above; all styles; and a sentence on each flag."""
     frame, added, notes = table.frame, [], []
     for name in style:
-        pairs = [pair for pair in header.other_sides() if pair[0].startswith(name)]
-        pair = next((pair for pair in pairs if pair[1].startswith(name)), None)
+        pair = _both_sides(header, name)
         flag = f"no_{name}"
         if pair is None or flag in style:
             continue
@@ -214,6 +253,33 @@ def _with_empty(
             f"has none ({flag}) has a coefficient of its own."
         )
     return replace(table, frame=frame), (*style, *added), tuple(notes)
+
+
+def _both_sides(header: Header, name: str) -> tuple[str, str] | None:
+    """The columns that say of both sides what is called so; None where there are none."""
+    pairs = (pair for pair in header.other_sides() if pair[0].startswith(name))
+    return next((pair for pair in pairs if pair[1].startswith(name)), None)
+
+
+def _varying(table: Table, style: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The styles of which something can be learned, and a sentence on each other one."""
+    header, numbers = Header(table.frame.columns), require_pandas().to_numeric
+    kept, notes = [], []
+    for name in style:
+        pair = _both_sides(header, name)
+        columns = [name] if name in table.frame.columns else [*(pair or ())]
+        values = [numbers(table.frame[column], errors="coerce") for column in columns]
+        apart = values[0] - values[-1] if len(values) > 1 else values[0] if values else None
+        if apart is None or apart.isna().any() or (apart != apart.iloc[0]).any():
+            kept.append(name)
+            continue
+        by = float(apart.iloc[0])
+        how = "is the same on both sides" if by == 0.0 else f"differs by {by:g} between the sides"
+        notes.append(
+            f"The {name} {how} of all {counted(len(apart), 'battle')}, so that nothing can be "
+            "learned of it: it is left out (--style)."
+        )
+    return tuple(kept), tuple(notes)
 
 
 def models_of(table: DuelTable) -> tuple[IntArray, tuple[Any, ...]]:
@@ -258,13 +324,13 @@ def _swapped(battles: Battles, table: DuelTable, ends: IntArray) -> list[str]:
     """On pairs that one judge saw in both orders, each of which is two votes."""
     roles, frame = battles.roles, battles.table.frame
     covariates = table.events.covariate_names
-    if roles.task is None or SIDE not in covariates or len(frame) != table.num_rows:
+    if SIDE not in covariates or len(frame) != table.num_rows:
         return []
     differences = table.events.covariate_differences
     assert differences is not None
     ahead = differences[:, covariates.index(SIDE)] > 0.0
     first = np.where(ahead, ends[:, 0], ends[:, 1])
-    columns = [name for name in (roles.task, roles.judge) if name is not None]
+    columns = [name for name in (roles.task, roles.category, roles.judge) if name is not None]
     keys = [frame[name].map(id_text).to_numpy() for name in columns]
     orders: dict[tuple[Any, ...], set[int]] = {}
     both = np.sort(ends, axis=1).tolist()
@@ -273,10 +339,12 @@ def _swapped(battles: Battles, table: DuelTable, ends: IntArray) -> list[str]:
     number = sum(len(seen) == 2 for seen in orders.values())
     if not number:
         return []
-    who = "by one judge " if roles.judge is not None else ""
+    who = " to one judge" if roles.judge is not None else ""
+    what = "two models" if roles.task is None else "two models on one task"
+    unsure = "" if roles.task is not None else ", whether on the same answers or not (--task)"
     return [
-        f"{counted(number, 'pair')} of models {agreeing(number, 'was', 'were')} judged {who}in "
-        "both orders of the sides on one task: each order is a vote of its own."
+        f"Both orders of {what} were shown{who} in {counted(number, 'case')}: each is a vote of "
+        f"its own{unsure}."
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -154,6 +155,18 @@ class Leaderboard(Result):
         """What is known of each judge; None where nobody knows who judged, or there is one."""
         return next((part.result for part in self.parts_of if part.name == "judges"), None)
 
+    @property
+    def reliance(self) -> str:
+        """How to learn which verdicts of the board may be relied on: not of its own votes."""
+        task = self.battles.roles.task
+        of_each = "" if task is None else f" --task {shlex.quote(task)}"
+        return (
+            "From which probability on few verdicts are wrong is promised by votes that the board "
+            f"has not learned from: sparse-prefgp evaluate --model FOLDER --duels new.csv --risk "
+            f"0.1{of_each} says it, with the curve of who answers only the surest ones; to its own "
+            f"votes, in {TRUST}, the board is fitted."
+        )
+
     def board(self, name: str = ALL) -> Any:
         """The rows of one board.
 
@@ -255,6 +268,7 @@ class Leaderboard(Result):
             words = [one for one in told if isinstance(one, str)]
             tables = [one for one in told if not isinstance(one, str)]
             sections.append(Section(part.title, words, tables=tables))
+        sections.append(Section("Which verdicts to rely on", sentences=[self.reliance]))
         if (read_as := self.table_of.read_as) is not None:
             reading = [f"{line}." for line in read_as.lines()]
             reading += [note for note in self.notes if not is_warning(note)]
@@ -386,6 +400,7 @@ def leaderboard(
     date: str | None = None,
     level: float = 0.9,
     audit: bool = True,
+    prices: Any = None,
     max_iterations: int = DEFAULT_ITERATIONS,
     integrate: str = AUTO,
     seed: int = 0,
@@ -414,6 +429,7 @@ def leaderboard(
     :param date: the same of when it was, by default `date`.
     :param level: of intervals and sets of ranks.
     :param audit: look at what bends the board: `audit`.
+    :param prices: what a vote of each judge costs, as `settled` takes it: who is best asked next.
     :param max_iterations: largest number of steps of the optimiser.
     :param integrate: as for `fit`: intervals average over what is not known of hyperparameters;
         those of more than five categories are at the most likely ones.
@@ -432,12 +448,16 @@ def leaderboard(
         if place is not None:
             check_board_folder(place, overwrite)
         asked = {"judge": judge, "category": category, "task": task, "date": date}
-        opened = Battles.opened(battles, style, asked, form or Form(**columns))
+        said: list[str] = []
+        with heard(said):
+            opened = Battles.opened(battles, style, asked, form or Form(**columns))
         if by is not None:
             kinds_in(opened, by)
         options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
-        table, fitted = _fitted(opened, reporter, options, anchor)
+        table, fitted = _fitted(opened, reporter, options, anchor, prices)
+        fitted = replace(fitted, notes=(*said, *fitted.notes))
         how = {"by": by, "top": top, "anchor": anchor, "level": level, "audited": audit}
+        how["prices"] = prices
         found = _told(opened, table, fitted, **how)
         if place is not None:
             found.write(place, overwrite=overwrite)
@@ -445,16 +465,22 @@ def leaderboard(
 
 
 def _fitted(
-    battles: Battles, reporter: Reporter | None, options: Mapping[str, Any], anchor: Any = None
+    battles: Battles,
+    reporter: Reporter | None,
+    options: Mapping[str, Any],
+    anchor: Any = None,
+    prices: Any = None,
 ) -> tuple[DuelTable, FitOutput]:
     """The battles as they were read, and the model of all of them.
 
-    :raises ValueError: an anchor that is none of the models.
+    :raises ValueError: an anchor that is none of the models; prices of who is no judge.
     """
     said: list[str] = []
     with heard(said):
         table = battles.read()
     _check_anchor(anchor, models_of(table)[1])
+    if prices is not None:
+        _check_prices(prices, battles, table)
     category = battles.roles.category
     judge = battles.roles.judge if battles.has_judges else None
     leans = ((judge, SIDE),) if judge and SIDE in table.events.covariate_names else ()
@@ -469,14 +495,33 @@ def _fitted(
     return table, replace(fitted, notes=(*said, *fitted.notes))
 
 
+def _name_of(anchor: Any) -> str | None:
+    """The model that is the anchor; None for none."""
+    name = anchor if isinstance(anchor, str | None) else anchor[0]
+    return None if name is None else id_text(name)
+
+
 def _check_anchor(anchor: Any, models: Sequence[Any]) -> None:
     """Refuse an anchor that is none of the models, before anything is fitted."""
-    name = anchor if isinstance(anchor, str | None) else anchor[0]
+    name = _name_of(anchor)
     known = {id_text(model) for model in models}
-    if name is not None and id_text(name) not in known:
-        near = spelt_like(id_text(name), known)
+    if name is not None and name not in known:
+        near = spelt_like(name, known)
         hint = f"did you mean {near!r}?" if near else "give the name of one (--anchor)."
         raise ValueError(f"The anchor {name!r} is none of the models; {hint}")
+
+
+def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
+    """Refuse prices of who is no judge, before anything is fitted."""
+    from sparse_prefgp.analysis.settling import priced
+
+    judge = table.events.judge
+    if judge is None or not battles.has_judges:
+        raise ValueError(
+            "There are prices of votes (--prices, prices=), and no two judges to choose from; name "
+            "the column that says who judged (--judge), or leave the prices out."
+        )
+    priced(judge.names, prices)
 
 
 def _told(
@@ -489,6 +534,7 @@ def _told(
     anchor: Any,
     level: float,
     audited: bool,
+    prices: Any,
 ) -> Leaderboard:
     """All that a fit says of a board."""
     from sparse_prefgp.analysis.judges import judges as judges_of
@@ -524,14 +570,10 @@ def _told(
             "of all battles (--by)."
         )
     elif by is not None:
-        of_kinds, small = _of_kinds(battles, by, fitted.settings, how)
+        of_kinds, odd = _of_kinds(battles, by, fitted.settings, how)
         rankings |= of_kinds
-        if small:
-            notes.append(
-                f"{and_so(small)} of {by} {'has' if len(small) == 1 else 'have'} fewer than "
-                f"{LEAST_OF_KIND} battles and no board."
-            )
-    stated = anchor if isinstance(anchor, str | None) else anchor[0]
+        notes += odd
+    stated = _name_of(anchor)
     versus = str(rankings[ALL].frame["item_id"].iloc[0] if stated is None else stated)
     parts = []
     if battles.has_judges:
@@ -544,7 +586,7 @@ def _told(
                 _audit(battles, table, model, by, level),
             )
         )
-    settling = settled(model, most, rng=seeded(seed))
+    settling = settled(model, most, prices=prices, rng=seeded(seed))
     parts.append(Part("settled", "What next", settling, 20))
     frames = [
         _rows(model, ranking, versus).assign(board=name) for name, ranking in rankings.items()
@@ -577,29 +619,43 @@ def _audit(battles: Battles, table: DuelTable, model: Any, by: str | None, level
     """What the votes say of what bends the board."""
     from sparse_prefgp.analysis.audit import audit
 
-    roles = battles.roles
-    return audit(model, table.context, date=roles.date, category=roles.category, by=by, level=level)
+    said, category = table.context, battles.roles.category or battles.only_audited
+    return audit(model, said, date=battles.days(said), category=category, by=by, level=level)
 
 
 def _of_kinds(
     battles: Battles, by: str, settings: FitSettings, how: Mapping[str, Any]
 ) -> tuple[dict[str, Ranking], list[str]]:
-    """Boards of the battles of each label, and the labels with too few."""
+    """Boards of the battles of each label, and what is odd of them, a sentence each."""
     from sparse_prefgp.analysis.ranking import rank
 
-    found, small = {}, []
+    found, small, notes = {}, [], []
     options = {name: getattr(settings, name) for name in ("max_iterations", "integrate", "seed")}
+    anchor = _name_of(how["anchor"])
     for label, number in kinds_in(battles, by).items():
         if number < LEAST_OF_KIND:
             small.append(label)
             continue
+        own, board = battles.of_label(by, label), f"{by}: {label}"
         with warnings.catch_warnings():  # what there is to say was said of all battles
             warnings.simplefilter("ignore")
-            table, fitted = _fitted(battles.of_label(by, label), None, options)
-        most = min(how["top_k"], len(models_of(table)[1]) - 1)
-        own = {**how, "top_k": most}
-        found[f"{by}: {label}"] = rank(fitted.model, rng=seeded(settings.seed), **own)
-    return found, small
+            table, fitted = _fitted(own, None, options)
+        models = models_of(table)[1]
+        asked = {**how, "top_k": min(how["top_k"], len(models) - 1)}
+        if anchor is not None and anchor not in {id_text(name) for name in models}:
+            asked["anchor"] = None
+            notes.append(
+                f"The board of {by} {label} has no anchor, as {anchor} has no battle there: the "
+                "average of its models has 1,000 points."
+            )
+        notes += [f"Board of {by} {label}: {note[0].lower()}{note[1:]}" for note in own.notes]
+        found[board] = rank(fitted.model, rng=seeded(settings.seed), **asked)
+    if small:
+        has = "has" if len(small) == 1 else "have"
+        notes.append(
+            f"{and_so(small)} of {by} {has} fewer than {LEAST_OF_KIND} battles and no board."
+        )
+    return found, notes
 
 
 def _rows(model: Any, ranking: Ranking, versus: str) -> Any:
@@ -629,7 +685,10 @@ def conclusion(board: Any, level: float, all_tied: bool = False) -> str:
     """
     names, count = [str(name) for name in board["model"]], len(board)
     if all_tied:
-        return f"The {count} models are equals: all battles are ties."
+        return (
+            f"The {count} models are equals: all battles are ties, and how long intervals are is "
+            "what the prior says."
+        )
     if board["group"].isna().any():
         return f"{names[0]} leads by expected utility; how sure that is was not asked."
     tied = int((board["group"] == 1).sum())

@@ -58,6 +58,30 @@ def without_prior(votes: Any, number: int) -> tuple[float, float]:
     return float(mean[number]), float(np.sqrt(covariance[number, number]))
 
 
+def of_category(votes: Any, row: int) -> tuple[float, float]:
+    """By how much a model is better in one category than in its others, and its sd, the prior of
+    the differences between its categories being left out."""
+    columns, precision = design(votes)
+    models, t = len(votes.names), len(votes.ahead)
+    rows = np.zeros((t, len(votes.prior)))
+    for i in range(t):
+        rows[i, votes.ahead[i]], rows[i, votes.behind[i]] = 1.0, -1.0
+    covariance = votes.prior @ votes.prior.T
+    own = np.flatnonzero(votes.model_of_row == votes.model_of_row[row])
+    differences = np.zeros((len(own) - 1, len(covariance)))
+    for i, other in enumerate(own[own != row]):
+        differences[i, row], differences[i, other] = 1.0, -1.0
+    told = differences.T @ np.linalg.inv(differences @ covariance @ differences.T) @ differences
+    both = np.diag(np.append(np.zeros(len(covariance)), precision[len(covariance) :]))
+    both[: len(covariance), : len(covariance)] = np.linalg.inv(covariance) - told
+    whole = np.concatenate([rows, columns[:, models:]], 1)
+    tau, nu = votes.tau * votes.counts, votes.nu * votes.counts
+    after = np.linalg.inv(whole.T @ np.diag(tau) @ whole + both)
+    contrast = np.append(differences.mean(0), np.zeros(len(whole[0]) - len(covariance)))
+    mean = contrast @ after @ whole.T @ nu
+    return float(mean), float(np.sqrt(contrast @ after @ contrast))
+
+
 def utilities_without(votes: Any, which: Any) -> tuple[Floats, Floats]:
     """Mean and variance of utilities of models, less their mean, without some votes (t,)."""
     mean, covariance = posterior(votes, *design(votes), ~which)

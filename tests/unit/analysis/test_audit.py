@@ -13,13 +13,22 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.audit_columns import Circles, Leans, Pairs
+from sparse_prefgp.analysis.audit_columns import (
+    CategoriesOfBoard,
+    Circles,
+    Leans,
+    Pairs,
+    label_of_row,
+)
 from sparse_prefgp.analysis.audit_families import LeftOut, Round
 from sparse_prefgp.analysis.audit_result import KINDS, REFITTED
 from sparse_prefgp.analysis.audit_run import discoveries, with_columns
 from sparse_prefgp.analysis.board_votes import Votes
 from sparse_prefgp.analysis.one_step import Board
 from sparse_prefgp.analysis.verdict_scores import TIED, WON, Verdicts, at_least, upper_tail
+from sparse_prefgp.covariances import ItemTimes, SameLevel
+from sparse_prefgp.data.answers import Codes
+from sparse_prefgp.io import read_table
 from tests.reference import slow_audit
 
 MODELS, JUDGES, T = 8, 5, 900
@@ -242,6 +251,51 @@ def test_discoveries() -> None:
     assert discoveries(p, 0.05).tolist() == [2, 4, 0]
     assert discoveries(p, 0.02).tolist() == [2]
     assert discoveries(np.array([np.nan]), 0.05).tolist() == []
+
+
+def test_effects_of_categories_are_asked_without_their_prior() -> None:
+    """Of a board that has them as effects of its own."""
+    table = battles()
+    better = table["category"].eq("code") & table["loser"].eq(3) & ~table["tie"]
+    turned = table.assign(
+        winner=table["winner"].where(~better, table["loser"]),
+        loser=table["loser"].where(~better, table["winner"]),
+        side=table["side"].where(~better, -table["side"]),
+        length=table["length"].where(~better, -table["length"]),
+    )
+    for rows, about in ((table, []), (turned, ["3 in code"])):
+        duels = read_table(
+            None,
+            rows,
+            groups="judge",
+            labels=["judge"],
+            context=["category"],
+            covariates=["side", "length"],
+        ).to_duels()
+        kernel = spg.ItemEffect() + ItemTimes(SameLevel(variance=0.1, active_dims=[0, 1]))
+        likelihood = spg.Probit(0.5, by="judge", margin=MARGIN, cuts_by="judge")
+        model = spg.PreferenceGP(
+            duels, kernel, likelihood=likelihood, terms=[spg.Lean("side", variance=0.01)]
+        )
+        found = spg.audit(model, rows, category="category")
+        assert [one.about for one in found.findings if one.kind == "category"] == about
+        (looked,) = (one for one in found.looked_at if one.what.startswith("category"))
+        assert (looked.tests, looked.findings) == (2 * MODELS, len(about))
+    assert found.findings[0].size > 1.0 and found.findings[0].how == "one step"
+    votes, labels = Votes.of(model), Codes.of(rows["category"].tolist())
+    label = label_of_row(votes, labels)
+    assert label is not None
+    family = CategoriesOfBoard(votes, labels, label)
+    p = family.ask(Round(Board.of(votes), *np.zeros((2, JUDGES), bool)))
+    for row in (0, 5, 2 * MODELS - 1):
+        test = label[row] * MODELS + votes.model_of_row[row]
+        mean, sd = slow_audit.of_category(votes, row)
+        size = family.size(test, 0.9)
+        assert size.value == pytest.approx(mean, abs=1e-7)
+        assert 0.5 * (size.upper - size.lower) == pytest.approx(1.6448536269514722 * sd, abs=1e-7)
+        assert p[test] == pytest.approx(2.0 * slow_audit.norm.cdf(-abs(mean) / sd), rel=1e-6)
+    other = spg.audit(model, rows, category="kind")
+    assert any(one.told.startswith("not asked: the board has") for one in other.looked_at)
 
 
 # Boards.

@@ -223,7 +223,7 @@ def test_the_judge_who_tells_most_for_the_price(judged: spg.PreferenceGP, tmp_pa
 @pytest.mark.parametrize(
     ("prices", "words"),
     [
-        ({"dan": 1.0}, "The prices have 'dan', who is no judge of the model"),
+        ({"dan": 1.0}, "The prices have 'dan', who is no judge of the votes"),
         ({"ann": 0.0}, "The price of ann is 0.0; give a number, above 0"),
         ({}, "There are no prices"),
         (pd.DataFrame({"judge": ["ann", "ann"], "price": [1, 2]}), "The prices have 'ann' twice"),

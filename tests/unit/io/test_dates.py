@@ -58,6 +58,12 @@ def test_years_alone_are_their_middle_and_a_warning_says_so():
     assert sorted(set(duels.times))[1] == middle
 
 
+def test_seconds_since_1970_are_told():
+    with pytest.warns(UserWarning, match=r"'date'\) are taken for seconds since 1970"):
+        duels = read([86_400.0 * day + 43_200.0 for day in DAYS])
+    assert {*duels.times} == {day + 0.5 for day in DAYS}
+
+
 def test_dates_to_come_are_said():
     with pytest.warns(UserWarning, match=r"The date 2199-01-01 .* in row 2 .* 1 of 4 rows"):
         read([*TEXTS[:2], "2199-01-01", TEXTS[3]])

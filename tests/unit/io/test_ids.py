@@ -129,6 +129,37 @@ def test_ids_that_look_alike_are_named_with_how_often(other: str, where: str) ->
         read_table(items, rows)
 
 
+def test_ids_are_one_with_blanks_around_them_or_without_which_is_said(tmp_path: Path) -> None:
+    """Of items in files and frames, judges, and what belongs to a duel."""
+    rows = pd.DataFrame(
+        {
+            "winner": ["plum", "plum ", "fig"],
+            "loser": ["fig", "\u00a0fig", "pear "],
+            "judge": ["x", "y", "x "],
+            "place": ["in", "out", " in"],
+        }
+    )
+    rows.to_csv(tmp_path / "duels.csv", index=False)
+    options = {"groups": "judge", "context": ["place"]}
+    alike = "has 'plum' and 'plum ', which are taken for one, as are those of 1 other name: blanks"
+    for source, name in ((rows, "The duels frame"), (tmp_path / "duels.csv", "duels.csv")):
+        with pytest.warns(UserWarning) as notes:
+            table = read_table(None, source, **options)
+        said = [str(note.message) for note in notes]
+        assert sum(x.startswith(f"{name} {alike}") for x in said) == 1
+        assert (
+            sum(x.startswith("The column 'judge' has 'x' and 'x ', which are") for x in said) == 1
+        )
+        # Blanks after the comma of a CSV file separate cells.
+        in_context = sum(x.startswith("The context 'place' has 'in' and ' in'") for x in said)
+        assert in_context == (source is rows)
+        assert table.base_items is not None and len({*table.base_items}) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alone = pd.DataFrame({"winner": ["plum ", "fig"], "loser": ["fig", "pear "]})
+        assert read_table(None, alone).item_ids == ("plum", "fig", "pear")
+
+
 def test_judges_and_people_who_look_alike() -> None:
     rows = DUELS.assign(judge=["ann", "Ann"], who=["bo ", "b o"], count=[3, 1])
     with pytest.warns(UserWarning) as notes:

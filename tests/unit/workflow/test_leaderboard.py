@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.io.forms import Form
+from sparse_prefgp.workflow.board_table import Battles, odd_of
 from sparse_prefgp.workflow.leaderboard import Leaderboard, conclusion
 
 pytest.importorskip("typer")
@@ -20,6 +24,7 @@ from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 
 MODELS, QUICK = 5, {"max_iterations": 3, "integrate": "no"}
+ONE_FORM = "write all dates in the one form 2024-01-31"
 
 
 def battles(number: int = 240, seed: int = 0, apart: float = 0.6) -> pd.DataFrame:
@@ -49,7 +54,13 @@ def battles(number: int = 240, seed: int = 0, apart: float = 0.6) -> pd.DataFram
 @pytest.fixture(scope="module")
 def board() -> Leaderboard:
     return spg.leaderboard(
-        battles(), style=["length"], by="kind", anchor=("m4", 900), top=2, **QUICK
+        battles(),
+        style=["length"],
+        by="kind",
+        anchor=("m4", 900),
+        top=2,
+        prices={"ann": 1.0, "gpt": 0.01},
+        **QUICK,
     )
 
 
@@ -113,9 +124,13 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
     assert figures["program"] == "sparse-prefgp" and len(figures["judges"]["judges"]) == 3
     assert figures["conclusion"] == board.conclusion and len(figures["board"]) == 25
     page = (folder / "board.html").read_text()
+    assert "evaluate --model FOLDER --duels new.csv --risk 0.1 --task question_id" in page
     assert page.count("data:image/svg+xml;base64,") == 4 and "<script" not in page
     assert all(f"m{i}" in page for i in range(MODELS))
     assert "\\begin{tabular}" in (folder / "board.tex").read_text()
+    next_asked = pd.read_csv(folder / "settled.csv")
+    assert {*next_asked["judge"]} == {"gpt"} and {*next_asked["price"]} == {0.01}
+    assert "best asked of" in page and "price" in page
     again = spg.rank(spg.load(folder), order="mean")
     assert again.frame["item_id"].tolist() == board.board()["model"].tolist()
     with pytest.raises(ValueError, match="holds a board"):
@@ -158,7 +173,20 @@ def test_a_category_for_each_battle_is_none() -> None:
         spg.leaderboard(table, category="category")
     found = spg.leaderboard(table, **QUICK)
     assert found.battles.roles.category is None
-    assert any("it is taken for none" in note for note in found.notes)
+    assert any("there is no board of each" in note for note in found.notes)
+    looked_at = found.parts_of[1].result.looked_at
+    (looked,) = (one for one in looked_at if one.what.startswith("category"))
+    assert looked.told == "not asked: nothing has 10 votes", "the column is known to the audit"
+
+
+def test_numbers_of_categories_are_labels() -> None:
+    """No model grows better with the number of a category."""
+    table = battles(60).assign(category=np.arange(60) % 3)
+    read = Battles.opened(table, (), {}, Form()).read()
+    assert (read.categorical, read.numeric) == (("category",), ())
+    table["category"] = table["category"].where(table.index > 0)
+    with pytest.raises(ValueError, match="'category' has a missing value in row 0"):
+        Battles.opened(table, (), {}, Form()).read()
 
 
 def test_what_cannot_be_told_of_a_board_is_noted() -> None:
@@ -181,12 +209,109 @@ def test_what_cannot_be_told_of_a_board_is_noted() -> None:
     assert "drift" in {one.what for one in audit.looked_at if one.findings is None}
 
 
+@pytest.mark.parametrize(
+    ("dates", "says"),
+    [
+        (["soon", "2024-02-01"], f"'soon' in row 0 .* {ONE_FORM}"),
+        (
+            ["01/02/2024", "03/04/2024"],
+            f"may be 2024-02-01 or 2024-01-02; {ONE_FORM}",
+        ),
+        ([1.2e12, 1.3e12], "numbers are days or seconds since 1970"),
+    ],
+)
+def test_what_is_no_date_is_refused_before_the_fit(
+    dates: list[Any], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = battles(60).assign(tstamp=dates * 30)
+    with monkeypatch.context() as without_fit:
+        without_fit.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
+        with pytest.raises(ValueError, match=rf"{says}, or name another column \(--date"):
+            spg.leaderboard(table, date="tstamp", **QUICK)
+    opened = Battles.opened(table, (), {}, Form())
+    assert opened.roles.date is None, "nobody named it"
+    assert re.match(f"Drift is not asked: the .*{says}", opened.notes[0])
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["31/01/2024", "01/02/2024"],
+        ["2024-01-31", "2024-02-01"],
+        [20240131, 20240201],
+        [1706659200.0, 1706745600.0],
+    ],
+)
+def test_dates_of_any_form_are_days(dates: list[Any]) -> None:
+    table = battles(20).assign(tstamp=dates * 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opened = Battles.opened(table, (), {}, Form())
+    np.testing.assert_array_equal(opened.days(table.tail(3)), [19754, 19753, 19754])
+
+
 def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
     with pytest.raises(ValueError, match="'m9' is none of the models; give the name of one"):
         spg.leaderboard(battles(60), anchor=("m9", 1000), **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("prices", "judge", "says"),
+    [
+        ({"Ann": 1.0}, None, "'Ann', who is no judge of the votes; did you mean 'ann'"),
+        ({"ann": 0.0}, None, "price of ann is 0.0; give a number, above 0"),
+        ({"ann": 1.0}, "none", "no two judges to choose from; name the column"),
+    ],
+)
+def test_prices_are_checked_before_the_fit(
+    prices: Any, judge: str | None, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
+    with pytest.raises(ValueError, match=says):
+        spg.leaderboard(battles(60), prices=prices, judge=judge, **QUICK)
+
+
+def test_boards_of_kinds_have_what_their_battles_have() -> None:
+    """Of a kind some battles lack the anchor, all but one category, or what a style differs in."""
+    table = battles(160)
+    with_m4 = (table["model_a"] == "m4") | (table["model_b"] == "m4")
+    table["kind"] = np.where(with_m4, "crowd", "machine")
+    table["category"] = np.where(with_m4, table["category"], "code")
+    table["length_b"] = table["length_b"].where(with_m4, table["length_a"])
+    found = spg.leaderboard(
+        table, style=["length"], by="kind", anchor=("m4", 900), audit=False, **QUICK
+    )
+    assert {*found.rankings} >= {"kind: crowd", "kind: machine"}
+    assert "m4" not in {*found.board("kind: machine")["model"]}
+    notes = " ".join(found.notes)
+    assert "The board of kind machine has no anchor, as m4 has no battle there" in notes
+    assert "Board of kind machine: the length is the same on both sides of all" in notes
+    assert found.board("kind: machine")["elo"].mean() == pytest.approx(1000.0)
+    assert {*found.biases["name"]} == {"length", "side"}, "that of all battles has both"
+
+
+@pytest.mark.parametrize(("behind", "how"), [(0.0, "is the same on both"), (2.0, "differs by 2 b")])
+def test_a_style_that_never_differs_is_left_out(behind: float, how: str) -> None:
+    table = battles(60)
+    table["length_a"], table["length_b"] = 5.0, 5.0 - behind
+    opened = Battles.opened(table, ["length"], {}, Form())
+    assert opened.style == () and f"The length {how}" in opened.notes[0]
+    assert opened.read().events.covariate_names == ("side",)
+
+
+def test_both_orders_are_two_votes_without_a_task_too() -> None:
+    table = battles(1).drop(columns="question_id").assign(winner="model_a")
+    turned = table.rename(columns={"model_a": "model_b", "model_b": "model_a"})
+    turned["winner"] = "model_b"
+    for judge, who in (("judge", "shown to one judge in"), ("none", "shown in")):
+        rows = pd.concat([table, turned], ignore_index=True)
+        opened = Battles.opened(rows, (), {"judge": judge}, Form(side=True))
+        notes = " ".join(odd_of(opened, opened.read()))
+        assert f"Both orders of two models were {who} 1 case: each is a vote of its own" in notes
+        assert "whether on the same answers or not (--task)" in notes
 
 
 def test_without_a_winner_a_sentence_says_what_more_votes_would_settle() -> None:
@@ -218,7 +343,7 @@ def test_what_is_odd_is_told() -> None:
             ["m0", "m1", "model_a", "ann", 900],
             ["m1", "m0", "model_b", "ann", 900],
             ["m0", "weak", "model_a", "ben", 901],
-            ["m2", "weak", "model_a", "zoe", 902],
+            ["m2", "weak ", "model_a", "zoe", 902],
             ["M3", "m0", "model_b", "ann", 903],
         ],
         columns=table.columns,
@@ -229,7 +354,9 @@ def test_what_is_odd_is_told() -> None:
     assert "M3, weak never won" in notes or "weak, M3 never won" in notes
     assert "'M3'" in notes and "1 of 4 judges has one vote" in notes
     assert "stand is held by the prior" in notes
-    assert "1 pair of models was judged by one judge in both orders" in notes
+    assert "has 'weak' and 'weak ', which are taken for one: blanks" in notes
+    both = "Both orders of two models on one task were shown to one judge in 1 case: each is a vote"
+    assert f"{both} of its own." in notes
     assert "83 of 84 tasks have one vote" in notes
     weak = found.board().set_index("model").loc["weak"]
     sure = found.board().set_index("model").loc["m0"]
@@ -244,7 +371,10 @@ def test_a_board_of_ties_alone_is_one_of_equals() -> None:
             table, verdicts={"both good": "tie"}, judge="none", category="none", **QUICK
         )
     board = found.board()
-    assert found.conclusion == "The 5 models are equals: all battles are ties."
+    assert found.conclusion == (
+        "The 5 models are equals: all battles are ties, and how long intervals are is what the "
+        "prior says."
+    )
     assert {*board["rank"]} == {1} and {*board["group"]} == {1}
     np.testing.assert_allclose(board["elo"], 1000.0)
     assert (board["elo_upper"] - board["elo_lower"] > 50.0).all()
