@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,8 @@ SMALL_GRADIENT = 1e-5
 PRECISION = 1e-7
 # Of a step that failed, where the next one is tried.
 _BACK_OFF = 0.3
+# Tries along a direction that promises less than `PRECISION`; SciPy makes 20.
+_TRIES = 3
 
 STOPPED = "stopped by the callback"
 NOT_FINITE = "not finite at the first parameters"
@@ -154,6 +157,11 @@ class LbfgsState:
         """Nats up to the optimum of the quadratic model."""
         return self.curvature.promised(self.gradient)
 
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether the quadratic model promises no more than evaluations can tell."""
+        return bool(len(self.curvature)) and self.promised <= PRECISION * max(abs(self.value), 1.0)
+
     def over(self, limit: int) -> bool:
         """Whether nothing more is to be done under a limit of iterations."""
         return bool(self.ended) or self.iterations >= limit
@@ -202,16 +210,20 @@ def go_on(
         before, climb = climb, search.climb
         if climb.over(limit) or climb.iterations > before.iterations:
             continue
-        if len(climb.curvature) and climb.promised > PRECISION * max(abs(climb.value), 1.0):
+        if not len(climb.curvature):
+            climb = replace(climb, ended=_NO_STEP)
+        elif not climb.promises_nothing:
             # What was learned of the curvature may be to blame.
             climb = replace(climb, curvature=Curvature.unknown(len(climb.position)))
-        elif not len(climb.curvature):
-            climb = replace(climb, ended=_NO_STEP)
         elif climb.is_steep:
             climb = replace(climb, ended=_STEEP)
         else:
             climb = replace(climb, ended=_NOTHING, converged=True)
     return climb
+
+
+class _Fruitless(Exception):
+    """Of tries along a direction that promises nothing."""
 
 
 class _Search:
@@ -233,6 +245,7 @@ class _Search:
         self._unit = max(2.0 * climb.promised, 1e-300) if len(climb.curvature) else 1.0
         self._start = climb.position
         self._place = np.zeros(len(climb.position))
+        self._tries = 0
 
     def run(self, limit: int) -> None:
         # How it ends is decided after each step, so that SciPy's own rules are out of the way.
@@ -243,19 +256,23 @@ class _Search:
             "ftol": 0.0,
             "gtol": 0.0,
         }
-        minimize(
-            self._value,
-            np.zeros(len(self._start)),
-            jac=True,
-            method="L-BFGS-B",
-            callback=self._step,
-            options=options,
-        )
+        with suppress(_Fruitless):
+            minimize(
+                self._value,
+                np.zeros(len(self._start)),
+                jac=True,
+                method="L-BFGS-B",
+                callback=self._step,
+                options=options,
+            )
 
     def _value(self, place: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient for SciPy; where the evaluation fails, of a wall to back off from."""
         self._place = place.copy()
         if place.any():
+            if self._tries >= _TRIES and self.climb.promises_nothing:
+                raise _Fruitless
+            self._tries += 1
             position = self._start + math.sqrt(self._unit) * self._root(place)
             self._trial = (position, *self._objective(position))
         position, value, gradient = self._trial
@@ -282,6 +299,7 @@ class _Search:
         if not value < self.climb.value:
             raise StopIteration  # rounding hides every change: the search has found nothing
         self._objective.set(position)
+        self._tries = 0
         moved = self.climb.moved(position, value, gradient, self._objective.log_prior())
         self.climb = moved.judged(self._settling)
         try:

@@ -11,6 +11,7 @@ from sparse_prefgp.support.words import counted, listing
 # How a sentence begins that warns of nothing.
 NO_LINE = "No straight-line effect was found for "
 OWN_LENGTHSCALES = "Lengthscales of"
+LINEAR_TAKEN = "The kernel linear was taken"
 _HARMLESS_JITTER = "A harmless jitter"
 # Duels below which it is no finding that they tell no item from another.
 FEW = 100
@@ -26,18 +27,32 @@ def fit_notes(figures: Mapping[str, Any]) -> list[str]:
     """What to know about the fits in the figures, one sentence each: on the terminal, on the page
     and in `metrics.json`."""
     fits = [figures[name] for name in ("fit", "refit_fit") if name in figures]
+    taken = _about_linear(figures)
     if len(fits) < 2:
-        return [*dict.fromkeys(note for fit in fits for note in notes_of(fit))]
+        return [*dict.fromkeys([*taken, *(note for fit in fits for note in notes_of(fit))])]
     nouns = f"{fits[0].get('unit', 'duel')}s"
     names = [f"the fit to the training {nouns}", f"the fit to all {nouns}"]
     told = [notes_of(fit, f" of {name}") for fit, name in zip(fits, names, strict=True)]
     both = {*told[0]} & {*told[1]}
     return [
+        *taken,
         *dict.fromkeys(
             note if note in both or name in note else f"{name[0].upper()}{name[1:]}: {note}"
             for name, notes in zip(names, told, strict=True)
             for note in notes
-        )
+        ),
+    ]
+
+
+def _about_linear(figures: Mapping[str, Any]) -> list[str]:
+    """Where no kernel was named, and the linear one is as good as the default."""
+    found = figures.get("next_to_linear", {})
+    if not found.get("linear_taken"):
+        return []
+    return [
+        f"{LINEAR_TAKEN}: {found['kernel']} has {max(found['gain'], 0.0):.1f} nats of evidence "
+        f"more for {counted(found['parameters'], 'parameter')} more, which new "
+        f"{figures['fit']['unit']}s would hardly tell; --kernel {found['kernel']} takes it."
     ]
 
 
@@ -65,7 +80,10 @@ NOT_INTEGRATED = "Hyperparameters are not integrated out"
 
 def is_warning(note: str) -> bool:
     """Whether it is to be known before anybody relies on the fit; others say what was found."""
-    found = NO_LINE, OWN_LENGTHSCALES, _HARMLESS_JITTER, INTEGRATED, NOT_INTEGRATED
+    found = (
+        *(NO_LINE, OWN_LENGTHSCALES, LINEAR_TAKEN),
+        *(_HARMLESS_JITTER, INTEGRATED, NOT_INTEGRATED),
+    )
     return not any(words in note for words in found)
 
 

@@ -74,7 +74,7 @@ def trajectories_of(
         step[np.arange(len(at)), np.arange(len(at))] = 1.0
         step[:, len(at) :] -= 1.0 / count
         mean[at, j] = step @ average
-        variance = np.einsum("ij,jk,ik->i", step, covariance, step)
+        variance = np.sum((step @ covariance) * step, 1)
         sd[at, j] = np.sqrt(np.maximum(variance, 0.0))  # of the one item that is active it is 0
     return Trajectories(numbers, days, mean, sd, np.array(counts))
 

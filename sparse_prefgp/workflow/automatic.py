@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import Split, says_itself, split_duels
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.workflow.comparison import (
+    MOST_TIED,
     CompareProgress,
     Comparison,
     compare,
     refuse_without_features,
 )
 from sparse_prefgp.workflow.folds import plan_folds
+from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, fit_model
+from sparse_prefgp.workflow.in_time import Decided
 from sparse_prefgp.workflow.kernel_grammar import DIRECTIONS, Plain
 from sparse_prefgp.workflow.kernel_names import (
     MANY_DEFAULT,
@@ -46,6 +49,11 @@ from sparse_prefgp.workflow.settings import (
     is_auto,
 )
 
+if TYPE_CHECKING:
+    from sparse_prefgp.learning.initial import AutoInputs
+    from sparse_prefgp.learning.report import OptimisationReport
+    from sparse_prefgp.models import PreferenceGP
+
 # Fewer folds than for a table that a person reads, and no more of them than tell large differences.
 FOLDS, ENOUGH = 3, 2_000
 # The kernel `linear` is the linear probit itself, with its weights' prior learned: the simple rival
@@ -56,6 +64,10 @@ ADDITIVE_KERNEL = "additive-matern52"
 SCORED_KERNELS = ("linear", "iso(matern52)")
 # What has a lengthscale for each column keeps one for all where evidence does not gain.
 MANY_KERNELS = ("linear", "linear+iso(se)", "iso(se)", "iso(matern52)", MANY_OWN)
+# `linear` takes the place of the default kernel where this has less than so many nats of evidence
+# more, for each parameter more and for each event: half of what a tie may cost on new events, as
+# evidence is the mean gain from the first event on. Of fewer than `ENOUGH` events that is nothing.
+WORTH_A_PARAMETER, WORTH_AN_EVENT = 1.0, MOST_TIED / 2.0
 # Of features that were reduced, and effects of items: what each does best with.
 HALF_WAY, OF_ITEMS = "prior-power:0.5", "exact"
 # Where items have more than so many votes, on average, and are no more than a model takes, effects
@@ -335,6 +347,40 @@ def choose(
         reason += f" {NUMBER_NOTE}"
     settings = replace(settings, kernel=chosen.kernel, approximation=chosen.approximation)
     return Automatic(settings, comparison, reason)
+
+
+def linear_if_as_good(
+    holdout: Holdout,
+    model: PreferenceGP,
+    report: OptimisationReport,
+    inputs: FloatArray | AutoInputs | None,
+    watch: FitCallbacks,
+) -> Decided:
+    """The fit with the default kernel, or with `linear` where that is as good.
+
+    The linear kernel is the simple rival of most columns. Folds of the training events say little
+    of it: where several events are of one choice or person, as good as the same ones are on both
+    sides. Evidence does: the default has to be worth a nat for each of its parameters more, or
+    .0015 nats an event.
+
+    :param model: fitted with the default kernel, though none was named.
+    :param report: what the optimiser said of it.
+    :param inputs: from which inducing inputs began.
+    :return: what was decided, with nothing to be told where `linear` was not tried: of fits that
+        are on their way, of fewer than 2,000 events, with tastes, or where evidence is no bound.
+    """
+    events = model.graph.weight
+    is_bound = holdout.settings.approximation_choice.is_bound
+    if not (report.converged and is_bound) or events < ENOUGH or model.terms.taste is not None:
+        return Decided(holdout, model, report, {})
+    plain = replace(holdout, settings=replace(holdout.settings, kernel="linear"))
+    other, said = fit_model(plain, watch, inputs=inputs)
+    sizes = [sum(x.numpy().size for x in m.kernel.trainable_parameters) for m in (model, other)]
+    gain, parameters = report.log_evidence - said.log_evidence, sizes[0] - sizes[1]
+    taken = gain < min(WORTH_A_PARAMETER * parameters, WORTH_AN_EVENT * events)
+    told = {"kernel": str(holdout.settings.kernel_choice), "gain": gain, "parameters": parameters}
+    told["linear_taken"] = bool(taken)
+    return Decided(plain, other, said, told) if taken else Decided(holdout, model, report, told)
 
 
 def _transform(table: DuelTable, told: IntArray | None = None) -> FeatureTransform:

@@ -38,8 +38,9 @@ WIENER = "wiener"
 # What is tried after it, in this order.
 OTHERS = ("matern12", "constant+matern12")
 # Of two numbers an item a sweep costs six times as much, and form of weeks is lost in slices of a
-# year: tried on so many of the last duels, on slices as fine as these.
-SLOW, MOST_TRIED, TRIAL_SLICES = ("constant+matern12",), 1500, "quarter"
+# year: tried on so many of the last duels, on slices as fine as these, and between so many items
+# that have most duels, which tell most of form.
+SLOW, MOST_TRIED, TRIAL_SLICES, TRIAL_ITEMS = ("constant+matern12",), 1500, "quarter", 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,8 @@ class _Fitted:
     """On which it was learned, one after the other."""
     gain: float = 0.0
     """In nats of evidence over a Wiener process."""
+    hopeful: bool = True
+    """Whether more steps may be worth it."""
 
 
 def _is_finer(one: str, other: str) -> bool:
@@ -168,7 +171,7 @@ class _Deciding:
         best, told = first, [_told(first)]
         for name in OTHERS:
             other = self.tried(name, best)
-            if name not in SLOW and other.gain > best.gain and not other.report.converged:
+            if name not in SLOW and other.hopeful and not other.report.converged:
                 report = self.learned(other.model)
                 gain = other.gain + report.log_evidence - other.report.log_evidence
                 other = replace(other, report=report, gain=gain)
@@ -182,14 +185,14 @@ class _Deciding:
         """Another kernel after some steps from the values of the best one so far."""
         base, to_beat = best.model, best.report.log_evidence
         if name not in SLOW:
-            model = self._with_kernel(base, name)
-            report = self.learned(model, _Trial(to_beat + WORTH))
+            model, trial = self._with_kernel(base, name), _Trial(to_beat + WORTH)
+            report = self.learned(model, trial)
             gain = best.gain + report.log_evidence - to_beat
-            return _Fitted(model, report, name, best.slices, gain)
-        # What costs many times as much is tried on the last duels alone, next to the best one.
+            return _Fitted(model, report, name, best.slices, gain, trial.hopeful)
+        # What costs many times as much is tried on a part of the duels, next to the best one.
         if _is_finer(TRIAL_SLICES, best.slices[-1]):
             base = base.in_time.with_slices(TRIAL_SLICES)
-        part = self._of_rows(base, self._days.argsort(kind="stable")[-MOST_TRIED:])
+        part = self._of_rows(base, self._tried_rows())
         to_beat = self.learned(part).log_evidence
         report = self.learned(self._with_kernel(part, name), _Trial(to_beat + WORTH))
         slices = (str(base.in_time.slices),)
@@ -223,6 +226,14 @@ class _Deciding:
         time = self._holdout.table.events.time
         assert time is not None
         return time[self._holdout.split.train_rows]
+
+    def _tried_rows(self) -> IntArray:
+        """The last training rows between the items that have most duels."""
+        sides = self._holdout.table.events.take(self._holdout.split.train_rows).pairs
+        duels_of_item = np.bincount(sides.reshape(-1))
+        busy = np.isin(sides, duels_of_item.argsort(kind="stable")[-TRIAL_ITEMS:]).all(1)
+        by_date = self._days.argsort(kind="stable")
+        return by_date[busy[by_date]][-MOST_TRIED:]
 
     def _of_rows(self, model: Any, some: IntArray) -> Any:
         """The model of some of the training rows, with copies of its parameters; inference begins
@@ -293,14 +304,15 @@ class _Trial:
 
     def __init__(self, to_beat: float) -> None:
         self._to_beat, self._values = to_beat, list[float]()
+        self.hopeful = True
 
     def __call__(self, progress: Progress) -> None:
         values = self._values
         values.append(progress.log_evidence)
         left, missing = TRIAL_STEPS - len(values), self._to_beat - values[-1]
-        if left <= 0:
-            raise StopIteration
-        if len(values) >= TRIAL_LEAST and left * (values[-1] - values[-2]) < missing:
+        if left > 0 and len(values) >= TRIAL_LEAST:
+            self.hopeful = left * (values[-1] - values[-2]) >= missing
+        if left <= 0 or not self.hopeful:
             raise StopIteration
 
 

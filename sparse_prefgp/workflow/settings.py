@@ -97,9 +97,10 @@ class FitSettings:
     from there one for each column), projected(matern52, 4) (of 4 learned
     directions), item-in-time(wiener) (an effect of each item that moves in time), and sums and
     products of all these, such as linear+se or item+item*surface (an effect of each item, and one
-    in each context). auto compares some on the training duels. By default linear+matern52, above 16
-    features linear+ard(matern52), above 64 and for vectors auto, or item for items without
-    features; with --time linear+item-in-time(wiener), or item-in-time(wiener)."""
+    in each context). auto compares some on the training duels. By default linear+matern52, or
+    linear where that is as good, above 16 features linear+ard(matern52), above 64 and for vectors
+    auto, or item for items without features; with --time linear+item-in-time(wiener), or
+    item-in-time(wiener)."""
     inducing: int | str | None = option(
         default=None, kind=str, parse=_number_if_one, least=1, panel=Panel.MODEL
     )

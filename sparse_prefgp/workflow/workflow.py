@@ -17,7 +17,7 @@ from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin, said_of_a_coin
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.support.words import some_of
-from sparse_prefgp.workflow.automatic import Automatic, choose, settled
+from sparse_prefgp.workflow.automatic import Automatic, choose, linear_if_as_good, settled
 from sparse_prefgp.workflow.fit_metrics import (
     data_figures,
     fit_figures,
@@ -276,14 +276,36 @@ class _OneFit:
             part = settings.stream and settings.gradients_kind == SUBSET
             checkpoint = None if part else self.checkpoints.stage(FIT_FILE)
             model, report = fit_model(holdout, watch or FitCallbacks(), checkpoint, inputs, rng)
-            if isinstance(holdout, Holdout) and model.inputs.layout.dated:
-                watch = watch or FitCallbacks()
-                decided = decide_in_time(holdout, model, report, watch, is_open)
-                holdout, model, report = decided.holdout, decided.model, decided.report
-                figures["in_time"] = decided.told
-            model = integrated(model, settings)
+            holdout, model, report = self._decided(
+                holdout, model, report, inputs, watch or FitCallbacks(), figures, is_open
+            )
+            model = integrated(model, holdout.settings)
         self._keep("fit", holdout, model, report, figures)
         return holdout, model, report
+
+    @staticmethod
+    def _decided(
+        holdout: Holdout | StreamHoldout,
+        model: Any,
+        report: Any,
+        inputs: Any,
+        watch: FitCallbacks,
+        figures: dict[str, Any],
+        is_open: bool,
+    ) -> tuple[Holdout | StreamHoldout, Any, Any]:
+        """What `fitted` returns, after what only a fit can tell of the kernel."""
+        if isinstance(holdout, StreamHoldout):
+            return holdout, model, report
+        if model.inputs.layout.dated:
+            name, decided = "in_time", decide_in_time(holdout, model, report, watch, is_open)
+        elif holdout.settings.kernel is None:
+            name = "next_to_linear"
+            decided = linear_if_as_good(holdout, model, report, inputs, watch)
+        else:
+            return holdout, model, report
+        if decided.told:
+            figures[name] = decided.told
+        return decided.holdout, decided.model, decided.report
 
     def fitted_again(
         self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]

@@ -68,6 +68,15 @@ def test_finds_the_minimum_by_the_steps_of_scipy() -> None:
     assert len(last.curvature) == MEMORY
 
 
+def test_a_search_that_promises_nothing_is_soon_over() -> None:
+    def rough(x: FloatArray) -> tuple[float, FloatArray]:
+        return 100.0 + 1e-8 * bool(x.any()), np.array([1e-3, 0.0])
+
+    climbs, toy = run(rough, np.zeros(2), curvature=Curvature(np.eye(2), np.eye(2)))
+    assert climbs[-1].converged and "promises less" in climbs[-1].ended
+    assert not climbs[-1].position.any() and toy.evaluations <= 5
+
+
 def test_where_no_step_can_be_evaluated_is_no_optimum() -> None:
     """A gradient of 10 of 186 nats, with a curvature learned from a jump that promises nothing."""
     start = np.zeros(2)

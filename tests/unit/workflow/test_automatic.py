@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow.automatic import (
     MOST_EFFECTS,
     automatic_candidates,
+    linear_if_as_good,
     settled,
     split_within,
 )
-from sparse_prefgp.workflow.holdout import prepare
+from sparse_prefgp.workflow.holdout import FitCallbacks, prepare
+from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
 from sparse_prefgp.workflow.settings import FitSettings
 
 
@@ -200,3 +203,52 @@ def test_a_comparison_says_what_remembers_people(listed: tuple[str, ...], chosen
     assert found.chosen is not None and found.chosen.approximation == chosen
     (note,) = [note for note in found.notes if "remembers" in note]
     assert note.startswith("iso(se)/fitc/4 may predict the 20 people well")
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_the_linear_kernel_is_taken_where_it_is_as_good(bent: bool) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(16, 2))
+    utility = x @ [0.8, -0.5] + (np.sin(3.0 * x[:, 0]) if bent else 0.0)
+    pairs = np.array([rng.choice(16, 2, replace=False) for _ in range(2_100)])
+    ahead = (utility[pairs] @ [1.0, -1.0] + rng.normal(size=len(pairs)) > 0)[:, None]
+    duels = np.where(ahead, pairs, pairs[:, ::-1])
+    options = {"test_fraction": 0.0, "integrate": "no"}
+    fitted = spg.fit(x, duels, **options)
+    other = spg.fit(x, duels, kernel=DEFAULT_KERNEL if not bent else "linear", **options)
+    found, evidence = fitted.figures["next_to_linear"], fitted.report.log_evidence
+    gain = (evidence - other.report.log_evidence) * (1.0 if bent else -1.0)
+    assert found["gain"] == pytest.approx(gain, abs=1e-3) and found["parameters"] == 3
+    assert found["linear_taken"] == (not bent) == (gain < 3.0)
+    kernel = DEFAULT_KERNEL if bent else "linear"
+    assert fitted.figures["fit"]["kernel"] == str(fitted.settings.kernel_choice) == kernel
+    assert any("linear was taken" in note for note in fitted.notes) == (not bent)
+    assert "next_to_linear" not in other.figures
+
+
+@pytest.mark.parametrize(
+    ("approximation", "converged", "events", "taste"),
+    [
+        ("vfe", False, 3000.0, None),
+        ("vfe", True, 1999.0, None),
+        ("vfe", True, 3000.0, "tastes"),
+        ("fitc", True, 3000.0, None),
+    ],
+)
+def test_no_linear_kernel_next_to_fits_that_do_not_tell(
+    monkeypatch: pytest.MonkeyPatch,
+    approximation: str,
+    converged: bool,
+    events: float,
+    taste: str | None,
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(automatic_module, "fit_model", never)
+    holdout: Any = SimpleNamespace(settings=FitSettings(approximation=approximation))
+    graph, terms = SimpleNamespace(weight=events), SimpleNamespace(taste=taste)
+    model: Any = SimpleNamespace(graph=graph, terms=terms)
+    report: Any = SimpleNamespace(converged=converged)
+    found = linear_if_as_good(holdout, model, report, None, FitCallbacks())
+    assert (found.holdout, found.model, found.told) == (holdout, model, {})

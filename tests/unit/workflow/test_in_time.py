@@ -103,7 +103,7 @@ def test_form_beside_a_level_is_found() -> None:
 
 
 def test_a_trial_ends_where_its_gains_would_not_do() -> None:
-    def steps(values: list[float]) -> int:
+    def steps(values: list[float]) -> tuple[int, bool]:
         trial, made = _Trial(-100.0), 0
         progress: Any
         try:
@@ -111,12 +111,13 @@ def test_a_trial_ends_where_its_gains_would_not_do() -> None:
                 progress, made = SimpleNamespace(log_evidence=value), made + 1
                 trial(progress)
         except StopIteration:
-            return made
-        return made + 1
+            return made, trial.hopeful
+        return made + 1, trial.hopeful
 
-    assert steps([-200.0, -190.0, -189.0, -188.0]) == 3
-    assert steps([-200.0, -180.0, -160.0, -140.0, -120.0, -99.0, *[-98.0] * 9]) == TRIAL_STEPS
-    assert steps([-99.0, -98.0]) == 3  # it went on
+    assert steps([-200.0, -190.0, -189.0, -188.0]) == (3, False)
+    rising = [-200.0, -180.0, -160.0, -140.0, -120.0, -99.0, *[-98.0] * 9]
+    assert steps(rising) == (TRIAL_STEPS, True)
+    assert steps([-99.0, -98.0]) == (3, True)  # it went on
 
 
 def test_other_kernels_begin_as_the_wiener_process_moves() -> None:
