@@ -22,7 +22,7 @@ from sparse_prefgp.workflow.comparison import (
     refuse_without_features,
 )
 from sparse_prefgp.workflow.folds import plan_folds
-from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, fit_model
+from sparse_prefgp.workflow.holdout import Holdout, fit_model
 from sparse_prefgp.workflow.in_time import Decided
 from sparse_prefgp.workflow.kernel_grammar import DIRECTIONS, Plain
 from sparse_prefgp.workflow.kernel_names import (
@@ -354,7 +354,6 @@ def linear_if_as_good(
     model: PreferenceGP,
     report: OptimisationReport,
     inputs: FloatArray | AutoInputs | None,
-    watch: FitCallbacks,
 ) -> Decided:
     """The fit with the default kernel, or with `linear` where that is as good.
 
@@ -374,7 +373,7 @@ def linear_if_as_good(
     if not (report.converged and is_bound) or events < ENOUGH or model.terms.taste is not None:
         return Decided(holdout, model, report, {})
     plain = replace(holdout, settings=replace(holdout.settings, kernel="linear"))
-    other, said = fit_model(plain, watch, inputs=inputs)
+    other, said = fit_model(plain, inputs=inputs)  # in silence, after the steps that were shown
     sizes = [sum(x.numpy().size for x in m.kernel.trainable_parameters) for m in (model, other)]
     gain, parameters = report.log_evidence - said.log_evidence, sizes[0] - sizes[1]
     taken = gain < min(WORTH_A_PARAMETER * parameters, WORTH_AN_EVENT * events)

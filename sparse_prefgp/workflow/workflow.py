@@ -300,7 +300,7 @@ class _OneFit:
             name, decided = "in_time", decide_in_time(holdout, model, report, watch, is_open)
         elif holdout.settings.kernel is None:
             name = "next_to_linear"
-            decided = linear_if_as_good(holdout, model, report, inputs, watch)
+            decided = linear_if_as_good(holdout, model, report, inputs)
         else:
             return holdout, model, report
         if decided.told:

@@ -20,7 +20,7 @@ from sparse_prefgp.workflow.automatic import (
     settled,
     split_within,
 )
-from sparse_prefgp.workflow.holdout import FitCallbacks, prepare
+from sparse_prefgp.workflow.holdout import prepare
 from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -250,5 +250,5 @@ def test_no_linear_kernel_next_to_fits_that_do_not_tell(
     graph, terms = SimpleNamespace(weight=events), SimpleNamespace(taste=taste)
     model: Any = SimpleNamespace(graph=graph, terms=terms)
     report: Any = SimpleNamespace(converged=converged)
-    found = linear_if_as_good(holdout, model, report, None, FitCallbacks())
+    found = linear_if_as_good(holdout, model, report, None)
     assert (found.holdout, found.model, found.told) == (holdout, model, {})
