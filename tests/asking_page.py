@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,5 +140,6 @@ def answered(root: str, number: int, goes_on: Callable[[], bool], pause: float) 
             for client in clients:
                 await client.aclose()
 
-    asyncio.run(all_of_them())
+    with ThreadPoolExecutor(1) as apart:  # a browser that is driven here has a loop of its own
+        apart.submit(lambda: asyncio.run(all_of_them())).result()
     return people
