@@ -7,11 +7,12 @@ import contextlib
 import io
 import multiprocessing
 import os
+import signal
 import threading
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -164,6 +165,7 @@ class Learner:
 def queued(scores: FloatArray, number: int) -> IntArray:
     """Which pairs (number,) to ask, each as often as its share of the scores: several people may
     answer one pair, and where one is in doubt all answers go to it."""
+    scores = np.maximum(scores, 0.0)  # what loses by an answer is not asked
     total = float(scores.sum())
     share = scores / total if total > 0.0 else np.full(len(scores), 1.0 / max(1, len(scores)))
     return np.repeat(np.arange(len(scores)), np.ceil(number * share).astype(int))[:number]
@@ -265,6 +267,19 @@ def run(learner: Learner, pipe: Connection) -> None:
             return
 
 
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Whoever begins here is not interrupted by Ctrl-C, as that is for the page, which ends it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _end_with_parent() -> None:
     """End at once where the page was killed, in the middle of a fit too."""
     parent = multiprocessing.parent_process()
@@ -281,7 +296,8 @@ class Refitting:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=run, args=(learner, other), daemon=True)
-        self._process.start()
+        with _without_interrupts():
+            self._process.start()
         other.close()
         self._then, self._closed = then, False
         self._lock, self._busy, self._again = threading.Lock(), False, False

@@ -88,6 +88,8 @@ def serve(
         opened.start()
 
     async def run() -> None:
+        if settings.most_answers is not None and page.number >= settings.most_answers:
+            end()
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, end)
         await server.serve(sockets=[listening])

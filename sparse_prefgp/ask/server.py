@@ -106,6 +106,9 @@ class Page:
         }
         self._key, self._owner = self.store.setting("key"), self.store.setting("owner")
         self._mine: dict[str, int] = {}
+        # By person and pair, the id of an answer that is not on disk yet.
+        self._under_way: dict[tuple[str, tuple[int, int]], str] = {}
+        self._serial = 0
         for person, left, right, verdict in self.store.answers():
             self._count(person, left, right, verdict)
         self._since_learned = 0
@@ -193,6 +196,7 @@ class Page:
             )
             return
         self.learned = learned
+        self._serial += 1
         number = self.things.number
         pairs = [
             (number[one], number[other])
@@ -360,9 +364,16 @@ class Page:
             raise HTTPException(422, "An answer needs an id of 32 hexadecimal digits.")
         if self._pairing.has_met(person, pair) and not await self._on_disk(self.store.has, answer):
             raise HTTPException(409, "You have answered this pair already.")
+        place = person, pair.unordered
+        if not self.settings.repeat and self._under_way.get(place, answer.id) != answer.id:
+            raise HTTPException(409, "You have answered this pair already.")
         future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-        await self._waiting.put((answer, future))
-        kept = await future
+        self._under_way[place] = answer.id
+        try:
+            await self._waiting.put((answer, future))
+            kept = await future
+        finally:
+            self._under_way.pop(place, None)
         if kept is Kept.OTHER:
             raise HTTPException(409, "Another answer has this id.")
         if kept is Kept.NEW:
@@ -404,11 +415,12 @@ class Page:
         """The results as they stand."""
         self._refuse_others(request)
         learned = self.learned
-        new = request.query_params.get("known") != str(learned.answers)
+        new = request.query_params.get("known") != str(self._serial)
         return JSONResponse(
             {
                 "answers": self.number,
                 "learned": learned.answers,
+                "serial": self._serial,
                 "html": learned.html if new else None,
                 "problem": learned.problem,
                 "settled": learned.settled,

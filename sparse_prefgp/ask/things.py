@@ -161,6 +161,14 @@ def _pictures(folder: Path) -> dict[str, Path]:
         for one in sorted(folder.iterdir())
         if one.suffix.lower() in MEDIA and one.is_file() and not one.is_symlink()
     }
+    for name in found:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"A picture in {str(folder)!r} has a name that is no UTF-8, {shortened(name)}; "
+                "give it another name."
+            ) from None
     large = [name for name, one in found.items() if one.stat().st_size > MOST_BYTES]
     if large:
         raise ValueError(

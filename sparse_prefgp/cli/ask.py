@@ -153,8 +153,8 @@ def ask(console: Output, options: AskOptions) -> None:
         say(f"Asking about {len(things.names):,} items. Votes go to {folder}.")
         if things.left_out:
             say(
-                f"Left out, being no pictures that a browser shows: {some_of(things.left_out)} "
-                f"({' '.join(MEDIA)} are)."
+                f"Left out of {options.media}: {some_of([*map(shortened, things.left_out)])}; "
+                f"pictures are files of its own, {' '.join(MEDIA)}."
             )
         columns = things.items.columns[1:]
         say(f"The model learns from {listing(columns) if len(columns) else 'the votes alone'}.")

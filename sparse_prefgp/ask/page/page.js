@@ -301,3 +301,15 @@ document.addEventListener("keydown", (event) => {
 });
 
 begin();
+
+// Where all pairs were answered there may be others once more was learned.
+setInterval(async () => {
+  if (element("done").hidden) return;
+  try {
+    const response = await fetch("api/more");
+    if (response.ok) pairs.push(...(await response.json()).pairs);
+  } catch {
+    return; // asked again
+  }
+  if (pairs.length) show();
+}, 10 * 1000);

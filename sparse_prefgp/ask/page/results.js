@@ -3,7 +3,7 @@
 
 const EVERY = 3000;
 const element = (id) => document.getElementById(id);
-let learned = -1;
+let serial = -1;
 
 const tell = (state) => {
   element("number").textContent =
@@ -15,7 +15,7 @@ const tell = (state) => {
       : `Chance that the first ${state.top} are settled: ${Math.round(100 * state.settled)} %.`;
   element("problem").textContent = state.problem;
   if (state.html === null) return;
-  learned = state.learned;
+  serial = state.serial;
   element("ranking").innerHTML = state.html;
   for (const wide of document.querySelectorAll("#ranking .wide")) {
     wide.tabIndex = 0;
@@ -23,12 +23,12 @@ const tell = (state) => {
     wide.setAttribute("aria-label", "Table");
   }
   element("picture").hidden = !state.picture;
-  if (state.picture) element("picture").src = `results.svg?of=${learned}`;
+  if (state.picture) element("picture").src = `results.svg?of=${serial}`;
 };
 
 const ask = async () => {
   try {
-    const response = await fetch(`api/results?known=${learned}`);
+    const response = await fetch(`api/results?known=${serial}`);
     if (response.ok) tell(await response.json());
     else element("problem").textContent = (await response.json()).problem;
   } catch {

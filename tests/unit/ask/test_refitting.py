@@ -94,6 +94,7 @@ def test_pairs_are_queued_as_often_as_they_score(scores: np.ndarray, number: int
         assert len(rows) == number
     one_in_doubt = queued(np.array([1.0, 0.0, 0.0]), number)
     assert (one_in_doubt == 0).all()
+    assert set(queued(np.array([1.0, -0.5]), number)) == {0}
 
 
 def test_notes_are_shown_the_last_first_and_escaped(store: VoteStore) -> None:

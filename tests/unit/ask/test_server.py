@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,31 @@ def other(page: Page) -> Any:
 def said(pair: Any, number: int, verdict: str = "left", **more: Any) -> dict[str, Any]:
     left, right = (one["name"] for one in pair)
     return {"id": f"{number:032x}", "left": left, "right": right, "verdict": verdict, **more}
+
+
+def test_two_answers_to_a_pair_at_once_are_one(client: Any, page: Page) -> None:
+    pair = client.post("/api/join", json={"name": "Ann"}).json()["pairs"][0]
+    keep = page.store.keep
+
+    def slow(answers: Any) -> Any:
+        time.sleep(0.3)
+        return keep(answers)
+
+    page.store.keep = slow  # type: ignore[method-assign]
+    both = [said(pair, 1), said(pair, 2, "right")]
+    with ThreadPoolExecutor(2) as tabs:
+        codes = list(tabs.map(lambda one: client.post("/api/answers", json=one).status_code, both))
+    assert sorted(codes) == [200, 409]
+    assert page.store.number() == page.number == 1
+
+
+def test_results_are_new_whenever_something_was_learned(client: Any, page: Page) -> None:
+    client.get(f"/results?key={page.store.setting('owner')}")
+    for text in ("before", "after"):  # an answer was taken back, and another one came
+        page._take(Learned(9, html=text))
+        state = client.get(f"/api/results?known={page._serial - 1}").json()
+        assert state["html"] == text and state["serial"] == page._serial
+    assert client.get(f"/api/results?known={page._serial}").json()["html"] is None
 
 
 def test_a_person_answers_and_takes_back(client: Any, page: Page) -> None:

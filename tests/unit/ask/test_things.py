@@ -32,6 +32,13 @@ def test_a_folder_is_its_pictures(tmp_path: Path) -> None:
     assert found.path(0) is None
 
 
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    media = pictures(tmp_path / "m", "a.png", "b.png")
+    (media / "caf\udce9.png").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"no UTF-8, 'caf.*; give it another name"):
+        things_of(None, media)
+
+
 def test_a_table_names_its_pictures(tmp_path: Path) -> None:
     media = pictures(tmp_path / "m", "1.png", "2.png")
     table = pd.DataFrame({"id": ["x", "y"], "file": ["2.png", "1.png"], "words": ["a\nb", None]})
