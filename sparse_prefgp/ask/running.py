@@ -59,10 +59,14 @@ def serve(
 
     listening = _listening(host, port)
     port = listening.getsockname()[1]
-    shown = settings.address or host
-    root = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{settings.base_path}/"
+
+    def root_at(name: str) -> str:
+        return f"http://{f'[{name}]' if ':' in name else name}:{port}{settings.base_path}/"
+
+    root = root_at(settings.address or host)
     tokens = store.invite(names)
-    page_link = root if settings.open_to_all else f"{root}?key={store.setting('key')}"
+    key = "" if settings.open_to_all else f"?key={store.setting('key')}"
+    page_link = f"{root}{key}"
     if names:
         page_link = f"{root} (by the links of the people alone)"
     links = Links(
@@ -83,7 +87,9 @@ def serve(
     began(links)
     if browser:
         opened = threading.Thread(
-            target=webbrowser.open, args=(links.results if names else root,), daemon=True
+            target=webbrowser.open,
+            args=(links.results if names else f"{root_at(host)}{key}",),
+            daemon=True,
         )
         opened.start()
 
