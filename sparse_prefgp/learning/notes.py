@@ -50,7 +50,7 @@ def _about_linear(figures: Mapping[str, Any]) -> list[str]:
     if not found.get("linear_taken"):
         return []
     return [
-        f"{LINEAR_TAKEN}: {found['kernel']} has {max(found['gain'], 0.0):.1f} nats of evidence "
+        f"{LINEAR_TAKEN}: {found['kernel']} has {found['gain']:z.1f} nats of evidence "
         f"more for {counted(found['parameters'], 'parameter')} more, which new "
         f"{figures['fit']['unit']}s would hardly tell; --kernel {found['kernel']} takes it."
     ]
@@ -76,15 +76,19 @@ UNKNOWN = 3.0
 # Of eight points three, or of seven.
 FEW_LEFT = 0.375
 NOT_INTEGRATED = "Hyperparameters are not integrated out"
+_FINDINGS = (
+    NO_LINE,
+    OWN_LENGTHSCALES,
+    LINEAR_TAKEN,
+    _HARMLESS_JITTER,
+    INTEGRATED,
+    NOT_INTEGRATED,
+)
 
 
 def is_warning(note: str) -> bool:
     """Whether it is to be known before anybody relies on the fit; others say what was found."""
-    found = (
-        *(NO_LINE, OWN_LENGTHSCALES, LINEAR_TAKEN),
-        *(_HARMLESS_JITTER, INTEGRATED, NOT_INTEGRATED),
-    )
-    return not any(words in note for words in found)
+    return not any(words in note for words in _FINDINGS)
 
 
 def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
