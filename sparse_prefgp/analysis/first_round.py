@@ -108,10 +108,11 @@ def balanced_pair(
     """
     if len(apart) >= len(shown) * (len(shown) - 1) // 2:
         return None
-    order = np.lexsort((rng.random(len(shown)), shown)).tolist()
+    ranked = np.lexsort((rng.random(len(shown)), shown))
+    order = ranked.tolist()
     for first in order:
         met = {sum(pair) - first for pair in apart if first in pair}
-        others = order if suited is None else np.array(order)[suited(first)[order]].tolist()
+        others = order if suited is None else ranked[suited(first)[ranked]].tolist()
         for second in others:
             if second != first and second not in met:
                 return min(first, second), max(first, second)

@@ -89,8 +89,8 @@ class Learner:
 
         store = read_votes(self.path)
         votes = store.frame
-        known = set(self.items.iloc[:, 0].map(id_text))
-        votes = votes[votes["left"].isin(known) & votes["right"].isin(known)]
+        names = self.items.iloc[:, 0].map(id_text)
+        votes = votes[votes["left"].isin(names) & votes["right"].isin(names)]
         votes = votes.reset_index(drop=True)
         number = len(votes)
         if number < FEWEST_ANSWERS or votes["verdict"].eq("tie").all():
@@ -102,8 +102,7 @@ class Learner:
         rng = np.random.default_rng(self.seed + number)
         ranking = rank(model, top_k=self.top, rng=rng)
         pairs, problem = self._pairs(model, rng)
-        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text))
-        own = own.reindex(self.items.iloc[:, 0].map(id_text))
+        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text)).reindex(names)
         return Learned(
             number,
             pairs,

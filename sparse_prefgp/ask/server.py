@@ -362,10 +362,11 @@ class Page:
             raise HTTPException(422, "This answer is about nothing that is asked here.")
         if not _ID.fullmatch(answer.id):
             raise HTTPException(422, "An answer needs an id of 32 hexadecimal digits.")
-        if self._pairing.has_met(person, pair) and not await self._on_disk(self.store.has, answer):
-            raise HTTPException(409, "You have answered this pair already.")
+        met = self._pairing.has_met(person, pair)
         place = person, pair.unordered
-        if not self.settings.repeat and self._under_way.get(place, answer.id) != answer.id:
+        if (met and not await self._on_disk(self.store.has, answer)) or (
+            not self.settings.repeat and self._under_way.get(place, answer.id) != answer.id
+        ):
             raise HTTPException(409, "You have answered this pair already.")
         future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
         self._under_way[place] = answer.id

@@ -151,7 +151,6 @@ class VoteStore:
         """
         connection, at = self._connection, now()
         insert = "insert or ignore into answers values (?, ?, ?, ?, ?, ?, ?, null, ?)"
-        query = 'select person, "left", "right", verdict from answers where id = ?'
         found = []
         connection.execute("begin immediate")
         try:
@@ -161,8 +160,7 @@ class VoteStore:
                 if connection.execute(insert, row).rowcount:
                     found.append(Kept.NEW)
                 else:
-                    same = connection.execute(query, (one.id,)).fetchone() == said
-                    found.append(Kept.AGAIN if same else Kept.OTHER)
+                    found.append(Kept.AGAIN if self.has(one) else Kept.OTHER)
             connection.execute("commit")
         except BaseException:
             if connection.in_transaction:

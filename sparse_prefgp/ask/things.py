@@ -46,7 +46,7 @@ class Things:
     """
     folder: Path | None = None
     left_out: Sequence[str] = ()
-    """Files of the folder that are no pictures which browsers show."""
+    """What else is in the folder: links, folders, and files that browsers do not show."""
     shapes: Sequence[Mapping[str, Any]] = ()
     """Of each what the page draws."""
     number: Mapping[str, int] = field(init=False)
