@@ -45,7 +45,7 @@ class _OnTerminal:
         yield self._drawn(gone)
         if gone:
             names = and_so(column.heading for column in gone)
-            yield Text(f"In {options.max_width} characters there is no room for: {names}.")
+            yield Text(f"In {options.max_width} characters there is no room for: {names}.\n")
 
     def _drawn(self, gone: list[Column], widest: int | None = None) -> RichTable:
         """Without some columns; words at most so wide."""
