@@ -66,9 +66,12 @@ class Fingerprint:
 
     @classmethod
     def of(cls, model: DuelGP[Any, Any]) -> Fingerprint:
-        values = b"".join(variable.numpy().tobytes() for variable in model.variables)
+        # One walk in place of one for the modules and one for the variables.
+        parts = [*model._flatten(predicate=lambda x: isinstance(x, tf.Module | tf.Variable))]
+        variables = [part for part in parts if isinstance(part, tf.Variable)]
+        values = b"".join(variable.numpy().tobytes() for variable in variables)
         # A mean function may be any function, which is not a module.
-        return cls((model.mean_function, *model.submodules), values)
+        return cls((model.mean_function, *parts), values)
 
     def __eq__(self, other: object) -> bool:
         return (
