@@ -223,6 +223,9 @@ class _Run:
             value, _ = self._evaluated(centre + at @ along)
             point = self._model.copied()
             point.engine = self._engine
+            if np.isfinite(value):
+                point.infer()
+                point.inference.keep_for_predictions()
             points.append(point)
             logs.append(-value)
         if not np.any(np.isfinite(logs)):
