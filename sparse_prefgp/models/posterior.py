@@ -80,9 +80,14 @@ class Posterior:
         :raises NotEnoughMemory: more of them than there is memory for.
         """
         ask_for_joint(inputs)
-        a = self.features(inputs)
-        explained = tf.matmul(tf.matmul(a, self.terms.reduction), a, transpose_b=True)
-        return self._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
+        if self.beside is None or self.beside.is_seen(inputs):
+            a, weights, reduction = self.features(inputs), self.terms.weights, self.terms.reduction
+        else:  # of thousands of effects, none of which counts here, the reduction is large
+            a = self.beside.of_u(inputs)
+            weights, reduction = self.terms.weights[: a.shape[1]], self.terms.of_u(a.shape[1])
+        explained = tf.matmul(tf.matmul(a, reduction), a, transpose_b=True)
+        mean = tf.linalg.matvec(a, weights) + self._prior_mean(inputs)
+        return mean, kernel_matrix(self.kernel, inputs) - explained
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D), with the effect
