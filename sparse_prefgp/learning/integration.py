@@ -147,6 +147,8 @@ class _Run:
         # The model itself moves, as its objective is compiled already, and goes back to the mode.
         self._model, self._engine = model, model.engine
         model.infer()
+        if model.duels.held:
+            model.inference.keep_for_predictions()
         self._held, self._known = model.duels.held, model._known
         self._sites = model.inference.sites() if self._held else None
         self._theta = Hyperparameters(model)
