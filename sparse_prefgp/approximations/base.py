@@ -109,7 +109,9 @@ class DuelProblem(NamedTuple):
             return logistic_noise(*map(as_float, (self.graph.lower, self.graph.upper)))
         if self.noise_ratio is None or self.graph.groups is None:
             return tf.fill([self.graph.num_sites], duel_noise(self.noise_variance))
-        return duel_noise(self.noise_variance, tf.gather(self.noise_ratio, as_places(self.graph.groups)))
+        return duel_noise(
+            self.noise_variance, tf.gather(self.noise_ratio, as_places(self.graph.groups))
+        )
 
     @property
     def own_noise(self) -> tf.Tensor:

@@ -72,10 +72,17 @@ def log_z_of(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tens
 
 def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     """`log_z_of`, and the derivatives that its gradient takes, the sites held."""
-    by = factor_slopes(found.cavity, factors, found.tilted, power)
+    if _many_plain(factors, power):
+        limits = factors.noise, factors.lower, factors.upper
+        said = *found.cavity, *found.sites, *found.tilted
+        number = 3 if factors.lower is None else 4
+        each, *by = many_sites.by_stretches(many_sites.ends, number, *said, *limits)
+        log_z = tf.reduce_sum(factors.counts * each) - found.half_log_det
+        return log_z, Slopes(*(factors.counts * one for one in by), *[None] * (4 - number))
+    slopes = factor_slopes(found.cavity, factors, found.tilted, power)
     c = factors.counts / powers_of(factors, power)
-    slopes = Slopes(c * by.noise, c * by.upper, None if by.lower is None else c * by.lower)
-    return log_z_of(found, factors, power), slopes
+    lower = None if slopes.lower is None else c * slopes.lower
+    return log_z_of(found, factors, power), Slopes(c * slopes.noise, c * slopes.upper, lower)
 
 
 def _many_plain(factors: Factors, power: float) -> bool:

@@ -115,6 +115,35 @@ def step(
     return *around, *proposal, change
 
 
+def ends(
+    mean: FloatArray,
+    variance: FloatArray,
+    nu: FloatArray,
+    tau: FloatArray,
+    log_mass: FloatArray,
+    slope: FloatArray,
+    curvature: FloatArray,
+    noise: FloatArray,
+    lower: FloatArray | None,
+    upper: FloatArray,
+) -> tuple[FloatArray, ...]:
+    """What each site adds to the log evidence (`evidence_of_sites`), and its derivatives in noise,
+    upper and lower limits (`sites.factor_slopes`), at cavities with this mean and variance."""
+    gain = 1.0 + variance * tau
+    evidence = log_mass + 0.5 * mean * (tau * mean - nu) / gain + 0.5 * np.log(gain)
+    by_noise = 0.5 * (slope**2 + curvature)
+    if lower is None:
+        return evidence, by_noise, -slope
+    scale = np.sqrt(variance + noise)
+    found = []
+    for limit in (upper, lower):
+        at = (limit - mean) / scale
+        density = np.exp(-0.5 * at * at - LOG_SQRT_2PI - log_mass) / scale
+        density[np.isinf(at)] = 0.0
+        found.append(density)
+    return evidence, by_noise, found[0], -found[1]
+
+
 def _moved(old: FloatArray, new: FloatArray) -> FloatArray:
     return np.maximum(np.abs(new - old) - 64.0 * np.finfo(old.dtype).eps * np.abs(new), 0.0)
 

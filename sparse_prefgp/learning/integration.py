@@ -237,7 +237,9 @@ class _Run:
         points = [point for point, there in zip(points, good, strict=True) if there]
         weights = weights[good] / weights[good].sum()
         self.close()
-        mixture = IntegratedGP.of(self._model.copied(), points, weights)
+        at_mode = self._model.copied()
+        at_mode.inference.restore(*self._sites, self._known.result)
+        mixture = IntegratedGP.of(at_mode, points, weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mixed = mixture.predict_difference(*self._pairs)[1].numpy()

@@ -42,9 +42,12 @@ class Solved:
         vars(self)["prior"] = prior
         return self
 
-    def for_predictions(self) -> Solved:
-        """The same without its prior, which has arrays of all sites, until that is asked for."""
-        made = replace(self)
+    def for_predictions(self, sites: Sites) -> Solved:
+        """The same without its prior, which has arrays of all sites, until that is asked for.
+
+        :param sites: in place of equal ones.
+        """
+        made = replace(self, sites=sites)
         vars(made)["posterior"] = self.posterior
         return made
 
@@ -179,7 +182,8 @@ class Inference:
     def keep_for_predictions(self) -> None:
         """Let go of what is known that predictions do not need; it is made again when asked for."""
         known = self.model._known
-        self.model._known = replace(known, solution=known.solution.for_predictions())
+        solution = known.solution.for_predictions(self.memory.sites())
+        self.model._known = replace(known, solution=solution)
 
     @property
     def last_change(self) -> float:
