@@ -293,12 +293,13 @@ def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tenso
 def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:
     """The factors of all sites with noise (t,), and the offset (t,) taken off their limits."""
     graph = problem.graph
-    offset = tf.zeros([graph.num_sites], noise.dtype)
+    offset = as_float(np.zeros(graph.num_sites))
+    lower = None if graph.one_sided else as_float(graph.lower)
+    upper = as_float(graph.upper)
     if problem.mean_function is not None:
         mean = problem.mean_function(as_float(graph.rows))
         offset = differences(graph, mean[:, 0])
-    lower = None if graph.one_sided else as_float(graph.lower) - offset
-    upper = as_float(graph.upper) - offset
+        lower, upper = None if lower is None else lower - offset, upper - offset
     if problem.cuts is not None:
         below, above = _shifts(problem, problem.cuts)
         upper += above
