@@ -151,8 +151,9 @@ def differentiable_log_evidence(
         (slopes.inside, factors.inside),
     ):
         if slope is not None and values is not None:
-            finite = tf.where(tf.math.is_inf(values), tf.zeros_like(values), values)
-            surrogate += tf.reduce_sum(tf.stop_gradient(slope) * finite)
+            finite = tf.where(tf.math.is_inf(values), tf.zeros([], values.dtype), values)
+            # Zeros of all sites, and the gradient of a sum, would be kept as constants of a graph.
+            surrogate += tf.tensordot(tf.stop_gradient(slope), finite, 1)
     if slopes.moving is not None:
         surrogate += prior.covariance.quadratic(*map(tf.stop_gradient, slopes.moving))
     if slopes.inside is None:

@@ -700,6 +700,7 @@ class Centred:
         :param group: (u,) of each row, numbers from 0, each among those of `chosen`; by default all
             are one.
         """
+        posterior = posterior.seen_by(as_float(rows))
         group = np.zeros(len(rows), dtype=np.int64) if group is None else group
         index, counts = np.unique(chosen, return_counts=True)
         share = counts / np.bincount(group[index], counts)[group[index]]

@@ -22,6 +22,7 @@ from sparse_prefgp.covariances.centred import centred
 from sparse_prefgp.covariances.item_in_time import Apart
 from sparse_prefgp.covariances.kernels import (
     as_float,
+    as_places,
     difference_variance,
     pair_difference_variance,
 )
@@ -108,7 +109,9 @@ class DuelProblem(NamedTuple):
             return logistic_noise(*map(as_float, (self.graph.lower, self.graph.upper)))
         if self.noise_ratio is None or self.graph.groups is None:
             return tf.fill([self.graph.num_sites], duel_noise(self.noise_variance))
-        return duel_noise(self.noise_variance, tf.gather(self.noise_ratio, self.graph.groups))
+        return duel_noise(
+            self.noise_variance, tf.gather(self.noise_ratio, as_places(self.graph.groups))
+        )
 
     @property
     def own_noise(self) -> tf.Tensor:
@@ -290,12 +293,13 @@ def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tenso
 def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:
     """The factors of all sites with noise (t,), and the offset (t,) taken off their limits."""
     graph = problem.graph
-    offset = tf.zeros([graph.num_sites], noise.dtype)
+    offset = as_float(np.zeros(graph.num_sites))
+    lower = None if graph.one_sided else as_float(graph.lower)
+    upper = as_float(graph.upper)
     if problem.mean_function is not None:
         mean = problem.mean_function(as_float(graph.rows))
         offset = differences(graph, mean[:, 0])
-    lower = None if graph.one_sided else as_float(graph.lower) - offset
-    upper = as_float(graph.upper) - offset
+        lower, upper = None if lower is None else lower - offset, upper - offset
     if problem.cuts is not None:
         below, above = _shifts(problem, problem.cuts)
         upper += above
@@ -311,12 +315,12 @@ def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     graph = problem.graph
     scale = None
     if problem.cut_scale is not None and graph.groups is not None:
-        scale = tf.gather(problem.cut_scale, graph.groups)
+        scale = tf.gather(problem.cut_scale, as_places(graph.groups))
     if graph.cuts is None:  # wins alone
         above = -cuts[0] if scale is None else -cuts[0] * scale
         return tf.zeros_like(above), above
     table = tf.concat([-tf.reverse(cuts, [0]), tf.zeros_like(cuts[:1]), cuts], 0)
-    moved = tf.gather(table, graph.cuts.astype(np.int32) + cuts.shape[0])
+    moved = tf.gather(table, as_places(graph.cuts + cuts.shape[0]))
     if scale is not None:
         moved *= scale[:, None]
     return moved[:, 0], moved[:, 1]

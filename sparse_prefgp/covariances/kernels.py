@@ -182,3 +182,10 @@ def as_float(values: np.ndarray) -> tf.Tensor:
     """An array as a tensor of GPflow's default float, eager: graphs refer to it without a copy."""
     with tf.init_scope():
         return tf.convert_to_tensor(np.asarray(values), dtype=gpflow.default_float())
+
+
+def as_places(numbers: np.ndarray) -> tf.Tensor:
+    """Whole numbers by which others are gathered, eager too: an array would be a constant of the
+    graph, of which TensorFlow has half a dozen copies."""
+    with tf.init_scope():
+        return tf.convert_to_tensor(np.asarray(numbers, np.int32))

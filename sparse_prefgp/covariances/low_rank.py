@@ -17,6 +17,7 @@ import tensorflow as tf
 from scipy import sparse
 
 from sparse_prefgp.covariances.base import Column, Intermediates, SequentialState
+from sparse_prefgp.covariances.kernels import as_places
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
 from sparse_prefgp.data.graph import (
     Links,
@@ -203,7 +204,7 @@ class LowRankOverDuels(NoResidual):
 
     def pulled(self, weights: tf.Tensor, table: tf.Tensor, number: IntArray) -> tf.Tensor:
         def slope(at: slice, share: tf.Tensor) -> tf.Tensor:
-            return share * weights[at, None] * tf.gather(table, number[at])
+            return share * weights[at, None] * tf.gather(table, as_places(number[at]))
 
         each = zip(self._chunks, self._stretches(), strict=True)
         return tf.add_n([_with_slope(chunk, partial(slope, at)) for chunk, at in each])
@@ -406,11 +407,11 @@ class LowRankBesideColumns(LowRankOverItems):
         return tf.concat([super().grouped(weights, number, size), own], 1)
 
     def along(self, table: tf.Tensor, number: IntArray) -> tf.Tensor:
-        own = tf.reduce_sum(tf.gather(table[:, self._m :], number) * self._columns, -1)
+        own = tf.reduce_sum(tf.gather(table[:, self._m :], as_places(number)) * self._columns, -1)
         return super().along(table[:, : self._m], number) + own
 
     def pulled(self, weights: tf.Tensor, table: tf.Tensor, number: IntArray) -> tf.Tensor:
-        rows = weights[:, None] * tf.gather(table[:, self._m :], number)
+        rows = weights[:, None] * tf.gather(table[:, self._m :], as_places(number))
         by_scale = tf.stop_gradient(tf.reduce_sum(rows * self._given, 0)) * self._scale
         return super().pulled(weights, table[:, : self._m], number) + tf.reduce_sum(by_scale)
 

@@ -114,6 +114,11 @@ class FeaturesBesideEffects(NamedTuple):
         ]
         return tf.concat([of_u, tf.add_n(effects)], 1)
 
+    def is_seen(self, inputs: tf.Tensor) -> bool:
+        """Whether any input sees any effect, or may while nothing is computed yet."""
+        values = [value for _, value in self.entries(inputs)]
+        return not tf.executing_eagerly() or any(np.any(value != 0.0) for value in values)
+
     def told(
         self, terms: PosteriorTerms, *sides: tuple[float, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:

@@ -29,7 +29,7 @@ from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import by_numpy
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
-_FUSE_ABOVE = 200_000
+_FUSE_ABOVE = 1_000_000
 # From so many numbers on, sums over groups go the way that is fast for many.
 _COUNT_ABOVE = 50_000
 _OF_A_WIN = (0, -1)
@@ -704,12 +704,14 @@ def squared_distances(graph: Links, features: tf.Tensor) -> tf.Tensor:
 def squared_distances_without_gradient(graph: Links, features: tf.Tensor) -> tf.Tensor:
     """`squared_distances` where no gradient is asked for, of features (n, k)."""
     n, k = graph.num_rows, features.shape[1]
-    if graph.num_sites * k <= _FUSE_ABOVE:
-        return _squared_distances(features, *graph.edges)
     if n * n <= graph.num_sites:  # each pair of rows once
         winners, losers = graph.edges
         pairs = np.divmod(np.arange(n * n, dtype=np.int32), np.int32(n))
-        return tf.gather(fused_squared_distances(features, *pairs), n * winners + losers)
+        fused = n * n * k > _FUSE_ABOVE
+        measure = fused_squared_distances if fused else _squared_distances
+        return tf.gather(measure(features, *pairs), n * winners + losers)
+    if graph.num_sites * k <= _FUSE_ABOVE:
+        return _squared_distances(features, *graph.edges)
     rows = _TILE_BYTES // (k * features.dtype.size)
     if not 0 < rows < n or graph.passing:
         return fused_squared_distances(features, *graph.edges)

@@ -14,23 +14,20 @@ from sparse_prefgp.engines.base import (
     constant_factors,
     iterate,
 )
-from sparse_prefgp.evidence import Slopes, evidence_of_sites
+from sparse_prefgp.evidence import Slopes, ep_log_evidence
+from sparse_prefgp.factors import many_sites
 from sparse_prefgp.factors.links import Probit
 from sparse_prefgp.factors.sites import (
-    FUSE_ABOVE,
     Cavity,
     Factors,
     Power,
     Sites,
     Tilted,
     cavity,
-    changes,
     factor_slopes,
-    fused,
     largest,
     largest_change,
     match_all_moments,
-    match_moments,
     powers_of,
     totals,
 )
@@ -55,10 +52,10 @@ def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.
     """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
     mean, variance, half_log_det, kept, left_out = marginals
     if left_out is None and _many_plain(factors, power):
-        around, proposal, tilted, each = _fused_step(
-            mean, variance, sites, factors._replace(inside=None)
-        )
-        change = largest(each)
+        limits = factors.noise, factors.lower, factors.upper
+        found = many_sites.by_stretches(many_sites.step, 8, mean, variance, *sites, *limits)
+        around, proposal, tilted = Cavity(*found[:2]), Sites(*found[2:4]), Tilted(*found[4:7])
+        change = largest(found[7])
     else:
         around = cavities(marginals, sites, powers_of(factors, power))
         proposal, tilted = match_all_moments(around, factors, power)
@@ -66,54 +63,31 @@ def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.
     return SweepState(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
 
 
-@fused
-def _fused_step(
-    mean: tf.Tensor, variance: tf.Tensor, sites: Sites, factors: Factors
-) -> tuple[Cavity, Sites, Tilted, tf.Tensor]:
-    """What `step` does site by site, for power 1 and cavities by division, in one pass."""
-    found = cavity(mean, variance, sites)
-    proposal, tilted = match_moments(found, factors)
-    return found, proposal, tilted, changes(sites, proposal, variance)
-
-
 def log_z_of(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tensor:
     """EP log evidence, a scalar without the approximation's correction."""
-    said = (found.sites, found.cavity, found.tilted, factors)
-    each = _fused_evidence(*said) if _many_plain(factors, power) else _evidence(*said, power)
-    return tf.reduce_sum(each) - found.half_log_det
+    powers = powers_of(factors, power)
+    said = found.sites, found.cavity, found.tilted, found.half_log_det
+    return ep_log_evidence(*said, factors.counts, powers)
 
 
 def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     """`log_z_of`, and the derivatives that its gradient takes, the sites held."""
-    said = (found.sites, found.cavity, found.tilted, factors)
-    each, slopes = _fused_ends(*said) if _many_plain(factors, power) else _ends(*said, power)
-    return tf.reduce_sum(each) - found.half_log_det, slopes
+    if _many_plain(factors, power):
+        limits = factors.noise, factors.lower, factors.upper
+        said = *found.cavity, *found.sites, *found.tilted
+        number = 3 if factors.lower is None else 4
+        each, *by = many_sites.by_stretches(many_sites.ends, number, *said, *limits)
+        log_z = tf.reduce_sum(factors.counts * each) - found.half_log_det
+        return log_z, Slopes(*(factors.counts * one for one in by), *[None] * (4 - number))
+    slopes = factor_slopes(found.cavity, factors, found.tilted, power)
+    c = factors.counts / powers_of(factors, power)
+    lower = None if slopes.lower is None else c * slopes.lower
+    return log_z_of(found, factors, power), Slopes(c * slopes.noise, c * slopes.upper, lower)
 
 
 def _many_plain(factors: Factors, power: float) -> bool:
     """Whether sites are many, and nothing about them needs quadrature."""
-    size = factors.upper.shape[0]
-    many = size is not None and size > FUSE_ABOVE
-    return many and power == 1.0 and factors.portions is None
-
-
-def _evidence(
-    sites: Sites, cavity: Cavity, tilted: Tilted, factors: Factors, power: float = 1.0
-) -> tf.Tensor:
-    """What each site adds to the log evidence, (t,)."""
-    return evidence_of_sites(sites, cavity, tilted, factors.counts, powers_of(factors, power))
-
-
-def _ends(
-    sites: Sites, cavity: Cavity, tilted: Tilted, factors: Factors, power: float = 1.0
-) -> tuple[tf.Tensor, Slopes]:
-    by = factor_slopes(cavity, factors, tilted, power)
-    c = factors.counts / powers_of(factors, power)
-    slopes = Slopes(c * by.noise, c * by.upper, None if by.lower is None else c * by.lower)
-    return _evidence(sites, cavity, tilted, factors, power), slopes
-
-
-_fused_evidence, _fused_ends = fused(_evidence), fused(_ends)
+    return power == 1.0 and factors.portions is None and many_sites.are_many(factors.upper)
 
 
 @dataclass(frozen=True)

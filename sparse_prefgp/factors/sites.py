@@ -17,10 +17,10 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.factors import many_sites
 from sparse_prefgp.factors.expectations import limit_densities
 from sparse_prefgp.factors.power_moments import PowerMoments, power_moments
 from sparse_prefgp.factors.truncated_normal import truncated_moments
-from sparse_prefgp.support.stretches import by_stretches
 
 # A power of all factors, or of each, (t,).
 Power: TypeAlias = "float | tf.Tensor"
@@ -249,29 +249,19 @@ def _limit_slopes(
     return upper / scale, -lower / scale
 
 
-# Above this many sites XLA pays: some two hundred elementwise passes become one.
-FUSE_ABOVE = 10_000
-
-
-def fused(function: Callable[..., Found]) -> Callable[..., Found]:
-    """`function` of each site, of nested (t,) tensors, compiled; it keeps as many arrays as it has
-    passes, which are those of a stretch of the sites."""
-    return by_stretches(tf.function(function, jit_compile=True, autograph=False))
-
-
-_fused_match_moments = fused(match_moments)
-# Below, a graph with free shapes is traced once and spares eager calls op by op.
+# Below many, a graph with free shapes is traced once and spares eager calls op by op.
 _graph_match_moments = tf.function(match_moments, autograph=False, reduce_retracing=True)
 
 
 def match_all_moments(cavity: Cavity, factors: Factors, power: float = 1.0) -> tuple[Sites, Tilted]:
-    """`match_power`, what needs no quadrature fused by the compiler where there are many sites."""
+    """`match_power`, what needs no quadrature by NumPy where there are many sites."""
     if power != 1.0:
         return match_power(cavity, factors, power)
     whole = factors._replace(inside=None, portions=None)
-    size = factors.upper.shape[0]
-    if size is not None and size > FUSE_ABOVE:
-        found = _fused_match_moments(cavity, whole)
+    if many_sites.are_many(factors.upper):
+        noise, limits = factors.noise, (factors.lower, factors.upper)
+        nu, tau, *tilted = many_sites.by_stretches(many_sites.matched, 5, *cavity, noise, *limits)
+        found = Sites(nu, tau), Tilted(*tilted)
     elif tf.executing_eagerly():
         found = _graph_match_moments(cavity, whole)
     else:

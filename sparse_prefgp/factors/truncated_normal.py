@@ -24,12 +24,14 @@ from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.custom_gradient import custom_gradient
 
 _SQRT2 = float(np.sqrt(2.0))
-_SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
+SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
 LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 # Below this bound a continued fraction of so many terms is exact to 1e-14; above it the direct form
 # still is to 1e-13 (both measured against 60 digits).
-_FAR, _FRACTION_TERMS = -5.0, 28
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
+FAR, FRACTION_TERMS = -5.0, 28
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
+# Share of the half-line below an interval from which on its density is integrated by these nodes.
+WIDE = 0.2
 
 
 class HalfLine(NamedTuple):
@@ -71,18 +73,18 @@ def half_line(b: tf.Tensor) -> HalfLine:
     :return: `HalfLine`, relative error about 1e-13 for b from -1e8 upwards.
     """
     b = tf.convert_to_tensor(b)
-    far = b < _FAR
+    far = b < FAR
     near_b = tf.where(far, tf.zeros_like(b), b)
     x = tf.where(far, -b, tf.fill(tf.shape(b), tf.cast(5.0, b.dtype)))
 
     # e = t_1 and d = e (t_2 - e) of the continued fraction t_k = k / (x + t_(k+1)).
     later = tf.zeros_like(x)
-    for k in range(_FRACTION_TERMS, 1, -1):
+    for k in range(FRACTION_TERMS, 1, -1):
         later = k / (x + later)
     far_e = 1.0 / (x + later)
     far_d = far_e * (later - far_e)
 
-    near_r = _SQRT_2_OVER_PI / _erfcx(-near_b / _SQRT2)
+    near_r = SQRT_2_OVER_PI / _erfcx(-near_b / _SQRT2)
     # Beyond b = 38 erfcx overflows to inf and the ratio is 0, which is right to 1e-300.
     near_e = near_r + near_b
     ratio = tf.where(far, x + far_e, near_r)
@@ -171,7 +173,7 @@ def truncated_moments(a: tf.Tensor | None, b: tf.Tensor) -> Moments:
     log_rho = tf.where(negative, log_rho_tail, at_a.log_mass - at_b.log_mass)
     rho = tf.where(open_below, zero, tf.exp(log_rho))
 
-    wide = rho < 0.2
+    wide = rho < WIDE
     rho_wide = tf.where(wide, rho, zero)
     e_a = width + at_a.distance
     # rho underflows before rho e_a² can: the products are 0 where rho is.
@@ -214,8 +216,8 @@ def _narrow_interval(a: tf.Tensor, b: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, 
     varies by a factor of five at most where this is used, so that 24 nodes are exact to rounding.
     """
     centre, half = 0.5 * (a + b), 0.5 * (b - a)
-    nodes = tf.constant(_NODES, dtype=a.dtype)
-    weights = tf.constant(_NODE_WEIGHTS, dtype=a.dtype)
+    nodes = tf.constant(NODES, dtype=a.dtype)
+    weights = tf.constant(NODE_WEIGHTS, dtype=a.dtype)
     t = half[..., None] * nodes
     density = weights * tf.exp(-centre[..., None] * t - 0.5 * t * t)
     total = tf.reduce_sum(density, -1)

@@ -147,6 +147,8 @@ class _Run:
         # The model itself moves, as its objective is compiled already, and goes back to the mode.
         self._model, self._engine = model, model.engine
         model.infer()
+        if model.duels.held:
+            model.inference.keep_for_predictions()
         self._held, self._known = model.duels.held, model._known
         self._sites = model.inference.sites() if self._held else None
         self._theta = Hyperparameters(model)
@@ -223,6 +225,9 @@ class _Run:
             value, _ = self._evaluated(centre + at @ along)
             point = self._model.copied()
             point.engine = self._engine
+            if np.isfinite(value):
+                point.infer()
+                point.inference.keep_for_predictions()
             points.append(point)
             logs.append(-value)
         if not np.any(np.isfinite(logs)):
@@ -232,7 +237,9 @@ class _Run:
         points = [point for point, there in zip(points, good, strict=True) if there]
         weights = weights[good] / weights[good].sum()
         self.close()
-        mixture = IntegratedGP.of(self._model.copied(), points, weights)
+        at_mode = self._model.copied()
+        at_mode.inference.restore(*self._sites, self._known.result)
+        mixture = IntegratedGP.of(at_mode, points, weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mixed = mixture.predict_difference(*self._pairs)[1].numpy()

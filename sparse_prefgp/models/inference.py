@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations import Approximation, DuelPrior, DuelProblem
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult
 from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.base import Fingerprint, Inferred
@@ -27,11 +27,29 @@ class Solved:
     """Where inference ended: what predictions and bounds are made of."""
 
     problem: DuelProblem
-    prior: DuelPrior
+    approximation: Approximation
     engine: Engine
     sites: Sites
     evidence: tf.Tensor | None = None
     """Log evidence there; None of a model that was read, which finds it when asked."""
+
+    @cached_property
+    def prior(self) -> DuelPrior:
+        return self.approximation.prior(self.problem)
+
+    def with_prior(self, prior: DuelPrior) -> Solved:
+        """The same, its prior being there already."""
+        vars(self)["prior"] = prior
+        return self
+
+    def for_predictions(self, sites: Sites) -> Solved:
+        """The same without its prior, which has arrays of all sites, until that is asked for.
+
+        :param sites: in place of equal ones.
+        """
+        made = replace(self, sites=sites)
+        vars(made)["posterior"] = self.posterior
+        return made
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -155,10 +173,17 @@ class Inference:
         self.start_from(nu, tau)
         model = self.model
         problem = model.problem(frozen=True)
-        prior = prior or model.approximation.prior(problem)
         # Predictions need the sites alone; what else is known at them is computed when asked for.
-        solved = Solved(problem, prior, model.engine, self.memory.sites())
+        solved = Solved(problem, model.approximation, model.engine, self.memory.sites())
+        if prior is not None:
+            solved = solved.with_prior(prior)
         model._known = Inferred(Fingerprint.of(model), solved, result)
+
+    def keep_for_predictions(self) -> None:
+        """Let go of what is known that predictions do not need; it is made again when asked for."""
+        known = self.model._known
+        solution = known.solution.for_predictions(self.memory.sites())
+        self.model._known = replace(known, solution=solution)
 
     @property
     def last_change(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.covariances import FeaturesBesideEffects, LowRankPlusBlocks
-from sparse_prefgp.covariances.base import PosteriorTerms
+from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.covariances.pic import pic_terms
@@ -80,9 +80,19 @@ class Posterior:
         :raises NotEnoughMemory: more of them than there is memory for.
         """
         ask_for_joint(inputs)
-        a = self.features(inputs)
-        explained = tf.matmul(tf.matmul(a, self.terms.reduction), a, transpose_b=True)
-        return self._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
+        seen = self.seen_by(inputs)
+        a = seen.features(inputs)
+        explained = tf.matmul(tf.matmul(a, seen.terms.reduction), a, transpose_b=True)
+        return seen._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
+
+    def seen_by(self, inputs: tf.Tensor) -> Posterior:
+        """The same for inputs (N, D), without the effects beside u where they see none of these:
+        of thousands the reduction is large."""
+        if self.beside is None or self.beside.is_seen(inputs):
+            return self
+        m = self.beside.of_u(inputs[:1]).shape[1]
+        of_u = WholeTerms(self.terms.weights[:m], self.terms.of_u(m))
+        return replace(self, features=self.beside.of_u, terms=of_u, beside=None)
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D), with the effect

@@ -382,7 +382,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             return super()._solution()
         problem = self.problem()
         prior = self.approximation.prior(problem)
-        return Solved(problem, prior, self.engine, self.inference.run(prior).sites)
+        sites = self.inference.run(prior).sites
+        return Solved(problem, self.approximation, self.engine, sites).with_prior(prior)
 
     def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """What the duels say of the coefficients of covariates, and of leans by these.
@@ -427,8 +428,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             clipped=float(prior.clipped),
         )
         evidence = point.log_evidence(prior.correction)
-        solved = Solved(problem, prior, self.engine, point.sites, evidence)
-        return Inferred(fingerprint, solved, result)
+        solved = Solved(problem, self.approximation, self.engine, point.sites, evidence)
+        return Inferred(fingerprint, solved.with_prior(prior), result)
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:

@@ -721,7 +721,10 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     settings = _with_tastes_told(settings, table, split)
     _check_order(settings, table.events, split)
     train = table.to_duels(split.train_rows)
-    everything = table.to_duels(transform=train.transform, people_features=train.people_features)
+    everything = train
+    if not np.array_equal(split.train_rows, np.arange(table.num_rows)):
+        known: dict[str, Any] = {"people_features": train.people_features}
+        everything = table.to_duels(transform=train.transform, **known)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
