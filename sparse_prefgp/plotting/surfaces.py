@@ -86,11 +86,28 @@ def utility_2d(
     :param ax: the axis to draw on, which loses some room to a colour bar; None makes a figure.
     :raises ValueError: the items have another number of features, or `show` is neither.
     """
-    _check_features(model, (2,), "utility_2d")
     check_choice("show", show, ("mean", "sd"))
+    return draw_utility(model, utility_over_grid(model, rng), show, ax)
+
+
+def utility_over_grid(
+    model: PreferenceGP, rng: np.random.Generator | None = None
+) -> tuple[list[FloatArray], FloatArray, FloatArray]:
+    """Values of two features, and mean and sd of the utility above average at all pairs of them."""
+    _check_features(model, (2,), "utility_2d")
     sides = [_side(model, j, SIDE) for j in (0, 1)]
     points = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
-    mean, sd = utility_above_average(model, points, rng=rng)
+    return sides, *utility_above_average(model, points, rng=rng)
+
+
+def draw_utility(
+    model: PreferenceGP,
+    grid: tuple[list[FloatArray], FloatArray, FloatArray],
+    show: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """What `utility_2d` shows of a `utility_over_grid`, of which mean and sd are drawn in turn."""
+    sides, mean, sd = grid
     ax = axes_or_new(ax)
     label = "utility above the average item" if show == "mean" else "sd of that utility"
     label = utility_label(label, noise_of(model)) if show == "mean" else label

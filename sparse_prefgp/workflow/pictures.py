@@ -276,15 +276,18 @@ def _add_surfaces(
             "Utility above that of the average item, with its 95 % band; ticks are the items.",
         )
     else:
+        from sparse_prefgp.plotting.surfaces import draw_utility, utility_over_grid
+
+        grid = utility_over_grid(model)
         add(
             "utility_2d",
-            lambda: plotting.utility_2d(model),
+            lambda: draw_utility(model, grid, "mean"),
             "Utility over both features",
             "Mean utility above that of the average item; dots are the items.",
         )
         add(
             "utility_2d_sd",
-            lambda: plotting.utility_2d(model, show="sd"),
+            lambda: draw_utility(model, grid, "sd"),
             "Where the utility is known",
             "Standard deviation of that utility: small where many items were compared.",
         )
