@@ -99,7 +99,7 @@ def serve(
     return page.collected
 
 
-def open_browser(link: str, unopened: Callable[[], None]) -> None:
+def open_browser(link: str, unopened: Callable[[], None]) -> threading.Thread:
     """Open a page in the browser, meanwhile; call `unopened` where that cannot be."""
 
     def opened() -> bool:
@@ -116,7 +116,9 @@ def open_browser(link: str, unopened: Callable[[], None]) -> None:
         if not opened():
             unopened()
 
-    threading.Thread(target=run, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
 
 
 def listening_at(host: str, port: int) -> socket.socket:

@@ -26,6 +26,8 @@ EXAMPLE = "Example: sparse-prefgp ask --media photos --out votes"
 DEMO = Path("demo_votes")
 # As `analysis.suggestion.SCORES`, which takes seconds to import.
 SCORES = ("settle", "bald", "variance", "eubo", "thompson")
+# A name or an address, and a port.
+_HOST = r"([\w.-]+|\[[\da-fA-F:.]+\])(:\d+)?"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -105,6 +107,7 @@ class AskOptions:
 @command()
 def ask(console: Output, options: AskOptions) -> None:
     """Ask people which of two things they prefer, on a page in the browser."""
+    from sparse_prefgp.ask.guard import host_of
     from sparse_prefgp.ask.running import Links, forget, listening_at, open_browser, serve
     from sparse_prefgp.ask.settings import PageSettings
     from sparse_prefgp.ask.store import VoteStore
@@ -146,7 +149,7 @@ def ask(console: Output, options: AskOptions) -> None:
         hosts=_hosts(options, address),
         open_to_all=options.host in _LOOPBACK and not (names or options.allow_host),
         invited=names,
-        address=options.allow_host[0] if options.allow_host else address,
+        address=host_of(options.allow_host[0]) if options.allow_host else address,
         base_path=_path(options.base_path),
         most_answers=options.until[0] if options.until else None,
     )
@@ -199,12 +202,12 @@ def _hosts(options: AskOptions, address: str) -> tuple[str, ...]:
 
     from sparse_prefgp.ask.guard import host_of
 
+    for name in options.allow_host:
+        if not re.fullmatch(_HOST, name, re.ASCII):
+            raise ValueError(
+                f"--allow-host is {shortened(name)}; give a name alone, such as votes.example.org."
+            )
     names: list[Any] = [*_LOOPBACK, *map(host_of, options.allow_host)]
-    if "" in names:
-        raise ValueError(
-            f"--allow-host is {shortened(options.allow_host[names.index('') - len(_LOOPBACK)])}; "
-            "give a name alone, such as votes.example.org."
-        )
     if options.host not in _LOOPBACK:
         names += [options.host, address, socket.gethostname(), socket.getfqdn()]
         with suppress(OSError):  # a machine that does not know its own name
