@@ -70,16 +70,19 @@ def serve(
         people={name: f"{root}?person={token}" for name, token in store.tokens.items()},
         here=results if store.tokens else f"{root_at(host)}{key}",
     )
-    config = uvicorn.Config(
-        None, log_level="warning", access_log=False, timeout_graceful_shutdown=3, lifespan="on"
-    )
-    server = uvicorn.Server(config)
 
     def end() -> None:
         server.should_exit = True
 
     page = Page(store, things, settings, then=end)
-    config.app = page.app()
+    config = uvicorn.Config(
+        page.app(),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+    )
+    server = uvicorn.Server(config)
     began(links)
 
     async def run() -> None:
