@@ -14,6 +14,7 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import MODEL, VoteStore
@@ -56,6 +57,12 @@ def serve(
 
     from sparse_prefgp.ask.server import Page
 
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Once: at a second Ctrl-C uvicorn would leave what it has begun, with a traceback."""
+            if not self.should_exit:
+                super().handle_exit(sig, frame)
+
     port = listening.getsockname()[1]
 
     def root_at(name: str) -> str:
@@ -82,7 +89,7 @@ def serve(
         timeout_graceful_shutdown=3,
         lifespan="on",
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     began(links)
 
     async def run() -> None:

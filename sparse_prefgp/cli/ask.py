@@ -155,7 +155,9 @@ def ask(console: Output, options: AskOptions) -> None:
     )
 
     def began(links: Links) -> None:
-        say(f"Asking about {len(things.names):,} items. Votes go to {folder}.")
+        number = store.number()
+        there = f", which has {counted(number, 'answer')}" if number else ""
+        say(f"Asking about {len(things.names):,} items. Votes go to {folder}{there}.")
         if things.left_out:
             say(
                 f"Left out of {options.media}: {some_of([*map(shortened, things.left_out)])}; "

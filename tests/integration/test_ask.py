@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -151,9 +152,11 @@ def test_pages_that_everybody_can_use(
 def test_one_page_of_a_folder_at_a_time(tmp_path: Path) -> None:
     out = str(tmp_path / "votes")
     assert "no votes" in refused("--out", out, "--forget", "Ann")
-    with running("--demo", out=tmp_path / "votes"):
+    with running("--demo", out=tmp_path / "votes") as run:
         assert "writing" in refused("--demo", "--out", out, "--port", "0")
         assert "writing" in refused("--out", out, "--forget", "Ann")
+        run.process.send_signal(signal.SIGINT)  # whoever presses Ctrl-C twice
+        assert "Traceback" not in run.end()
     assert "Nobody called 'Ann'" in refused("--out", out, "--forget", "Ann")
 
 
