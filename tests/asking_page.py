@@ -30,7 +30,7 @@ class Running:
     def end(self, how: signal.Signals = signal.SIGINT) -> str:
         """What it said at its end."""
         self.process.send_signal(how)
-        return self.process.communicate(timeout=30)[0]
+        return self.process.communicate(timeout=600)[0]
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def answered(root: str, number: int, goes_on: Callable[[], bool], pause: float) 
 
     async def all_of_them() -> None:
         limits = httpx.Limits(max_connections=1)
-        clients = [httpx.AsyncClient(limits=limits, timeout=10.0) for _ in people]
+        clients = [httpx.AsyncClient(limits=limits, timeout=600.0) for _ in people]
         try:
             await asyncio.gather(
                 *(one.answer(goes_on, client) for one, client in zip(people, clients, strict=True))

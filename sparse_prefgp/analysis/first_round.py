@@ -98,22 +98,27 @@ def balanced_pair(
     apart: Collection[tuple[int, int]],
     rng: np.random.Generator,
     suited: Callable[[int], BoolArray] | None = None,
+    first_ones: BoolArray | None = None,
 ) -> tuple[int, int] | None:
     """A random pair of an item that was shown least often, and of one that was shown least often of
-    those that it can meet; None where all pairs are taken.
+    those that it can meet; None where there is no such pair.
 
     :param shown: (n,) how often each item was.
     :param apart: pairs that are not wanted, the smaller number first.
     :param suited: of an item, (n,) which others it may meet; by default all.
+    :param first_ones: (n,) items that may meet any, where others need not be tried; by default all.
     """
     if len(apart) >= len(shown) * (len(shown) - 1) // 2:
         return None
     ranked = np.lexsort((rng.random(len(shown)), shown))
-    order = ranked.tolist()
-    for first in order:
-        met = {sum(pair) - first for pair in apart if first in pair}
-        others = order if suited is None else ranked[suited(first)[ranked]].tolist()
-        for second in others:
-            if second != first and second not in met:
-                return min(first, second), max(first, second)
+    met: dict[int, set[int]] = {}
+    for one, other in apart:
+        met.setdefault(one, {one}).add(other)
+        met.setdefault(other, {other}).add(one)
+    for first in (ranked if first_ones is None else ranked[first_ones[ranked]]).tolist():
+        others = ranked if suited is None else ranked[suited(first)[ranked]]
+        not_wanted = met.get(first, {first})
+        second = next((one for one in others.tolist() if one not in not_wanted), None)
+        if second is not None:
+            return min(first, second), max(first, second)
     return None

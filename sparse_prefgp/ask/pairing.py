@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from functools import partial
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtri
 
 from sparse_prefgp.analysis.first_round import FIRST_SHOWN, balanced_pair
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Of a person what was handed out and not answered, so that nothing is handed out twice.
 HANDED_OUT = 8
+_CHUNK_NUMBERS = 1_000_000
 
 
 class Pair(NamedTuple):
@@ -28,18 +29,35 @@ class Pair(NamedTuple):
         return min(self), max(self)
 
 
-class Utilities(NamedTuple):
-    """What is known of items, (n,) each; NaN of one of which nothing is."""
+@dataclass(frozen=True, eq=False)
+class Uneven:
+    """Pairs of which one is expected to beat the other with the chance `least` or more, as far as
+    their utilities are independent; those with an item of which nothing is known are among them."""
 
     mean: FloatArray
+    """(n,) of utilities, NaN where nothing is known."""
     variance: FloatArray
     duel_noise: float
+    least: float
+    numbers: IntArray = field(init=False)
+    """(n,) in how many such pairs each item is: of 10,000 items this takes a second."""
 
-    def differ(self, first: int, least: float) -> BoolArray:
-        """Of which items (n,) one is expected to beat the other with this chance or more, as far as
-        their utilities are independent."""
+    def __post_init__(self) -> None:
+        number = len(self.mean)
+        step = max(1, _CHUNK_NUMBERS // number)
+        parts = [np.arange(i, min(i + step, number)) for i in range(0, number, step)]
+        counts = np.concatenate([self._of(part[:, None]).sum(1) for part in parts])
+        object.__setattr__(self, "numbers", counts - np.isnan(self.mean))  # not with itself
+
+    def others(self, first: int) -> BoolArray:
+        """(n,) with which others an item makes such a pair."""
+        return self._of(np.array(first))
+
+    def _of(self, first: IntArray) -> BoolArray:
         variance = self.variance[first] + self.variance + self.duel_noise
-        return ~(ndtr(np.abs(self.mean[first] - self.mean) / np.sqrt(variance)) < least)
+        needed = float(ndtri(self.least)) ** 2 * variance
+        even: BoolArray = (self.mean[first] - self.mean) ** 2 < needed
+        return ~even
 
 
 class Pairing:
@@ -52,16 +70,14 @@ class Pairing:
         rng: np.random.Generator,
         explore: float = 0.1,
         repeat: bool = False,
-        closest: float = 0.5,
     ) -> None:
         """:param number: of items.
         :param explore: the share of random pairs once there is a queue.
         :param repeat: whether a person may get a pair again that the person answered.
-        :param closest: pairs whose better one wins with a smaller chance are not asked.
         """
         self._number, self._rng = number, rng
-        self._explore, self._repeat, self._closest = explore, repeat, closest
-        self._suited: Callable[[int], BoolArray] | None = None
+        self._explore, self._repeat = explore, repeat
+        self._uneven: Uneven | None = None
         self._shown = np.zeros(number, dtype=np.int64)
         self._met: dict[str, set[tuple[int, int]]] = {}
         self._handed_out: dict[str, list[tuple[int, int]]] = {}
@@ -80,21 +96,20 @@ class Pairing:
         self._shown[list(pair)] -= 1
         self._met.get(person, set()).discard(pair.unordered)
 
-    def refill(self, pairs: Iterable[tuple[int, int]], utilities: Utilities | None = None) -> None:
+    def refill(self, pairs: Iterable[tuple[int, int]], uneven: Uneven | None = None) -> None:
         """Take these pairs in place of what was in the queue, the first to be asked first.
 
-        :param utilities: as they are known now, by which random pairs are nearly even.
+        :param uneven: pairs to which random ones are kept.
         """
         self._queue = [(min(one), max(one)) for one in pairs]
-        if utilities is not None and self._closest > 0.5:
-            self._suited = partial(utilities.differ, least=self._closest)
+        self._uneven = uneven
 
     def has_met(self, person: str, pair: Pair) -> bool:
         """Whether the person answered this pair, and may not again."""
         return not self._repeat and pair.unordered in self._met.get(person, ())
 
     def next(self, person: str, held: Collection[tuple[int, int]] = ()) -> Pair | None:
-        """A pair for this person; None where the person has answered all there are.
+        """A pair for this person; None where the person has answered all that may be asked.
 
         :param held: pairs that the person's page has, the smaller number first.
         """
@@ -102,7 +117,7 @@ class Pairing:
         apart = {*waiting, *held} | (set() if self._repeat else self._met.get(person, set()))
         pair = self._of_queue(apart)
         if pair is None:
-            pair = balanced_pair(self._shown, apart, self._rng, self._suited)
+            pair = self._random(apart)
         if pair is None:  # what was handed out and not answered, as before a reload
             left = [one for one in waiting if one not in held]
             if not left:
@@ -113,11 +128,25 @@ class Pairing:
         del waiting[:-HANDED_OUT]
         return Pair(*(pair if self._rng.random() < 0.5 else pair[::-1]))
 
+    def has_met_all(self, person: str) -> bool:
+        """Whether the person answered every pair there is."""
+        return len(self._met.get(person, ())) >= self._number * (self._number - 1) // 2
+
+    def _random(self, apart: set[tuple[int, int]]) -> tuple[int, int] | None:
+        if self._uneven is None:
+            return balanced_pair(self._shown, apart, self._rng)
+        uneven = self._uneven
+        return balanced_pair(self._shown, apart, self._rng, uneven.others, uneven.numbers > 0)
+
     def _of_queue(self, apart: set[tuple[int, int]]) -> tuple[int, int] | None:
-        first_round = bool(self._queue) and int(self._shown.min()) < FIRST_SHOWN
-        if not self._queue or first_round or self._rng.random() < self._explore:
+        if not self._queue or self._is_first_round() or self._rng.random() < self._explore:
             return None
         for place, pair in enumerate(self._queue):
             if pair not in apart:
                 return self._queue.pop(place)
         return None
+
+    def _is_first_round(self) -> bool:
+        """Whether an item was shown too rarely that may be shown."""
+        rare = self._shown < FIRST_SHOWN
+        return bool(np.any(rare if self._uneven is None else rare & (self._uneven.numbers > 0)))

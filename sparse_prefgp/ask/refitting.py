@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.ask.pairing import Utilities
+from sparse_prefgp.ask.pairing import Uneven
 from sparse_prefgp.ask.store import MODEL
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.io.votes import LEFT, TIE, read_votes
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.tell.page import parts_as_html
@@ -36,7 +37,8 @@ EVERY, GROWN = 10, 1.3
 # Fewer answers say nothing.
 FEWEST_ANSWERS = 6
 NICE = 10
-MOST_NOTES = 50
+# Rows of the ranking on the page; all are in its CSV.
+MOST_SHOWN, MOST_NOTES = 100, 50
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,12 @@ class Learned:
     answers: int
     """How many it is of."""
     pairs: Sequence[tuple[str, str]] = ()
-    utilities: Utilities | None = None
-    """Of the items, in their order."""
+    uneven: Uneven | None = None
+    """Pairs that may be asked, by the order of the items; None for all."""
     html: str = ""
-    """The ranking, as a part of a page."""
+    """The first ones of the ranking, people and notes, as a part of a page."""
+    csv: bytes = b""
+    """The whole ranking."""
     picture: bytes = b""
     """Of it, as SVG."""
     settled: float | None = None
@@ -102,16 +106,12 @@ class Learner:
         rng = np.random.default_rng(self.seed + number)
         ranking = rank(model, top_k=self.top, rng=rng)
         pairs, problem = self._pairs(model, rng)
-        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text)).reindex(names)
         return Learned(
             number,
             pairs,
-            Utilities(
-                own["utility"].to_numpy(),
-                own["sd"].to_numpy() ** 2,
-                2.0 * float(model.likelihood.noise.numpy()),
-            ),
-            parts_as_html([*ranking.parts(), people_of(votes), *notes_of(store.notes)]),
+            self._uneven(model, ranking),
+            parts_as_html([*ranking.parts(MOST_SHOWN), people_of(votes), *notes_of(store.notes)]),
+            csv_of(ranking.frame).encode(),
             picture_of(ranking),
             settled(model, self.top, rng=rng).chance_now,
             problem,
@@ -141,6 +141,16 @@ class Learner:
             self._learned_at = len(votes)
         self._rows = votes
         return self._model
+
+    def _uneven(self, model: Any, ranking: Any) -> Uneven | None:
+        if self.closest <= 0.5:
+            return None
+        names = self.items.iloc[:, 0].map(id_text)
+        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text)).reindex(names)
+        noise = 2.0 * float(model.likelihood.noise.numpy())
+        return Uneven(
+            own["utility"].to_numpy(), own["sd"].to_numpy() ** 2, noise, least=self.closest
+        )
 
     def _pairs(self, model: Any, rng: np.random.Generator) -> tuple[list[tuple[str, str]], str]:
         """What to ask next, and why there is nothing."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import socket
+import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import MODEL, VoteStore
 from sparse_prefgp.ask.things import Things
 from sparse_prefgp.io.votes import votes_in
-from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import shortened
 
 # Connections that wait to be taken.
@@ -31,67 +33,64 @@ class Links:
     page: str
     results: str
     people: Mapping[str, str]
+    here: str
+    """What to open on this machine."""
 
 
 def serve(
     store: VoteStore,
     things: Things,
-    settings: Any,
+    settings: PageSettings,
     *,
+    listening: socket.socket,
     host: str,
-    port: int,
-    names: Sequence[str] = (),
     seconds: float | None = None,
-    browser: bool = False,
     began: Callable[[Links], None] = lambda links: None,
 ) -> str:
     """Serve the page until somebody ends it, or what was asked for is there.
 
-    :param names: of people who come by links of their own.
+    :param listening: where it is reached, of `listening_at` this host.
     :param seconds: after which it ends.
     :return: what was collected, in a sentence.
-    :raises ValueError: the port is in use, or the host is none of this machine.
-    :raises ModuleNotFoundError: Starlette or uvicorn are not installed.
     """
-    uvicorn = needed("uvicorn", "uvicorn", "A page", "ask")
-    needed("starlette", "Starlette", "A page", "ask")
+    import uvicorn
+
     from sparse_prefgp.ask.server import Page
 
-    listening = _listening(host, port)
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Once: at a second Ctrl-C uvicorn would leave what it has begun, with a traceback."""
+            if not self.should_exit:
+                super().handle_exit(sig, frame)
+
     port = listening.getsockname()[1]
 
     def root_at(name: str) -> str:
         return f"http://{f'[{name}]' if ':' in name else name}:{port}{settings.base_path}/"
 
     root = root_at(settings.address or host)
-    tokens = store.invite(names)
     key = "" if settings.open_to_all else f"?key={store.setting('key')}"
-    page_link = f"{root}{key}"
-    if names:
-        page_link = f"{root} (by the links of the people alone)"
+    results = f"{root}results?key={store.setting('owner')}"
     links = Links(
-        page=page_link,
-        results=f"{root}results?key={store.setting('owner')}",
-        people={name: f"{root}?person={token}" for name, token in tokens.items()},
+        page=f"{root} (by the links of the people alone)" if store.tokens else f"{root}{key}",
+        results=results,
+        people={name: f"{root}?person={token}" for name, token in store.tokens.items()},
+        here=results if store.tokens else f"{root_at(host)}{key}",
     )
-    config = uvicorn.Config(
-        None, log_level="warning", access_log=False, timeout_graceful_shutdown=3, lifespan="on"
-    )
-    server = uvicorn.Server(config)
 
     def end() -> None:
         server.should_exit = True
 
     page = Page(store, things, settings, then=end)
-    config.app = page.app()
+    config = uvicorn.Config(
+        page.app(),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+    )
+    server = Server(config)
     began(links)
-    if browser:
-        opened = threading.Thread(
-            target=webbrowser.open,
-            args=(links.results if names else f"{root_at(host)}{key}",),
-            daemon=True,
-        )
-        opened.start()
 
     async def run() -> None:
         if settings.most_answers is not None and page.number >= settings.most_answers:
@@ -110,14 +109,40 @@ def serve(
     return page.collected
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def open_browser(link: str, unopened: Callable[[], None]) -> threading.Thread:
+    """Open a page in the browser, meanwhile; call `unopened` where that cannot be."""
+
+    def opened() -> bool:
+        # Without a display what would open is a browser in the terminal, which runs no script.
+        needs = os.name == "posix" and sys.platform != "darwin" and "BROWSER" not in os.environ
+        if needs and not {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}:
+            return False
+        try:
+            return webbrowser.open(link)
+        except (webbrowser.Error, OSError):
+            return False
+
+    def run() -> None:
+        if not opened():
+            unopened()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket at which whoever comes before the page is there waits.
+
+    :raises ValueError: the port is in use, or the host is none of this machine.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends at once (TCP_NODELAY) only where the protocol is said.
     one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         one.bind((host, port))
-        one.listen(_WAITING)  # whoever comes before the server is up waits
+        one.listen(_WAITING)
     except (OSError, UnicodeError) as error:
         one.close()
         raise ValueError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sqlite3
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -26,8 +28,11 @@ from sparse_prefgp.support.words import shortened
 LAST = 10
 # What else the folder holds, all of it made again from the answers.
 MODEL = "model"
+_ENDS = ("", "-wal", "-shm", "-journal")
 _PEOPLE = """
-create table people (name text primary key not null, token text unique not null);
+create table people (
+    name text primary key not null, token text unique not null, invited integer not null
+);
 create table settings (name text primary key not null, value text not null);
 create index answers_of on answers (person);
 """
@@ -56,6 +61,11 @@ class Kept(Enum):
     """Another answer has its id, and stands."""
 
 
+def alike(name: str) -> str:
+    """The same of names that differ by case and blanks alone."""
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
 def now() -> str:
     """The time, UTC, as it is kept."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -67,11 +77,17 @@ class VoteStore:
     The order of answers is that in which they were kept, whatever the clock says.
     """
 
-    def __init__(self, folder: Path) -> None:
+    tokens: Mapping[str, str]
+    """Of those who were invited when it was opened, by their names."""
+    joined_before: Sequence[str]
+    """Of these who answered under a name they gave, without a link, which ends here."""
+
+    def __init__(self, folder: Path, invited: Sequence[str] = ()) -> None:
         """Open it, or make it.
 
+        :param invited: names of people who come by links of their own, each by its own alone.
         :raises ValueError: a folder of something else, or one that cannot be written; a file that
-            is damaged.
+            is damaged. What was made goes again.
         """
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{str(folder)!r} is a file; give a folder for the votes (--out).")
@@ -82,17 +98,24 @@ class VoteStore:
                 "a new folder, or one that `sparse-prefgp ask` wrote (--out)."
             )
         self.folder, self.path = folder, folder / FILE
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not self.path.exists():
-                self.path.touch(0o600)  # it holds tokens; what SQLite makes next to it is alike
-            self._connection = connected(self.path, writing=True)
-            self._prepare()
-        except (OSError, sqlite3.OperationalError) as error:
-            raise ValueError(
-                f"Votes cannot be kept in {str(folder)!r} ({getattr(error, 'strerror', error)}); "
-                "give a folder that can be written, on a disk with room (--out)."
-            ) from None
+        with _removed_if_refused(folder):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                if not self.path.exists():
+                    self.path.touch(0o600)  # it holds tokens; what SQLite makes next to it is alike
+                self._connection = connected(self.path, writing=True)
+                try:
+                    self._prepare()
+                    self.tokens, self.joined_before = self._invite(invited)
+                except BaseException:
+                    self._connection.close()
+                    raise
+            except (OSError, sqlite3.OperationalError) as error:
+                raise ValueError(
+                    f"Votes cannot be kept in {str(folder)!r} "
+                    f"({getattr(error, 'strerror', error)}); give a folder that can be written, on "
+                    "a disk with room (--out)."
+                ) from None
 
     def _prepare(self) -> None:
         connection = self._connection
@@ -112,7 +135,8 @@ class VoteStore:
 
     def close(self) -> None:
         """All that was kept into the one file."""
-        self._connection.execute("pragma wal_checkpoint(truncate)")
+        with contextlib.suppress(sqlite3.Error):  # a full disk: it stays in the file next to it
+            self._connection.execute("pragma wal_checkpoint(truncate)")
         self._connection.close()
 
     def setting(self, name: str) -> str:
@@ -120,24 +144,38 @@ class VoteStore:
         query = "select value from settings where name = ?"
         return str(self._connection.execute(query, (name,)).fetchone()[0])
 
-    def invite(self, names: Iterable[str]) -> dict[str, str]:
-        """The token of each of these people, who come by links of their own."""
+    def _invite(self, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+        connection, those = self._connection, set(map(alike, names))
+        connection.execute("begin immediate")
+        joined = connection.execute("select name from people where not invited").fetchall()
+        # Whoever gave the name may be somebody else: what was said under it stays, and no more.
+        ended = [name for (name,) in joined if alike(name) in those]
+        connection.executemany("delete from people where name = ?", [(name,) for name in ended])
         rows = [(name, secrets.token_urlsafe(16)) for name in names]
-        self._connection.execute("begin immediate")
-        self._connection.executemany("insert or ignore into people values (?, ?)", rows)
-        self._connection.execute("commit")
-        tokens = dict(self._connection.execute("select name, token from people"))
-        return {name: tokens[name] for name, _ in rows}
+        connection.executemany("insert or ignore into people values (?, ?, 1)", rows)
+        connection.execute("commit")
+        tokens = dict(connection.execute("select name, token from people"))
+        answered = "select 1 from answers where person = ? and undone is null limit 1"
+        return (
+            {name: tokens[name] for name in names},
+            [name for name in ended if connection.execute(answered, (name,)).fetchone()],
+        )
+
+    def is_invited(self, name: str) -> bool:
+        """Whether a name, or one alike, has a link of its own."""
+        names = self._connection.execute("select name from people where invited").fetchall()
+        return alike(name) in {alike(one) for (one,) in names}
 
     def join(self, name: str) -> str | None:
-        """A token for somebody who gives a name; None where somebody else has it."""
+        """A token for somebody who gives a name; None where somebody else has it, or one alike."""
+        names = self._connection.execute(
+            "select name from people union select person from answers"
+        ).fetchall()
+        if alike(name) in {alike(one) for (one,) in names}:
+            return None
         token = secrets.token_urlsafe(16)
-        inserted = self._connection.execute(
-            "insert or ignore into people select ?, ? where not exists "
-            "(select 1 from answers where person = ?)",
-            (name, token, name),
-        )
-        return token if inserted.rowcount else None
+        self._connection.execute("insert into people values (?, ?, 0)", (name, token))
+        return token
 
     def people(self) -> dict[str, str]:
         """Names by tokens."""
@@ -223,3 +261,19 @@ class VoteStore:
         """How many answers stand that are no skips."""
         query = "select count(*) from answers where undone is null and verdict != ?"
         return int(self._connection.execute(query, (SKIP,)).fetchone()[0])
+
+
+@contextlib.contextmanager
+def _removed_if_refused(folder: Path) -> Iterator[None]:
+    """Remove the file, and the folders it needed, when the block makes them and raises."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    files = [] if (folder / FILE).exists() else [folder / f"{FILE}{end}" for end in _ENDS]
+    try:
+        yield
+    except BaseException:
+        for file in files:
+            file.unlink(missing_ok=True)
+        for one in missing:
+            with contextlib.suppress(OSError):
+                one.rmdir()
+        raise

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sparse_prefgp.ask.store import alike
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.columns import MAX_LEVELS
 from sparse_prefgp.io.files import ITEM_ID, load, load_items
@@ -203,12 +204,22 @@ def _named(
 def names_of_people(path: Path) -> list[str]:
     """The names in a table of people: its column `name`, else the first.
 
-    :raises ValueError: a name that is missing or there twice; an unreadable table.
+    :raises ValueError: a name that is missing, or there twice but for case and blanks; an
+        unreadable table.
     """
     table = load(path, "people", lambda header: [_name_column(header)])
     table.refuse_empty("people")
     table = replace(table, id_column=_name_column(list(table.frame.columns)))
-    return list(table.ids("person")[1])
+    names = [" ".join(str(name).split()) for name in table.ids("person")[1]]
+    by_likeness: dict[str, str] = {}
+    for name in names:
+        other = by_likeness.setdefault(alike(name), name)
+        if other is not name:
+            raise ValueError(
+                f"{table.name} has the people {shortened(other)} and {shortened(name)}, which "
+                "differ by case and blanks alone; add a letter to one."
+            )
+    return names
 
 
 def _name_column(columns: list[str]) -> str:

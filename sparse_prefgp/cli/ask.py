@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ EXAMPLE = "Example: sparse-prefgp ask --media photos --out votes"
 DEMO = Path("demo_votes")
 # As `analysis.suggestion.SCORES`, which takes seconds to import.
 SCORES = ("settle", "bald", "variance", "eubo", "thompson")
+# A name or an address, and a port.
+_HOST = r"([\w.-]+|\[[\da-fA-F:.]+\])(:\d+)?"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -104,10 +107,9 @@ class AskOptions:
 @command()
 def ask(console: Output, options: AskOptions) -> None:
     """Ask people which of two things they prefer, on a page in the browser."""
-    needed("uvicorn", "uvicorn", "A page", "ask")
-    needed("starlette", "Starlette", "A page", "ask")
-    from sparse_prefgp.ask.running import Links, forget, serve
-    from sparse_prefgp.ask.server import PageSettings
+    from sparse_prefgp.ask.guard import host_of
+    from sparse_prefgp.ask.running import Links, forget, listening_at, open_browser, serve
+    from sparse_prefgp.ask.settings import PageSettings
     from sparse_prefgp.ask.store import VoteStore
     from sparse_prefgp.ask.things import MEDIA, demo_things, names_of_people, things_of
     from sparse_prefgp.disk.folders import held
@@ -127,10 +129,13 @@ def ask(console: Output, options: AskOptions) -> None:
             removed = forget(folder, options.forget)
         say(f"{options.forget} and {counted(removed, 'answer')} were removed from {folder}.")
         return
+    needed("uvicorn", "uvicorn", "A page", "ask")
+    needed("starlette", "Starlette", "A page", "ask")
     things = (
         demo_things() if options.demo else things_of(options.items, options.media, options.text)
     )
     names = names_of_people(options.people) if options.people is not None else ()
+    address = _address_of(options.host)
     settings = PageSettings(
         question=options.question,
         ties=options.ties,
@@ -141,16 +146,18 @@ def ask(console: Output, options: AskOptions) -> None:
         top=min(options.top, len(things.names) - 1),
         text=options.text,
         seed=options.seed,
-        hosts=_hosts(options),
+        hosts=_hosts(options, address),
         open_to_all=options.host in _LOOPBACK and not (names or options.allow_host),
         invited=names,
-        address=options.allow_host[0] if options.allow_host else _address_of(options.host),
+        address=host_of(options.allow_host[0]) if options.allow_host else address,
         base_path=_path(options.base_path),
         most_answers=options.until[0] if options.until else None,
     )
 
     def began(links: Links) -> None:
-        say(f"Asking about {len(things.names):,} items. Votes go to {folder}.")
+        number = store.number()
+        there = f", which has {counted(number, 'answer')}" if number else ""
+        say(f"Asking about {len(things.names):,} items. Votes go to {folder}{there}.")
         if things.left_out:
             say(
                 f"Left out of {options.media}: {some_of([*map(shortened, things.left_out)])}; "
@@ -163,57 +170,70 @@ def ask(console: Output, options: AskOptions) -> None:
             say(f"  {name}: {link}")
         say(f"Results, for you alone: {links.results}")
         say("Ctrl-C ends it.")
+        if not options.no_browser and options.host in _LOOPBACK:
+            unopened = f"No browser could be opened here; open {links.here} yourself."
+            open_browser(links.here, lambda: say(unopened))
 
-    with held(folder, "ask"):
-        store = VoteStore(folder)
-        try:
-            collected = serve(
-                store,
-                things,
-                settings,
-                host=options.host,
-                port=options.port,
-                names=names,
-                seconds=options.until[1] if options.until else None,
-                browser=not options.no_browser and options.host in _LOOPBACK,
-                began=began,
+    # Whatever may be refused is looked at before anything is made on disk.
+    with (
+        closing(listening_at(options.host, options.port)) as listening,
+        held(folder, "ask"),
+        closing(VoteStore(folder, names)) as store,
+    ):
+        if store.joined_before:
+            say(
+                f"Before without a link: {some_of([*map(shortened, store.joined_before)])}; their "
+                "answers stay under these names, for which only the links answer from now on."
             )
-        finally:
-            store.close()
+        collected = serve(
+            store,
+            things,
+            settings,
+            listening=listening,
+            host=options.host,
+            seconds=options.until[1] if options.until else None,
+            began=began,
+        )
     say(collected)
     say(f"Next: sparse-prefgp leaderboard {folder} --out board")
 
 
-def _hosts(options: AskOptions) -> tuple[str, ...]:
+def _hosts(options: AskOptions, address: str) -> tuple[str, ...]:
     """Names by which the page may be reached: what it listens on, and what was allowed."""
     import socket
 
     from sparse_prefgp.ask.guard import host_of
 
+    for name in options.allow_host:
+        if not re.fullmatch(_HOST, name, re.ASCII):
+            raise ValueError(
+                f"--allow-host is {shortened(name)}; give a name alone, such as votes.example.org."
+            )
     names: list[Any] = [*_LOOPBACK, *map(host_of, options.allow_host)]
-    if "" in names:
-        raise ValueError(
-            f"--allow-host is {shortened(options.allow_host[names.index('') - len(_LOOPBACK)])}; "
-            "give a name alone, such as votes.example.org."
-        )
     if options.host not in _LOOPBACK:
-        names += [options.host, socket.gethostname(), socket.getfqdn()]
-        try:
+        names += [options.host, address, socket.gethostname(), socket.getfqdn()]
+        with suppress(OSError):  # a machine that does not know its own name
             names += [one[4][0] for one in socket.getaddrinfo(socket.gethostname(), None)]
-            names += [_address_of(options.host)]
-        except OSError:  # a machine that does not know its own name
-            pass
     return tuple(dict.fromkeys(map(str, names)))
 
 
 def _address_of(host: str) -> str:
-    """Of a host, as others reach it; nothing is sent."""
+    """Of a host, as others reach it; nothing is sent.
+
+    :raises ValueError: the machine has no network.
+    """
     import socket
 
     if host not in ("0.0.0.0", "::"):
         return host
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError as error:
+            raise ValueError(
+                f"By which address others reach this machine is not known ({error.strerror}); "
+                f"give it in place of {host} (--host), such as 192.168.1.20."
+            ) from None
         return str(probe.getsockname()[0])
 
 

@@ -12,7 +12,7 @@ from sparse_prefgp.support.words import counted
 
 FILE = "votes.sqlite"
 # What tells a file of ours: SQLite keeps both numbers in its head.
-APPLICATION_ID, VERSION = 0x53504750, 1
+APPLICATION_ID, VERSION = 0x53504750, 2
 LEFT, RIGHT, TIE, SKIP = VERDICTS = ("left", "right", "tie", "skip")
 ANSWERS = """
 create table answers (

@@ -144,7 +144,8 @@ const showLast = () => {
   );
 };
 
-const tellProgress = ({ mine, all, most }) => {
+const tellProgress = ({ mine, all, most, none }) => {
+  element("done").textContent = none;
   const goal = most === null ? "" : ` of ${most.toLocaleString("en")}`;
   element("progress").textContent =
     `${mine.toLocaleString("en")} answered by you, ${all.toLocaleString("en")}${goal} by everybody.`;
@@ -307,7 +308,10 @@ setInterval(async () => {
   if (element("done").hidden) return;
   try {
     const response = await fetch("api/more");
-    if (response.ok) pairs.push(...(await response.json()).pairs);
+    if (!response.ok) return;
+    const state = await response.json();
+    tellProgress(state);
+    pairs.push(...state.pairs);
   } catch {
     return; // asked again
   }

@@ -22,6 +22,7 @@ const tell = (state) => {
     wide.setAttribute("role", "region");
     wide.setAttribute("aria-label", "Table");
   }
+  element("whole").hidden = !state.html;
   element("picture").hidden = !state.picture;
   if (state.picture) element("picture").src = `results.svg?of=${serial}`;
 };

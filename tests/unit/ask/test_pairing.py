@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparse_prefgp as spg
-from sparse_prefgp.ask.pairing import Pairing, Utilities
+from sparse_prefgp.ask.pairing import Pairing, Uneven
+from tests.reference.slow_uneven import slow_uneven
 
 
 @given(number=st.integers(2, 12), share=st.floats(0.05, 1.0), seed=st.integers(0, 99))
@@ -56,15 +57,45 @@ def test_nobody_gets_a_pair_twice(number: int, explore: float, seed: int) -> Non
 @pytest.mark.parametrize("known", [True, False])
 def test_random_pairs_that_are_nearly_even_are_not_asked(known: bool) -> None:
     mean = np.array([0.0, 0.1, 1.0, np.nan])
-    utilities = Utilities(mean, np.full(4, 0.5), 1.0)
-    pairing = Pairing(4, np.random.default_rng(0), closest=0.6)
-    pairing.refill([], utilities if known else None)
+    pairing = Pairing(4, np.random.default_rng(0))
+    pairing.refill([], Uneven(mean, np.full(4, 0.5), 1.0, 0.6) if known else None)
     asked = set()
     while (pair := pairing.next("a")) is not None:
         pairing.count("a", pair)
         asked.add(pair.unordered)
     # P = ndtr(0.1 / sqrt(2)) = 0.53 and ndtr(0.9 / sqrt(2)) = 0.74; of the last nothing is known.
     assert len(asked) == (5 if known else 6) and ((0, 1) in asked) is not known
+
+
+@given(number=st.integers(2, 9), least=st.floats(0.51, 0.95), seed=st.integers(0, 999))
+@settings(max_examples=60, deadline=None)
+def test_all_uneven_pairs_are_asked_and_no_other(number: int, least: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mean = np.where(rng.random(number) < 0.2, np.nan, rng.normal(size=number))
+    variance = rng.exponential(size=number)
+    uneven = Uneven(mean, variance, 0.5, least)
+    expected = slow_uneven(mean, variance, 0.5, least)
+    assert uneven.numbers.tolist() == [sum(i in pair for pair in expected) for i in range(number)]
+    pairing = Pairing(number, rng, explore=1.0)
+    pairing.refill([], uneven)
+    asked = set()
+    while (pair := pairing.next("a")) is not None:
+        pairing.count("a", pair)
+        assert pair.unordered not in asked
+        asked.add(pair.unordered)
+    assert asked == expected
+    assert pairing.has_met_all("a") == (len(expected) == number * (number - 1) // 2)
+
+
+def test_where_no_pair_is_uneven_none_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    uneven = Uneven(np.zeros(3000), np.ones(3000), 1.0, 0.55)
+    monkeypatch.setattr(Uneven, "others", None)  # would raise
+    pairing = Pairing(3000, np.random.default_rng(0))
+    pairing.refill([(1, 2)], uneven)
+    first = pairing.next("a")  # the queue is asked at once, as no first round can be
+    assert first is not None and first.unordered == (1, 2)
+    pairing.count("a", first)
+    assert pairing.next("a") is None and not pairing.has_met_all("a")
 
 
 def test_the_queue_comes_in_its_order_once_every_item_was_shown() -> None:

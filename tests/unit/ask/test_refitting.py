@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.suggestion import SCORES
+from sparse_prefgp.ask import refitting
 from sparse_prefgp.ask.refitting import (
     MODEL,
     QUEUE,
@@ -63,6 +65,8 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     assert all(set(pair) <= set(NAMES) for pair in learned.pairs)
     assert 0 < len(learned.pairs) <= QUEUE
     assert all(name in learned.html for name in NAMES)
+    whole = pd.read_csv(io.BytesIO(learned.csv))
+    assert sorted(whole["item_id"]) == NAMES and {"utility", "p_best"} <= set(whole.columns)
     assert learned.picture.lstrip().startswith(b"<?xml")
     assert learned.settled is not None and 0.0 <= learned.settled <= 1.0
     kept = spg.load(store.folder / MODEL)
@@ -90,7 +94,7 @@ def test_pairs_are_queued_as_often_as_they_score(scores: np.ndarray, number: int
     times = np.bincount(rows, minlength=len(scores))
     assert len(rows) <= number and (np.diff(rows) >= 0).all()
     if scores.sum() > 0.0:
-        assert (times <= np.ceil(number * scores / scores.sum())).all()
+        assert (times <= np.ceil(number * (scores / scores.sum()))).all()
         assert len(rows) == number
     one_in_doubt = queued(np.array([1.0, 0.0, 0.0]), number)
     assert (one_in_doubt == 0).all()
@@ -116,6 +120,17 @@ def test_items_with_features_and_without_answers_are_ranked(store: VoteStore) ->
     learned = learner(store, items).learn()
     assert not learned.problem
     assert "new" in learned.html and learned.pairs
+
+
+def test_the_page_has_the_first_items_and_the_table_all(
+    store: VoteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refitting, "MOST_SHOWN", 2)
+    store.keep(answers(0, 40))
+    learned = learner(store, pd.DataFrame({"item_id": NAMES})).learn()
+    whole = pd.read_csv(io.BytesIO(learned.csv))["item_id"].tolist()
+    assert [name in learned.html for name in whole] == [True] * 2 + [False] * 4
+    assert "The first 2 of 6 items" in learned.html
 
 
 def test_what_cannot_be_suggested_is_said(store: VoteStore) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.ask import server
+from sparse_prefgp.ask import results
 from sparse_prefgp.ask.guard import MOST_BYTES
+from sparse_prefgp.ask.pairing import Uneven
 from sparse_prefgp.ask.refitting import Learned
-from sparse_prefgp.ask.server import Page, PageSettings
+from sparse_prefgp.ask.server import ANSWERED_ALL, TOO_EVEN, Page
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import VoteStore
 from sparse_prefgp.ask.things import Things, things_of
 
@@ -52,10 +55,24 @@ def things(tmp_path: Path) -> Things:
     return things_of(items, media)
 
 
+Made = Callable[..., Page]
+
+
 @pytest.fixture
-def page(tmp_path: Path, things: Things, monkeypatch: pytest.MonkeyPatch) -> Page:
-    monkeypatch.setattr(server, "Refitting", NoRefitting)
-    return Page(VoteStore(tmp_path / "votes"), things, PageSettings(ties=True))
+def made(tmp_path: Path, things: Things, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """A page of these settings, on one folder."""
+    monkeypatch.setattr(results, "Refitting", NoRefitting)
+
+    def page(then: Callable[[], None] = lambda: None, **settings: Any) -> Page:
+        store = VoteStore(tmp_path / "votes", settings.get("invited", ()))
+        return Page(store, things, PageSettings(**settings), then)
+
+    return page
+
+
+@pytest.fixture
+def page(made: Made) -> Page:
+    return made(ties=True)
 
 
 @pytest.fixture
@@ -64,8 +81,8 @@ def client(page: Page) -> Iterator[Any]:
         yield one
 
 
-def other(page: Page) -> Any:
-    """Another browser, of the same page."""
+def browser(page: Page) -> Any:
+    """Another one, of the same page."""
     return testclient.TestClient(page.app(), base_url=ROOT)
 
 
@@ -93,10 +110,11 @@ def test_two_answers_to_a_pair_at_once_are_one(client: Any, page: Page) -> None:
 def test_results_are_new_whenever_something_was_learned(client: Any, page: Page) -> None:
     client.get(f"/results?key={page.store.setting('owner')}")
     for text in ("before", "after"):  # an answer was taken back, and another one came
-        page._take(Learned(9, html=text))
-        state = client.get(f"/api/results?known={page._serial - 1}").json()
-        assert state["html"] == text and state["serial"] == page._serial
-    assert client.get(f"/api/results?known={page._serial}").json()["html"] is None
+        page.results.take(Learned(9, html=text))
+        state = client.get("/api/results?known=0").json()
+        assert state["html"] == text
+        unchanged = client.get(f"/api/results?known={state['serial']}").json()
+        assert unchanged == state | {"html": None}
 
 
 def test_a_person_answers_and_takes_back(client: Any, page: Page) -> None:
@@ -134,7 +152,7 @@ def test_every_pair_once_then_none(client: Any, things: Things) -> None:
 def test_nobody_answers_for_another(client: Any, page: Page) -> None:
     pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
     client.post("/api/answers", json=said(pairs[0], 1))
-    stranger = other(page)
+    stranger = browser(page)
     assert stranger.post("/api/answers", json=said(pairs[0], 3)).status_code == 401
     assert stranger.post("/api/join", json={"name": "Ann"}).status_code == 409
     assert stranger.post("/api/join", json={"name": "Bob"}).status_code == 200
@@ -165,19 +183,22 @@ def test_names_that_are_none(client: Any) -> None:
 
 
 def test_results_are_the_owners(client: Any, page: Page) -> None:
-    for path in ("/results", "/api/results", "/results.svg"):
+    for path in ("/results", "/api/results", "/results.svg", "/ranking.csv"):
         assert client.get(path).status_code == 403
     assert client.get("/results?key=wrong").status_code == 403
     owner = page.store.setting("owner")
     assert client.get(f"/results?key={owner}", follow_redirects=False).status_code == 303
     assert client.get("/results").status_code == 200
-    page.learned = Learned(3, html="<p>x</p>", picture=b"<svg/>", settled=0.4)
+    for path in ("/results.svg", "/ranking.csv"):
+        assert client.get(path).status_code == 404
+    page.results.take(Learned(3, html="x", csv=b"rank", picture=b"<svg/>", settled=0.4))
     assert client.get("/api/results").json()["settled"] == 0.4
     assert client.get("/results.svg").headers["content-type"] == "image/svg+xml"
+    assert client.get("/ranking.csv").headers["content-type"].startswith("text/csv")
 
 
-def test_a_key_where_others_may_reach_it(page: Page) -> None:
-    page.settings = PageSettings(open_to_all=False)
+def test_a_key_where_others_may_reach_it(made: Made) -> None:
+    page = made(open_to_all=False)
     with testclient.TestClient(page.app(), base_url=ROOT) as client:
         for path in ("/", "/api/begin", "/media/0"):
             assert client.get(path).status_code == 403
@@ -189,10 +210,10 @@ def test_a_key_where_others_may_reach_it(page: Page) -> None:
         assert client.post("/api/join", json={"name": "Ann"}).status_code == 200
 
 
-def test_links_of_their_own_and_nobody_else(page: Page, things: Things) -> None:
-    tokens = page.store.invite(["Ann", "Bob"])
-    settings = PageSettings(open_to_all=False, invited=["Ann"])
-    page = Page(page.store, things, settings)
+def test_links_of_their_own_and_nobody_else(made: Made) -> None:
+    tokens = made(invited=["Ann", "Bob"]).store.tokens
+    page = made(open_to_all=False, invited=["Ann"])
+    assert page.store.tokens == {"Ann": tokens["Ann"]}
     with testclient.TestClient(page.app(), base_url=ROOT) as client:
         client.get(f"/?key={page.store.setting('key')}")
         client.get(f"/?person={tokens['Bob']}")
@@ -200,6 +221,48 @@ def test_links_of_their_own_and_nobody_else(page: Page, things: Things) -> None:
         client.get(f"/?person={tokens['Ann']}")
         assert client.get("/api/begin").json()["name"] == "Ann"
         assert client.post("/api/join", json={"name": "Cid"}).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["Ann", "ann", " AN n ", "Ａnn"])
+def test_a_name_with_a_link_is_reached_by_that_alone(made: Made, name: str) -> None:
+    page = made()
+    with browser(page) as joined:
+        pair = joined.post("/api/join", json={"name": name}).json()["pairs"][0]
+        assert joined.post("/api/answers", json=said(pair, 1)).status_code == 200
+    # What somebody was who is invited now, nobody is without the link.
+    page = made(open_to_all=False, invited=["Ann"])
+    assert page.store.joined_before == [" ".join(name.split())]
+    again = browser(page)
+    again.cookies = joined.cookies
+    assert again.get("/api/begin").status_code == 403
+    # Nor where others may join again.
+    page = made()
+    again = browser(page)
+    again.cookies = joined.cookies
+    assert again.get("/api/begin").json()["name"] is None
+    refused = again.post("/api/join", json={"name": name})
+    assert refused.status_code == 409 and "link of its own" in refused.json()["problem"]
+    assert again.post("/api/join", json={"name": "Anna"}).status_code == 200
+    invited = browser(page)
+    token = made(invited=["Ann"]).store.tokens["Ann"]
+    assert invited.get(f"/?person={token}").status_code == 200
+    assert invited.get("/api/begin").json()["name"] == "Ann"
+
+
+def test_whoever_gets_no_pair_reads_why(client: Any, page: Page) -> None:
+    state = client.post("/api/join", json={"name": "Ann"}).json()
+    page.results.take(Learned(9, uneven=Uneven(np.zeros(4), np.ones(4), 1.0, 0.6), html="x"))
+    pairs = state["pairs"]
+    for number, pair in enumerate(pairs):
+        held = [[one["name"] for one in each] for each in pairs]
+        state = client.post("/api/answers", json=said(pair, number, held=held)).json()
+        assert state["pairs"] == [] and state["none"] == TOO_EVEN
+    page.results.take(Learned(9, html="x"))
+    number = len(pairs)
+    while pairs := client.get("/api/more").json()["pairs"]:
+        state = client.post("/api/answers", json=said(pairs[0], number, more=False)).json()
+        number += 1
+    assert number == 6 and state["none"] == ANSWERED_ALL
 
 
 def test_a_reload_gets_what_was_handed_out(client: Any) -> None:
@@ -219,15 +282,16 @@ def test_half_a_character_stops_nobody(client: Any, page: Page) -> None:
     assert client.get("/", headers={"origin": "http://["}).status_code == 403
 
 
-def test_pictures_come_from_their_folder_alone(client: Any, page: Page) -> None:
+def test_pictures_come_from_their_folder_alone(client: Any, things: Things) -> None:
     response = client.get("/media/0")
     assert response.headers["content-type"] == "image/svg+xml"
     assert "sandbox" in response.headers["content-security-policy"]
     for path in ("/media/9", "/media/../secret.png", "/media/%2e%2e%2fsecret.png", "/media/0.svg"):
         assert client.get(path).status_code == 404
-    assert page.things.folder is not None
-    (page.things.folder / "1.svg").unlink()
-    (page.things.folder / "1.svg").symlink_to(page.things.folder.parent / "secret.png")
+    folder = things.folder
+    assert folder is not None
+    (folder / "1.svg").unlink()
+    (folder / "1.svg").symlink_to(folder.parent / "secret.png")
     assert client.get("/media/1").status_code == 404
 
 
@@ -267,13 +331,9 @@ def test_a_disk_that_is_full_is_said_and_nothing_lost(
     assert client.post("/api/answers", json=said(pairs[0], 1)).json()["mine"] == 1
 
 
-def test_it_ends_when_the_answers_are_there(
-    tmp_path: Path, things: Things, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "Refitting", NoRefitting)
+def test_it_ends_when_the_answers_are_there(made: Made) -> None:
     ended = []
-    settings = PageSettings(most_answers=2)
-    page = Page(VoteStore(tmp_path / "v"), things, settings, lambda: ended.append(True))
+    page = made(lambda: ended.append(True), most_answers=2)
     with testclient.TestClient(page.app(), base_url=ROOT) as client:
         pairs = client.post("/api/join", json={"name": "Ann"}).json()["pairs"]
         for number in (1, 2):
@@ -282,8 +342,8 @@ def test_it_ends_when_the_answers_are_there(
     assert ended
 
 
-def test_below_a_path(page: Page) -> None:
-    page.settings = PageSettings(base_path="/votes")
+def test_below_a_path(made: Made) -> None:
+    page = made(base_path="/votes")
     with testclient.TestClient(page.app(), base_url=ROOT) as client:
         assert client.get("/votes/").status_code == 200
         response = client.post("/votes/api/join", json={"name": "Ann"})
@@ -291,9 +351,11 @@ def test_below_a_path(page: Page) -> None:
         assert client.get("/votes/api/begin").json()["name"] == "Ann"
 
 
-def test_what_was_learned_becomes_the_queue(client: Any, page: Page) -> None:
-    names = list(page.things.names)
-    page._take(Learned(5, [(names[0], names[1]), ("gone", names[1])]))
+def test_what_was_learned_becomes_the_queue(client: Any, page: Page, things: Things) -> None:
+    names = list(things.names)
+    page.results.take(Learned(5, [(names[0], names[1]), ("gone", names[1])], html="x"))
     assert page._pairing._queue == [(0, 1)]
-    page._take(Learned(0, problem="no"))
-    assert (page.learned.answers, page.learned.problem) == (5, "no")
+    client.get(f"/results?key={page.store.setting('owner')}")
+    page.results.take(Learned(0, problem="no"))
+    state = client.get("/api/results").json()
+    assert (state["learned"], state["html"], state["problem"]) == (5, "x", "no")

@@ -79,10 +79,43 @@ def test_a_name_is_one_persons(store: VoteStore) -> None:
     token = store.join("Ann")
     assert token is not None
     assert store.join("Ann") is None
-    assert store.invite(["Bob"]) == store.invite(["Bob"])
-    assert set(store.people().values()) == {"Ann", "Bob"}
+    assert store.join(" aN n") is None
     store.keep([answer(1, "Cid")])
     assert store.join("Cid") is None
+
+
+def test_a_link_stays_and_is_nobodys_who_gave_the_name(tmp_path: Path) -> None:
+    store = VoteStore(tmp_path)
+    tokens = {store.join(name) for name in ("Ann", "bob", "Dan")}
+    store.keep([answer(1, "Ann")])
+    store.close()
+    links = []
+    for _ in range(2):
+        store = VoteStore(tmp_path, ["Ann", "Bob", "Cid"])
+        links.append(dict(store.tokens))
+        assert store.people().keys() & tokens == {store_token(store, "Dan")}
+        assert store.joined_before == (["Ann"] if len(links) == 1 else [])
+        assert [one[0] for one in store.answers()] == ["Ann"]
+        store.close()
+    assert links[0] == links[1] and len(set(links[0].values())) == 3
+
+
+def store_token(store: VoteStore, name: str) -> str:
+    return next(token for token, one in store.people().items() if one == name)
+
+
+def test_what_was_made_goes_again_where_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(VoteStore, "_invite", full)
+    for folder in (tmp_path / "deep" / "votes", tmp_path / "empty"):
+        with pytest.raises(ValueError, match="disk is full"):
+            VoteStore(folder)
+    assert [one.name for one in tmp_path.rglob("*")] == ["empty"]
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""Who comes in, and as whom: cookies that links set."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from sparse_prefgp.ask.settings import PageSettings
+from sparse_prefgp.ask.store import VoteStore
+
+_YEAR = 365 * 24 * 3600
+
+
+class Doors:
+    """Lets people in by a link with a key, by one of their own, or by a name they give; results are
+    their owner's."""
+
+    def __init__(self, store: VoteStore, settings: PageSettings) -> None:
+        self._settings = settings
+        invited = settings.invited
+        self._names = {
+            token: name for token, name in store.people().items() if not invited or name in invited
+        }
+        self._key, self._owner = store.setting("key"), store.setting("owner")
+        # Of this folder, as pages on other ports have the same cookies.
+        self._cookie = f"ask_{_digest(self._key)}"
+
+    def by_link(self, request: Request) -> Response | None:
+        """From a link with a key or a person's own to the page without either; None where it has
+        none that is known."""
+        tokens = {"key": {self._key}, "person": set(self._names)}
+        known = {
+            what: request.query_params[what]
+            for what, those in tokens.items()
+            if request.query_params.get(what) in those
+        }
+        if not known:
+            return None
+        response = RedirectResponse("./", 303)
+        for what, token in known.items():
+            self._set(response, what, token, request)
+        return response
+
+    def by_name(self, response: Response, name: str, token: str, request: Request) -> None:
+        """Somebody gave a name, which is nobody else's."""
+        self._names[token] = name
+        self._set(response, "person", token, request)
+
+    def by_link_of_results(self, request: Request) -> Response | None:
+        """The same of the owner."""
+        if request.query_params.get("key") != self._owner:
+            return None
+        response = RedirectResponse("./results", 303)
+        self._set(response, "owner", self._owner, request)
+        return response
+
+    def name_of(self, request: Request) -> str | None:
+        """Who it is; None where nobody has said yet."""
+        return self._names.get(request.cookies.get(f"{self._cookie}_person", ""))
+
+    def person(self, request: Request) -> str:
+        """Who it is.
+
+        :raises HTTPException: nobody has said yet.
+        """
+        name = self.name_of(request)
+        if name is None:
+            raise HTTPException(401, "Say who you are first.")
+        return name
+
+    def scope(self, name: str) -> str:
+        """Of folder and person, by which a page keeps what it has not sent yet."""
+        return _digest(f"{self._owner} {name}")
+
+    def refuse_strangers(self, request: Request) -> None:
+        """:raises HTTPException: a key is needed, and not there."""
+        if self._settings.open_to_all or self.name_of(request) is not None:
+            return
+        by_key = not self._settings.invited and self._has(request, "key", self._key)
+        if not by_key and not self._is_owner(request):
+            raise HTTPException(403, "Open the link that you were given; this page needs its key.")
+
+    def refuse_others(self, request: Request) -> None:
+        """:raises HTTPException: it is not the owner of the results."""
+        if not self._is_owner(request):
+            raise HTTPException(403, "Results are for their owner: open the link that ask printed.")
+
+    def _is_owner(self, request: Request) -> bool:
+        return self._has(request, "owner", self._owner)
+
+    def _has(self, request: Request, what: str, token: str) -> bool:
+        sent = request.cookies.get(f"{self._cookie}_{what}", "")
+        return secrets.compare_digest(sent.encode(), token.encode())
+
+    def _set(self, response: Response, what: str, value: str, request: Request) -> None:
+        response.set_cookie(
+            f"{self._cookie}_{what}",
+            value,
+            max_age=_YEAR,
+            path=f"{self._settings.base_path}/",
+            httponly=True,
+            samesite="lax",
+            secure=request.headers.get("x-forwarded-proto", request.url.scheme) == "https",
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
