@@ -62,7 +62,7 @@ class LogParameter(gpflow.Parameter):
         """The value, without the record of inverses that TFP keeps, which takes ten times as long
         as the transform and is asked for whenever a kernel is evaluated."""
         value = tf.convert_to_tensor(self.unconstrained_variable)
-        return tf.convert_to_tensor(_transformed(self.transform, value), dtype, name)
+        return tf.convert_to_tensor(_transformed(self.transform, value), dtype=dtype, name=name)
 
     @property
     def quantity(self) -> tf.Tensor:
