@@ -644,12 +644,14 @@ class Groups:
 
     def __init__(self, group: np.ndarray, size: int) -> None:
         self._group, self._size = group.astype(np.intp), size
-        with tf.init_scope():
-            self._tensor = tf.constant(group, tf.int32)
+        self._tensor = None
+        if len(group) < _COUNT_ABOVE:
+            with tf.init_scope():
+                self._tensor = tf.constant(group, tf.int32)
 
     def sums(self, values: tf.Tensor) -> tf.Tensor:
         """Sums of values (t,) over each group, (size,), without gradient."""
-        if len(self._group) < _COUNT_ABOVE:
+        if self._tensor is not None:
             return tf.math.unsorted_segment_sum(values, self._tensor, self._size)
 
         def add(numbers: np.ndarray) -> np.ndarray:
