@@ -321,7 +321,7 @@ def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
         above = -cuts[0] if scale is None else -cuts[0] * scale
         return tf.zeros_like(above), above
     table = tf.concat([-tf.reverse(cuts, [0]), tf.zeros_like(cuts[:1]), cuts], 0)
-    places = graph.once("cuts", lambda: as_places(graph.cuts))
+    places = graph.once("cuts", lambda: as_places(np.asarray(graph.cuts)))
     moved = tf.gather(table, places + cuts.shape[0])
     if scale is not None:
         moved *= scale[:, None]
@@ -330,7 +330,7 @@ def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 
 def places_of_groups(graph: DuelGraph) -> tf.Tensor:
     """The number of the group of each site, (t,), by which values of groups are gathered."""
-    found: tf.Tensor = graph.once("groups", lambda: as_places(graph.groups))
+    found: tf.Tensor = graph.once("groups", lambda: as_places(np.asarray(graph.groups)))
     return found
 
 
