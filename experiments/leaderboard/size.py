@@ -15,6 +15,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,13 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def written(table: pd.DataFrame, place: Path, streamed: bool) -> dict[str, Any]:
-    """What `spg.fit` takes of a board that was written to a folder."""
-    if not streamed:
+def written(said: argparse.Namespace, place: Path) -> dict[str, Any]:
+    """What `spg.fit` takes of a simulated board that is written to a folder."""
+    sys.path.insert(0, str(said.boards))
+    from boards import board
+
+    table, _ = board(0, battles=said.battles, models=said.models, judges=said.judges)
+    if not said.streamed:
         table.to_csv(place / "battles.csv", index=False)
         return {"duels": place / "battles.csv", "kernel": "item", "covariate": ["length"]}
     first = (table["winner"] != "model_b").to_numpy()
@@ -85,14 +90,10 @@ def main() -> None:
     parser.add_argument("--streamed", action="store_true")
     parser.add_argument("--without-leans", action="store_true")
     said = parser.parse_args()
-    sys.path.insert(0, str(said.boards))
-    from boards import board
-
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        table, _ = board(0, battles=said.battles, models=said.models, judges=said.judges)
-        given = written(table, Path(folder), said.streamed)
-        del table
+        with ProcessPoolExecutor(1) as pool:  # so that its memory is not counted
+            given = pool.submit(written, said, Path(folder)).result()
         started = time.process_time()
         import gpflow  # noqa: F401
 

@@ -293,9 +293,10 @@ def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tenso
 def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:
     """The factors of all sites with noise (t,), and the offset (t,) taken off their limits."""
     graph = problem.graph
-    offset = as_float(np.zeros(graph.num_sites))
-    lower = None if graph.one_sided else as_float(graph.lower)
-    upper = as_float(graph.upper)
+    known = np.zeros(graph.num_sites), graph.counts, graph.lower, graph.upper
+    name = f"as {noise.dtype.name}"
+    offset, counts, lower, upper = graph.once(name, lambda: [*map(as_float, known)])
+    lower = None if graph.one_sided else lower
     if problem.mean_function is not None:
         mean = problem.mean_function(as_float(graph.rows))
         offset = differences(graph, mean[:, 0])
@@ -307,7 +308,7 @@ def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.T
     portions = portions_of(graph.counts)
     if portions is not None:
         portions = as_float(portions)
-    return Factors(as_float(graph.counts), noise, lower, upper, portions=portions), offset
+    return Factors(counts, noise, lower, upper, portions=portions), offset
 
 
 def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -315,15 +316,22 @@ def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     graph = problem.graph
     scale = None
     if problem.cut_scale is not None and graph.groups is not None:
-        scale = tf.gather(problem.cut_scale, as_places(graph.groups))
+        scale = tf.gather(problem.cut_scale, places_of_groups(graph))
     if graph.cuts is None:  # wins alone
         above = -cuts[0] if scale is None else -cuts[0] * scale
         return tf.zeros_like(above), above
     table = tf.concat([-tf.reverse(cuts, [0]), tf.zeros_like(cuts[:1]), cuts], 0)
-    moved = tf.gather(table, as_places(graph.cuts + cuts.shape[0]))
+    places = graph.once("cuts", lambda: as_places(np.asarray(graph.cuts)))
+    moved = tf.gather(table, places + cuts.shape[0])
     if scale is not None:
         moved *= scale[:, None]
     return moved[:, 0], moved[:, 1]
+
+
+def places_of_groups(graph: DuelGraph) -> tf.Tensor:
+    """The number of the group of each site, (t,), by which values of groups are gathered."""
+    found: tf.Tensor = graph.once("groups", lambda: as_places(np.asarray(graph.groups)))
+    return found
 
 
 def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelGraph:

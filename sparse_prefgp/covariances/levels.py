@@ -126,9 +126,8 @@ class LevelsPosterior(NamedTuple):
     @property
     def terms(self) -> LevelTerms:
         """What prediction needs, for whitened features of the inputs."""
-        mean, size = self.mean[:, 0], self.crossed.shape[-1]
-        with_u, crossed = (tf.reshape(x, [-1, size]) for x in (self.with_u, self.crossed))
-        return LevelTerms(mean, self.u.covariance, self.gain, with_u, crossed)
+        crossed = tf.reshape(self.crossed, [-1, self.crossed.shape[-1]])
+        return LevelTerms(self.mean[:, 0], self.u.covariance, self.gain, crossed)
 
     def own(self, with_u: tf.Tensor) -> tf.Tensor:
         """Cov e of each level, (L, q, q).
@@ -153,8 +152,6 @@ class LevelTerms(NamedTuple):
     """P⁻¹, (m, m)."""
     gain: tf.Tensor
     """G, (L, q, q)."""
-    each_with_u: tf.Tensor
-    """G R P⁻¹, (L q, m)."""
     crossed: tf.Tensor
     """G R, (L q, m)."""
 
@@ -163,7 +160,7 @@ class LevelTerms(NamedTuple):
         # 1 less the covariance of (u, e), of which that of e given u is in blocks: of thousands of
         # levels it is large, and made with one copy.
         m, q = self.covariance.shape[0], self.gain.shape[-1]
-        around = tf.concat([self.covariance, -self.each_with_u], 0)
+        around = tf.concat([self.covariance, -tf.matmul(self.crossed, self.covariance)], 0)
         through = tf.concat([tf.eye(m, dtype=around.dtype), -self.crossed], 0)
         rest = tf.matmul(-around, through, transpose_b=True)
         effects = m + np.arange(q * self.gain.shape[0]).reshape(-1, q)
@@ -177,7 +174,7 @@ class LevelTerms(NamedTuple):
         return add_to_diagonal(-self.covariance, tf.ones([], self.covariance.dtype))
 
     def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
-        return tf.gather(self.each_with_u, place)
+        return tf.matmul(tf.gather(self.crossed, place), self.covariance)
 
     def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
         q = self.gain.shape[-1]
@@ -186,7 +183,7 @@ class LevelTerms(NamedTuple):
         of_level = tf.reduce_sum(tf.gather(self.gain, level) * among[:, :, None], 1)
         left = among - of_level  # of each effect of the level
         seen = tf.gather(left, other % q, axis=1, batch_dims=1)
-        explained = tf.gather(self.each_with_u, place) * tf.gather(self.crossed, other)
+        explained = self.with_u(m, place) * tf.gather(self.crossed, other)
         same = tf.cast(level == other // q, seen.dtype)
         return same * seen - tf.reduce_sum(explained, -1)
 

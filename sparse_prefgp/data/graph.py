@@ -423,6 +423,12 @@ class DuelGraph(Links):
         )
         return distinct, item.reshape(-1)
 
+    @property
+    def num_items(self) -> int:
+        """How many items the rows are of, whatever was said of them in each duel."""
+        numbered = self.layout.numbered
+        return len(np.unique(self.rows[:, self.layout.number]) if numbered else self.items[0])
+
     def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
         """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
         held, layout = self._layouts.get("last", (None, ()))
@@ -643,13 +649,15 @@ class Groups:
     """
 
     def __init__(self, group: np.ndarray, size: int) -> None:
-        self._group, self._size = group.astype(np.intp), size
-        with tf.init_scope():
-            self._tensor = tf.constant(group, tf.int32)
+        self._group, self._size = np.asarray(group, np.intp), size
+        self._tensor = None
+        if len(group) < _COUNT_ABOVE:
+            with tf.init_scope():
+                self._tensor = tf.constant(group, tf.int32)
 
     def sums(self, values: tf.Tensor) -> tf.Tensor:
         """Sums of values (t,) over each group, (size,), without gradient."""
-        if len(self._group) < _COUNT_ABOVE:
+        if self._tensor is not None:
             return tf.math.unsorted_segment_sum(values, self._tensor, self._size)
 
         def add(numbers: np.ndarray) -> np.ndarray:

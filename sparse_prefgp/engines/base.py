@@ -290,11 +290,26 @@ def iterate(
         # A NaN compares false: the loop stops and the result says so.
         return (loop.evaluation.change > settings.tolerance) & (loop.sweeps < settings.max_sweeps)
 
-    def sweep(loop: IterationState) -> tuple[IterationState]:
+    def step(loop: IterationState) -> Sites:
         here = loop.evaluation
-        new = evaluate(damp(here.sites, here.proposal, loop.pace.damping))
-        return (IterationState(new, loop.sweeps + 1, loop.pace.after(new.change)),)
+        return damp(here.sites, here.proposal, loop.pace.damping)
 
-    start = (IterationState(first, tf.constant(1), pace),)
-    (loop,) = tf.while_loop(unsettled, sweep, start, parallel_iterations=1)
+    def seen(to: Sites, sweeps: tf.Tensor, pace: Pace) -> IterationState:
+        new = evaluate(to)
+        return IterationState(new, sweeps + 1, pace.after(new.change))
+
+    loop = IterationState(first, tf.constant(1), pace)
+    if tf.executing_eagerly():
+        del first
+        while unsettled(loop):
+            to, sweeps, pace = step(loop), loop.sweeps, loop.pace
+            del loop  # a dozen arrays of all sites, which a loop of TensorFlow would hold meanwhile
+            loop = seen(to, sweeps, pace)
+    else:
+        (loop,) = tf.while_loop(
+            unsettled,
+            lambda loop: (seen(step(loop), loop.sweeps, loop.pace),),
+            (loop,),
+            parallel_iterations=1,
+        )
     return loop.evaluation, loop.sweeps, loop.pace.damping

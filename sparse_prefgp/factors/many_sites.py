@@ -24,7 +24,7 @@ from sparse_prefgp.factors.truncated_normal import (
     HalfLine,
     Moments,
 )
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # From so many sites on.
 MANY = 10_000
@@ -58,7 +58,8 @@ def by_stretches(
 
     known = [x for x in tensors if x is not None]
     if tf.executing_eagerly():
-        return [*map(tf.convert_to_tensor, whole(*(np.asarray(memoryview(x)) for x in known)))]
+        rest = whole(*(np.asarray(memoryview(x)) for x in known))[::-1]
+        return [tf.convert_to_tensor(rest.pop()) for _ in range(rows)]  # none is there twice
     found = tf.numpy_function(whole, known, [known[0].dtype] * rows)
     return [tf.ensure_shape(x, known[0].shape) for x in found]
 
@@ -181,7 +182,7 @@ def truncated_moments(a: FloatArray | None, b: FloatArray) -> Moments:
 
 def _of_intervals(
     a: FloatArray, b: FloatArray, of_b: HalfLine
-) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+) -> tuple[IntArray, tuple[FloatArray, ...]]:
     """Which of finite intervals with a + b <= 0 do not end where nothing is left of the half-line,
     and their log mass, mean, variance, reduction, distance and lean."""
     of_a, width, negative = half_line(a), b - a, b < 0.0

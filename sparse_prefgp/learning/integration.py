@@ -184,13 +184,12 @@ class _Run:
         """The mixture, or the model where it would change nothing."""
         count = len(self._theta)
         value, slope = self._evaluated(np.zeros(count))
-        sites = self._model.inference.sites() if self._held else None
         mean, variance = self._moments()
         curvature, slopes = np.zeros((count, count)), np.zeros((count, len(mean)))
         for k in range(count):
             step = np.zeros(count)
             step[k] = STEP
-            self._begin_at(sites)
+            self._begin_at(self._sites)
             _, there = self._evaluated(step)
             curvature[k] = (there - slope) / step[k]
             slopes[k] = (self._moments()[0] - mean) / step[k]
@@ -221,7 +220,7 @@ class _Run:
         z, design = design_points(r)
         points, logs = [], []
         for at in z:
-            self._begin_at(sites)
+            self._begin_at(self._sites)
             value, _ = self._evaluated(centre + at @ along)
             point = self._model.copied()
             point.engine = self._engine
@@ -238,6 +237,7 @@ class _Run:
         weights = weights[good] / weights[good].sum()
         self.close()
         at_mode = self._model.copied()
+        assert self._sites is not None  # as of all that is held
         at_mode.inference.restore(*self._sites, self._known.result)
         mixture = IntegratedGP.of(at_mode, points, weights)
         with warnings.catch_warnings():

@@ -281,7 +281,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return (
             f"PreferenceGP({self.approximation!r}{inducing}, {self.engine!r}, "
             f"{type(self.kernel).__name__} kernel, {self.duels.num_duels} duels between "
-            f"{self.graph.num_rows} distinct items)"
+            f"{self.graph.num_items} distinct items)"
         )
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

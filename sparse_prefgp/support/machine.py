@@ -39,6 +39,14 @@ class NotEnoughMemory(MemoryError, ValueError):
     """What was asked for takes more memory than is free."""
 
 
+def release_unused() -> None:
+    """Give back what Arrow, which holds the texts of tables, keeps in reserve once they are read:
+    of 140,000 battles 17 MB."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+
+
 def ask(needed: int, what: str, remedy: str) -> None:
     """Whether there is memory for something, before it is made.
 

@@ -16,6 +16,7 @@ import numpy as np
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin, said_of_a_coin
 from sparse_prefgp.learning.notes import fit_notes, notes_of
+from sparse_prefgp.support.machine import release_unused
 from sparse_prefgp.support.words import some_of
 from sparse_prefgp.workflow.automatic import Automatic, choose, linear_if_as_good, settled
 from sparse_prefgp.workflow.fit_metrics import (
@@ -195,6 +196,7 @@ def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) 
     with heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
         with work.reporter.started(READING, sources) as progress:
             table = sources.read(settings, progress)
+        release_unused()
         work.reporter.done(READING, table)
         settings = settled(table, settings)
         chosen = work.chosen(table, settings)

@@ -11,6 +11,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.covariances import DenseOverDuels
 from sparse_prefgp.engines import propagation
 from sparse_prefgp.engines.base import Pace, describe
+from sparse_prefgp.factors import many_sites
 from sparse_prefgp.factors.sites import Factors, Sites
 from tests.cases import DUEL_CASES, case_duels, case_model, random_duels
 from tests.reference.slow_parallel_ep import slow_parallel_ep
@@ -300,11 +301,13 @@ def test_one_pass_over_many_sites_is_the_plain_one(monkeypatch: pytest.MonkeyPat
     sites = Sites(tf.constant(0.1 * rng.normal(size=size)), tf.constant(rng.uniform(0, 0.3, size)))
 
     def found() -> list[tf.Tensor]:
-        return tf.nest.flatten(propagation.evaluate(prior.covariance, prior.factors, sites))
+        state = propagation.evaluate(prior.covariance, prior.factors, sites)
+        every = tf.nest.flatten((state, propagation.ends(state, prior.factors)))
+        return [x for x in every if x is not None]
 
     plain = found()
-    monkeypatch.setattr(propagation, "FUSE_ABOVE", 0)
-    monkeypatch.setattr("sparse_prefgp.support.stretches.LENGTH", size // 2 - 1)
+    monkeypatch.setattr(many_sites, "MANY", 0)
+    monkeypatch.setattr(many_sites, "LENGTH", size // 2 - 1)
     for one, other in zip(found(), plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=TAIL, atol=ROUNDING)
     sites = sites._replace(nu=tf.fill([size], tf.constant(np.nan, tf.float64)))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.base import Marginals
 from sparse_prefgp.engines.propagation import cavities
-from sparse_prefgp.factors import sites as site_module
+from sparse_prefgp.factors import many_sites
 from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
@@ -113,14 +113,16 @@ def test_traced_moments_are_the_plain_ones() -> None:
         np.testing.assert_allclose(b, a, rtol=ROUNDING, atol=ROUNDING)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stretch", [3, 100])
-def test_fused_moments_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch, stretch: int) -> None:
-    plain = tf.nest.flatten(match_moments(around(), factors(0.1)))
-    monkeypatch.setattr(site_module, "FUSE_ABOVE", 0)
-    monkeypatch.setattr("sparse_prefgp.support.stretches.LENGTH", stretch)
-    fused = tf.nest.flatten(match_all_moments(around(), factors(0.1)))
-    for a, b in zip(plain, fused, strict=True):
+@pytest.mark.parametrize("noise", [0.1, 0.0])
+def test_moments_of_many_sites_are_the_plain_ones(
+    monkeypatch: pytest.MonkeyPatch, stretch: int, noise: float
+) -> None:
+    plain = tf.nest.flatten(match_moments(around(), factors(noise)))
+    monkeypatch.setattr(many_sites, "MANY", 0)
+    monkeypatch.setattr(many_sites, "LENGTH", stretch)
+    many = tf.nest.flatten(match_all_moments(around(), factors(noise)))
+    for a, b in zip(plain, many, strict=True):
         np.testing.assert_allclose(b, a, rtol=ROUNDING, atol=ROUNDING)
 
 

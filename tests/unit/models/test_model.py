@@ -123,6 +123,13 @@ def test_default_is_exact_for_few_items() -> None:
     assert "14 duels" in text
 
 
+def test_items_are_counted_without_what_is_said_of_a_duel() -> None:
+    duels = spg.Duels(
+        np.zeros((3, 0)), [0, 1, 2], [1, 2, 0], covariates=np.array([[1.0], [2.0], [3.0]])
+    )
+    assert "3 duels between 3 distinct items" in str(spg.PreferenceGP(duels))
+
+
 def test_default_is_vfe_for_many_items_or_given_inducing_inputs() -> None:
     rng = np.random.default_rng(1)
     duels = spg.Duels(rng.normal(size=(1002, 2)), np.arange(1001), np.arange(1, 1002))
