@@ -86,7 +86,7 @@ class Posterior:
         return seen._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
 
     def seen_by(self, inputs: tf.Tensor) -> Posterior:
-        """The same for inputs (N, D), without the effects beside u where they see none of these:
+        """The same for inputs (N, D), without the effects next to u where they see none of these:
         of thousands the reduction is large."""
         if self.beside is None or self.beside.is_seen(inputs):
             return self

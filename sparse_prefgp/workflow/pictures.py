@@ -11,6 +11,7 @@ import numpy as np
 from sparse_prefgp import plotting
 from sparse_prefgp.analysis.metrics import CHOICES, DUELS, MODEL
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
+from sparse_prefgp.plotting.surfaces import draw_utility, utility_over_grid
 from sparse_prefgp.tell.report import Picture
 
 if TYPE_CHECKING:
@@ -276,8 +277,6 @@ def _add_surfaces(
             "Utility above that of the average item, with its 95 % band; ticks are the items.",
         )
     else:
-        from sparse_prefgp.plotting.surfaces import draw_utility, utility_over_grid
-
         grid = utility_over_grid(model)
         add(
             "utility_2d",
