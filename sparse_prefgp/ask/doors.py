@@ -27,7 +27,7 @@ class Doors:
         }
         self._key, self._owner = store.setting("key"), store.setting("owner")
         # Of this folder, as pages on other ports have the same cookies.
-        self._cookie = f"ask_{_digest(self._key)}"
+        self._cookie = f"ask_{digest(self._key)}"
 
     def by_link(self, request: Request) -> Response | None:
         """From a link with a key or a person's own to the page without either; None where it has
@@ -74,7 +74,7 @@ class Doors:
 
     def scope(self, name: str) -> str:
         """Of folder and person, by which a page keeps what it has not sent yet."""
-        return _digest(f"{self._owner} {name}")
+        return digest(f"{self._owner} {name}")
 
     def refuse_strangers(self, request: Request) -> None:
         """:raises HTTPException: a key is needed, and not there."""
@@ -108,5 +108,6 @@ class Doors:
         )
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Twelve digits of a text, which do not say what it was."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]

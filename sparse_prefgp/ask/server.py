@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Mount, Route
 
 from sparse_prefgp.ask.disk import Disk
-from sparse_prefgp.ask.doors import Doors
+from sparse_prefgp.ask.doors import Doors, digest
 from sparse_prefgp.ask.guard import CSP_OF_PICTURES, Guard
 from sparse_prefgp.ask.pairing import Pair, Pairing
 from sparse_prefgp.ask.refitting import Learned, Learner
@@ -136,11 +137,11 @@ class Page:
         return FileResponse(PAGE / name, media_type=_FILES[name])
 
     async def media(self, request: Request) -> Response:
-        """A picture, by the number of its item."""
+        """A picture, by the number of its item and the version of its file."""
         self._doors.refuse_strangers(request)
         number = request.path_params["number"]
         path = self._things.path(number) if 0 <= number < len(self._things.names) else None
-        if path is None:
+        if path is None or request.path_params["version"] != _version(path):
             raise HTTPException(404, "There is no such picture.")
         headers = {
             "content-security-policy": CSP_OF_PICTURES,
@@ -261,7 +262,7 @@ class Page:
             pair = self._pairing.next(person, known)
             known += [] if pair is None else [pair.unordered]
             if pair is not None:
-                pairs.append([self._things.shown(i) for i in pair])
+                pairs.append([self._shown(i) for i in pair])
         return {
             "pairs": pairs,
             "mine": self._mine.get(person, 0),
@@ -269,6 +270,12 @@ class Page:
             "most": self._settings.most_answers,
             "none": ANSWERED_ALL if self._pairing.has_met_all(person) else TOO_EVEN,
         }
+
+    def _shown(self, i: int) -> dict[str, Any]:
+        """What the page needs to show an item, with where its picture is."""
+        path = self._things.path(i)
+        place = None if path is None else f"media/{i}/{_version(path)}"
+        return self._things.shown(i) | {"media": place}
 
     def app(self) -> Any:
         """The page as an ASGI application."""
@@ -279,7 +286,7 @@ class Page:
             Route("/api/join", self.join, methods=["POST"]),
             Route("/api/answers", self.answer, methods=["POST"]),
             Route("/api/undo", self.undo, methods=["POST"]),
-            Route("/media/{number:int}", self.media),
+            Route("/media/{number:int}/{version}", self.media),
             *self.results.routes,
             Route("/{name}", self.file),
         ]
@@ -290,6 +297,12 @@ class Page:
             exception_handlers={HTTPException: _as_json, ClientDisconnect: _as_json},
         )
         return Guard(app, self._settings.hosts)
+
+
+def _version(path: Path) -> str:
+    """Of a file: browsers keep pictures by their address, also those of another folder."""
+    file = path.stat()
+    return digest(f"{path.resolve()} {file.st_size} {file.st_mtime_ns}")
 
 
 async def _as_json(request: Request, error: Exception) -> Response:

@@ -79,8 +79,13 @@ const contentOf = (item) => {
   if (item.shape) parts.push(shapeOf(item.shape));
   if (item.media !== null) {
     const image = document.createElement("img");
-    image.src = `media/${item.media}`;
-    image.alt = item.name;
+    image.src = item.media;
+    image.alt = ""; // its name stands below
+    image.addEventListener("error", () => {
+      const missing = document.createElement("p");
+      missing.textContent = "The picture cannot be shown.";
+      image.replaceWith(missing);
+    });
     parts.push(image);
   }
   const heading = document.createElement("h2");
@@ -118,7 +123,7 @@ const show = () => {
   shown = new Date().toISOString();
   shownAt = performance.now();
   for (const item of pairs.slice(1).flat()) {
-    if (item.media !== null) new Image().src = `media/${item.media}`; // the next pair at once
+    if (item.media !== null) new Image().src = item.media; // the next pair at once
   }
 };
 

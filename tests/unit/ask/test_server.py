@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -200,7 +202,7 @@ def test_results_are_the_owners(client: Any, page: Page) -> None:
 def test_a_key_where_others_may_reach_it(made: Made) -> None:
     page = made(open_to_all=False)
     with testclient.TestClient(page.app(), base_url=ROOT) as client:
-        for path in ("/", "/api/begin", "/media/0"):
+        for path in ("/", "/api/begin", "/media/0/0"):
             assert client.get(path).status_code == 403
         assert client.post("/api/join", json={"name": "Ann"}).status_code == 403
         response = client.get(f"/?key={page.store.setting('key')}", follow_redirects=False)
@@ -283,16 +285,45 @@ def test_half_a_character_stops_nobody(client: Any, page: Page) -> None:
 
 
 def test_pictures_come_from_their_folder_alone(client: Any, things: Things) -> None:
-    response = client.get("/media/0")
+    places = pictures(client)
+    response = client.get(places["0.svg"])
     assert response.headers["content-type"] == "image/svg+xml"
     assert "sandbox" in response.headers["content-security-policy"]
-    for path in ("/media/9", "/media/../secret.png", "/media/%2e%2e%2fsecret.png", "/media/0.svg"):
-        assert client.get(path).status_code == 404
+    wrong = ("9/0", "../secret.png", "%2e%2e%2fsecret.png", "0/0.svg", "0", "0/%2e%2e%2fsecret.png")
+    for place in wrong:
+        assert client.get(f"/media/{place}").status_code == 404
     folder = things.folder
     assert folder is not None
     (folder / "1.svg").unlink()
     (folder / "1.svg").symlink_to(folder.parent / "secret.png")
-    assert client.get("/media/1").status_code == 404
+    assert client.get(places["1.svg"]).status_code == 404
+
+
+def pictures(client: Any) -> dict[str, str]:
+    """Where the picture of each item is, of those that are handed out."""
+    client.post("/api/join", json={"name": "Pia"})
+    pairs = [pair for _ in range(20) for pair in client.get("/api/more").json()["pairs"]]
+    names = ["a/b.png", '"q"', "<script>alert(1)</script>", "plain"]
+    return {f"{names.index(one['name'])}.svg": one["media"] for pair in pairs for one in pair}
+
+
+def test_an_address_of_a_picture_is_of_one_version_of_one_file(client: Any, things: Things) -> None:
+    assert things.folder is not None
+    before = pictures(client)
+    assert len(set(before.values())) == 4
+    # The same names in another folder, as of another page at the same port.
+    other = things.folder.with_name("other")
+    shutil.copytree(things.folder, other)
+    object.__setattr__(things, "folder", other)
+    assert client.get(before["0.svg"]).status_code == 404
+    elsewhere = pictures(client)
+    assert not {*before.values()} & {*elsewhere.values()}
+    assert client.get(elsewhere["0.svg"]).status_code == 200
+    # Another picture under the same name, and as large.
+    (other / "0.svg").write_text((other / "0.svg").read_text())
+    os.utime(other / "0.svg", ns=(1, 1))
+    assert client.get(elsewhere["0.svg"]).status_code == 404
+    assert client.get(pictures(client)["0.svg"]).status_code == 200
 
 
 def test_only_files_of_the_page(client: Any) -> None:
