@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 import webbrowser
@@ -158,19 +159,25 @@ def forget(folder: Path, name: str) -> int:
     """Remove a person from a folder of votes, and the model that learned from them.
 
     :return: how many answers went.
-    :raises ValueError: no such folder, or nobody of this name in it.
+    :raises ValueError: no such folder, nobody of this name in it, or not all could be removed; it
+        can be called again until all is gone.
     """
     if votes_in(folder) is None:
         raise ValueError(f"There are no votes in {str(folder)!r}; give the folder of ask (--out).")
-    store = VoteStore(folder)
-    try:
-        removed = store.forget(" ".join(name.split()))
-    finally:
-        store.close()
-    if removed is None:
-        raise ValueError(
-            f"Nobody called {shortened(name)} has answered in {str(folder)!r}; give the name as "
-            "it stands there (--forget)."
-        )
-    shutil.rmtree(folder / MODEL, ignore_errors=True)
-    return removed
+    person = " ".join(name.split())
+    with contextlib.closing(VoteStore(folder)) as store:
+        if not store.knows(person):
+            raise ValueError(
+                f"Nobody called {shortened(name)} has answered in {str(folder)!r}; give the name "
+                "as it stands there (--forget)."
+            )
+        try:
+            # First, as without the answers nothing would say that the model is to go.
+            if (folder / MODEL).exists():
+                shutil.rmtree(folder / MODEL)
+            return store.forget(person)
+        except (OSError, sqlite3.Error) as error:
+            raise ValueError(
+                f"Not all of {shortened(name)} could be removed from {str(folder)!r} ({error}); "
+                "see that the disk has room and the folder can be written, and call it again."
+            ) from None

@@ -11,7 +11,7 @@ const LAST = 10;
 const SECOND_CLICK = 200;
 
 let pairs = []; // the first is shown
-let last = []; // answers that may be undone, the latest first
+let last = []; // answers, the latest first; those that stand may be undone
 let outbox = []; // what waits, in the order in which it was said
 let scope = null; // of folder and person
 let sending = false;
@@ -106,11 +106,13 @@ const contentOf = (item) => {
   return parts;
 };
 
+const standing = () => last.filter((one) => !one.undone);
+
 const show = () => {
   const pair = pairs[0];
   element("asking").hidden = !pair;
   element("done").hidden = Boolean(pair) || outbox.length > 0;
-  element("say-undo").disabled = last.length === 0;
+  element("say-undo").disabled = standing().length === 0;
   showLast();
   if (!pair) return;
   ["left", "right"].forEach((side, i) => {
@@ -128,9 +130,9 @@ const show = () => {
 };
 
 const showLast = () => {
-  element("before").hidden = last.length === 0;
+  element("before").hidden = standing().length === 0;
   element("last").replaceChildren(
-    ...last.map((one) => {
+    ...standing().map((one) => {
       const row = document.createElement("li");
       const button = document.createElement("button");
       const said = {
@@ -173,9 +175,9 @@ const say = (verdict) => {
 };
 
 const undo = (id) => {
-  const one = last.find((each) => each.id === id);
+  const one = standing().find((each) => each.id === id);
   if (!one) return;
-  last = last.filter((each) => each.id !== id);
+  one.undone = true;
   put({ key: `undo ${id}`, at: Date.now(), path: "api/undo", value: { id } });
   if (one.pair) pairs.unshift(one.pair); // to be answered again
   show();
@@ -280,7 +282,8 @@ element("who").addEventListener("submit", async (event) => {
 for (const verdict of ["left", "right", "tie", "skip"]) {
   element(`say-${verdict}`).addEventListener("click", () => say(verdict));
 }
-element("say-undo").addEventListener("click", () => last.length && undo(last[0].id));
+const undoLast = () => undo(standing()[0]?.id);
+element("say-undo").addEventListener("click", undoLast);
 for (const side of ["left", "right"]) {
   element(side).addEventListener("click", () => {
     if (String(getSelection()) === "") say(side); // who marks a text does not answer
@@ -292,7 +295,7 @@ const KEYS = {
   ArrowRight: () => say("right"),
   ArrowDown: () => say("tie"),
   s: () => say("skip"),
-  z: () => last.length && undo(last[0].id),
+  z: undoLast,
 };
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement;
