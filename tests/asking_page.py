@@ -18,6 +18,22 @@ from uuid import uuid4
 from tests.killing import started
 
 
+class NoRefitting:
+    """Learns nothing, and counts how often it is asked."""
+
+    def __init__(self, *_: Any) -> None:
+        self.asked = 0
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    def listen(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 @dataclass
 class Running:
     """A page that runs."""

@@ -25,6 +25,7 @@ from sparse_prefgp.support.words import shortened
 
 # Connections that wait to be taken.
 _WAITING = 1024
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,8 @@ def serve(
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """Once: at a second Ctrl-C uvicorn would leave what it has begun, with a traceback."""
-            if not self.should_exit:
-                super().handle_exit(sig, frame)
+            """At a second Ctrl-C uvicorn would leave what it has begun, with a traceback."""
+            self.should_exit = True
 
     port = listening.getsockname()[1]
 
@@ -85,13 +85,12 @@ def serve(
     page = Page(store, things, settings, then=end)
     config = uvicorn.Config(
         page.app(),
-        log_level="warning",
+        log_level="error",  # not of what strangers send, such as other protocols
         access_log=False,
         timeout_graceful_shutdown=3,
         lifespan="on",
     )
     server = Server(config)
-    began(links)
 
     async def run() -> None:
         if settings.most_answers is not None and page.number >= settings.most_answers:
@@ -100,13 +99,14 @@ def serve(
             asyncio.get_running_loop().call_later(seconds, end)
         await server.serve(sockets=[listening])
 
-    # Whoever stops a service closes it as Ctrl-C does.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # From before anything is said: whoever stops a service closes it as Ctrl-C does.
+    before = {one: signal.signal(one, lambda *_: end()) for one in _ENDING}
     try:
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(run())
+        began(links)
+        asyncio.run(run())
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
     return page.collected
 
 

@@ -24,25 +24,10 @@ from sparse_prefgp.ask.server import ANSWERED_ALL, TOO_EVEN, Page
 from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import VoteStore
 from sparse_prefgp.ask.things import Things, things_of
+from tests.asking_page import NoRefitting
 
 testclient = pytest.importorskip("starlette.testclient", reason="the extra ask is not installed")
 ROOT = "http://127.0.0.1:8000"
-
-
-class NoRefitting:
-    """Learns nothing, and counts how often it is asked."""
-
-    def __init__(self, *_: Any) -> None:
-        self.asked = 0
-
-    def ask(self) -> None:
-        self.asked += 1
-
-    def listen(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
