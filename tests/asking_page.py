@@ -97,7 +97,9 @@ class Person:
                 continue
             if joined.status_code == 409:  # acknowledged before a kill
                 joined = await self._sent(client.get, "api/begin")
-            pairs = joined.json()["pairs"] if joined else []
+            if joined is not None and joined.status_code == 200:
+                client.headers["ask-person"] = joined.json()["person"]
+                pairs = joined.json()["pairs"]
         while goes_on():
             if not pairs:
                 more = await self._sent(client.get, "api/more")

@@ -94,9 +94,9 @@ def serve(
 
     async def run() -> None:
         if settings.most_answers is not None and page.number >= settings.most_answers:
-            end()
+            page.finish()
         if seconds is not None:
-            asyncio.get_running_loop().call_later(seconds, end)
+            asyncio.get_running_loop().call_later(seconds, page.finish)
         await server.serve(sockets=[listening])
 
     # From before anything is said: whoever stops a service closes it as Ctrl-C does.

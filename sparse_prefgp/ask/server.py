@@ -40,6 +40,7 @@ LONGEST_NAME, LONGEST_NOTE = 60, 2000
 AHEAD = 2
 # What a person reads who gets no pair.
 ANSWERED_ALL = "You have answered every pair there is. Thank you!"
+FINISHED = "All answers that were wanted are there. Thank you! You can close this page."
 TOO_EVEN = (
     "Of the pairs that are left, as far as is known, none is uneven enough to be asked. Thank you! "
     "Leave this page open: it shows others when there are some."
@@ -56,8 +57,9 @@ class Page:
         settings: PageSettings,
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        """:param then: is called when the answers that were asked for are there."""
+        """:param then: is called when what was asked for is there."""
         self.store, self._things, self._settings, self._then = store, things, settings, then
+        self._finished = False
         rng = np.random.default_rng(settings.seed)
         self._pairing = Pairing(len(things.names), rng, settings.explore, settings.repeat)
         self._doors, self._disk = Doors(store, settings), Disk(store)
@@ -90,6 +92,11 @@ class Page:
             f"{counted(self.number, 'answer')} by {counted(people, 'person', 'people')} in "
             f"{self.store.folder}."
         )
+
+    def finish(self) -> None:
+        """What was asked for is there: nobody gets a pair from now on."""
+        self._finished = True
+        self._then()
 
     def _count(self, person: str, left: str, right: str, verdict: str) -> None:
         pair = self._pair(left, right)
@@ -153,37 +160,43 @@ class Page:
         """What the page needs to begin, also after a reload."""
         self._doors.refuse_strangers(request)
         name = self._doors.name_of(request)
+        waiting = request.query_params.get("waiting", "").split(",")
         about = {
             "question": self._settings.question,
             "ties": self._settings.ties,
+            "joining": not self._settings.invited,
+            "folder": self._doors.folder,
+            "gone": [one for one in waiting if self._doors.is_gone(one)],
             "name": name,
-            "scope": None if name is None else self._doors.scope(name),
         }
         if name is None:
             return JSONResponse(about)
+        return JSONResponse(about | await self._begun(name, self._doors.id_of(request)))
+
+    async def _begun(self, name: str, person: str) -> dict[str, Any]:
         last = await self._disk.call(self.store.last, name)
-        return JSONResponse(about | {"last": last} | self._next(name, AHEAD))
+        return {"name": name, "person": person, "last": last} | self._next(name, AHEAD)
 
     async def join(self, request: Request) -> Response:
         """Somebody gives a name."""
         self._doors.refuse_strangers(request)
         if self._settings.invited:
             raise HTTPException(403, "Open the link that you were given; it is yours alone.")
-        sent = await _json(request)
-        name = " ".join(str(sent.get("name", "")).split())
+        name = " ".join(_text(await _json(request), "name").split())
         if not name or len(name) > LONGEST_NAME or not name.isprintable():
             raise HTTPException(422, f"Give a name of 1 to {LONGEST_NAME} letters.")
-        if await self._disk.call(self.store.is_invited, name):
+        again = self._doors.again(name, request)
+        if again is not None:
+            name, token = again
+        elif await self._disk.call(self.store.is_invited, name):
             raise HTTPException(
                 409, "This name has a link of its own; open that, or give another name."
             )
-        token = await self._disk.call(self.store.join, name)
+        else:
+            token = await self._disk.call(self.store.join, name)
         if token is None:
             raise HTTPException(409, "Somebody has this name already; add a letter to yours.")
-        begun = {"name": name, "scope": self._doors.scope(name), "last": []} | self._next(
-            name, AHEAD
-        )
-        response = JSONResponse(begun)
+        response = JSONResponse(await self._begun(name, digest(token)))
         self._doors.by_name(response, name, token, request)
         return response
 
@@ -195,10 +208,10 @@ class Page:
         """An answer; acknowledged when it is on disk."""
         person, sent = self._doors.person(request), await _json(request)
         answer = Answer(
-            **{name: str(sent.get(name, "")) for name in ("id", "left", "right", "verdict")},
+            **{name: _text(sent, name) for name in ("id", "left", "right", "verdict")},
             person=person,
-            shown=str(sent.get("shown", ""))[:40],
-            note=str(sent.get("note", ""))[:LONGEST_NOTE],
+            shown=_text(sent, "shown")[:40],
+            note=_text(sent, "note")[:LONGEST_NOTE],
         )
         pair = self._pair(answer.left, answer.right)
         allowed = [one for one in VERDICTS if one != TIE or self._settings.ties]
@@ -224,7 +237,7 @@ class Page:
             self.results.changed()
             most = self._settings.most_answers
             if most is not None and self.number >= most:
-                self._then()
+                self.finish()
         return JSONResponse(
             self._next(person, 1 if sent.get("more", True) else 0, self._held(sent))
         )
@@ -232,7 +245,7 @@ class Page:
     async def undo(self, request: Request) -> Response:
         """One of one's last answers is taken back."""
         person, sent = self._doors.person(request), await _json(request)
-        id = str(sent.get("id", ""))
+        id = _text(sent, "id")
         taken = await self._disk.call(self.store.undo, id, person)
         if taken is None:
             raise HTTPException(409, "This is none of your last answers.")
@@ -258,7 +271,7 @@ class Page:
         """So many more pairs, and how far everybody is."""
         pairs: list[list[dict[str, Any]]] = []
         known = [*held]
-        for _ in range(count):
+        for _ in range(0 if self._finished else count):
             pair = self._pairing.next(person, known)
             known += [] if pair is None else [pair.unordered]
             if pair is not None:
@@ -268,8 +281,15 @@ class Page:
             "mine": self._mine.get(person, 0),
             "all": self.number,
             "most": self._settings.most_answers,
-            "none": ANSWERED_ALL if self._pairing.has_met_all(person) else TOO_EVEN,
+            "none": FINISHED if self._finished else self._none(person, count - len(pairs)),
+            "finished": self._finished,
         }
+
+    def _none(self, person: str, missing: int) -> str:
+        """Why a person gets fewer pairs than the page wants; empty where it gets them."""
+        if missing and self._pairing.has_met_all(person):
+            return ANSWERED_ALL
+        return TOO_EVEN if missing and self._settings.closest > 0.5 else ""
 
     def _shown(self, i: int) -> dict[str, Any]:
         """What the page needs to show an item, with where its picture is."""
@@ -311,6 +331,13 @@ async def _as_json(request: Request, error: Exception) -> Response:
     if "text/html" in request.headers.get("accept", ""):  # somebody reads it
         return PlainTextResponse(detail, status)
     return JSONResponse({"problem": detail}, status)
+
+
+def _text(sent: Mapping[str, Any], name: str) -> str:
+    value = sent.get(name, "")
+    if not isinstance(value, str):
+        raise HTTPException(422, f"Send {name} as a text.")
+    return value
 
 
 async def _json(request: Request) -> dict[str, Any]:
