@@ -29,6 +29,15 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
+class Collected:
+    """What is in the folder at the end."""
+
+    answers: int
+    """That stand and are no skips."""
+    people: int
+
+
+@dataclass(frozen=True)
 class Links:
     """What to open, and what to send to whom."""
 
@@ -48,12 +57,12 @@ def serve(
     host: str,
     seconds: float | None = None,
     began: Callable[[Links], None] = lambda links: None,
-) -> str:
+) -> Collected:
     """Serve the page until somebody ends it, or what was asked for is there.
 
     :param listening: where it is reached, of `listening_at` this host.
     :param seconds: after which it ends.
-    :return: what was collected, in a sentence.
+    :return: what was collected.
     """
     import uvicorn
 
@@ -107,7 +116,7 @@ def serve(
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-    return page.collected
+    return Collected(page.number, page.people)
 
 
 def open_browser(link: str, unopened: Callable[[], None]) -> threading.Thread:

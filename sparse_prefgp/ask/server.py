@@ -24,10 +24,9 @@ from sparse_prefgp.ask.pairing import Pair, Pairing
 from sparse_prefgp.ask.refitting import Learned, Learner
 from sparse_prefgp.ask.results import PAGE, Results
 from sparse_prefgp.ask.settings import PageSettings
-from sparse_prefgp.ask.store import Answer, Kept, VoteStore
+from sparse_prefgp.ask.store import LONGEST_PERSON, Answer, Kept, VoteStore
 from sparse_prefgp.ask.things import MEDIA, Things
 from sparse_prefgp.io.votes import SKIP, TIE, VERDICTS
-from sparse_prefgp.support.words import counted
 
 _FILES = {
     "page.js": "text/javascript",
@@ -35,7 +34,7 @@ _FILES = {
     "page.css": "text/css",
 }
 _ID = re.compile(r"[0-9a-f]{32}")
-LONGEST_NAME, LONGEST_NOTE = 60, 2000
+LONGEST_NOTE = 2000
 # Pairs that a page holds at a time: that which is shown, and the next.
 AHEAD = 2
 # What a person reads who gets no pair.
@@ -85,13 +84,9 @@ class Page:
         return sum(self._mine.values())
 
     @property
-    def collected(self) -> str:
-        """What was collected, in a sentence."""
-        people = sum(number > 0 for number in self._mine.values())
-        return (
-            f"{counted(self.number, 'answer')} by {counted(people, 'person', 'people')} in "
-            f"{self.store.folder}."
-        )
+    def people(self) -> int:
+        """How many have such answers."""
+        return sum(number > 0 for number in self._mine.values())
 
     def finish(self) -> None:
         """What was asked for is there: nobody gets a pair from now on."""
@@ -183,8 +178,8 @@ class Page:
         if self._settings.invited:
             raise HTTPException(403, "Open the link that you were given; it is yours alone.")
         name = " ".join(_text(await _json(request), "name").split())
-        if not name or len(name) > LONGEST_NAME or not name.isprintable():
-            raise HTTPException(422, f"Give a name of 1 to {LONGEST_NAME} letters.")
+        if not name or len(name) > LONGEST_PERSON or not name.isprintable():
+            raise HTTPException(422, f"Give a name of 1 to {LONGEST_PERSON} letters.")
         again = self._doors.again(name, request)
         if again is not None:
             name, token = again

@@ -27,6 +27,8 @@ from sparse_prefgp.support.words import shortened
 
 # So many of one's last answers may be undone.
 LAST = 10
+# Of a person, in letters.
+LONGEST_PERSON = 60
 # What else the folder holds, all of it made again from the answers.
 MODEL = "model"
 _ENDS = ("", "-wal", "-shm", "-journal")
@@ -92,6 +94,11 @@ class VoteStore:
         """
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{str(folder)!r} is a file; give a folder for the votes (--out).")
+        if (folder / FILE).is_dir():
+            raise ValueError(
+                f"{str(folder / FILE)!r} is a folder, where the file of the votes would be; give "
+                "another folder (--out)."
+            )
         others = [one.name for one in folder.iterdir()] if folder.is_dir() else []
         if others and votes_in(folder) is None:
             raise ValueError(
