@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ _ID = re.compile(r"[0-9a-f]{32}")
 LONGEST_NOTE = 2000
 # Pairs that a page holds at a time: that which is shown, and the next.
 AHEAD = 2
+# Seconds in which every open page asks once; for so long it waits for pages at its end.
+LINGERS = 15.0
 # What a person reads who gets no pair.
 ANSWERED_ALL = "You have answered every pair there is. Thank you!"
 FINISHED = "All answers that were wanted are there. Thank you! You can close this page."
@@ -59,6 +62,9 @@ class Page:
         """:param then: is called when what was asked for is there."""
         self.store, self._things, self._settings, self._then = store, things, settings, then
         self._finished = False
+        # When each person's page last asked, and whose has not been told that all is there.
+        self._seen: dict[str, float] = {}
+        self._untold: set[str] = set()
         rng = np.random.default_rng(settings.seed)
         self._pairing = Pairing(len(things.names), rng, settings.explore, settings.repeat)
         self._doors, self._disk = Doors(store, settings), Disk(store)
@@ -89,9 +95,23 @@ class Page:
         return sum(number > 0 for number in self._mine.values())
 
     def finish(self) -> None:
-        """What was asked for is there: nobody gets a pair from now on."""
+        """What was asked for is there: nobody gets a pair from now on, and it ends as soon as every
+        page that is open has been told."""
+        if self._finished:
+            return
         self._finished = True
-        self._then()
+        since = time.monotonic() - LINGERS
+        self._untold = {person for person, at in self._seen.items() if at > since}
+        if self._untold:
+            asyncio.get_running_loop().call_later(LINGERS, self._then)
+        else:
+            self._then()
+
+    def _told(self, person: str) -> None:
+        if person in self._untold:
+            self._untold.remove(person)
+            if not self._untold:
+                self._then()
 
     def _count(self, person: str, left: str, right: str, verdict: str) -> None:
         pair = self._pair(left, right)
@@ -196,8 +216,9 @@ class Page:
         return response
 
     async def more(self, request: Request) -> Response:
-        """Pairs to show."""
-        return JSONResponse(self._next(self._doors.person(request), AHEAD))
+        """Pairs to show; none where a page only asks whether all is there."""
+        count = 0 if request.query_params.get("pairs") == "0" else AHEAD
+        return JSONResponse(self._next(self._doors.person(request), count))
 
     async def answer(self, request: Request) -> Response:
         """An answer; acknowledged when it is on disk."""
@@ -266,6 +287,8 @@ class Page:
         """So many more pairs, and how far everybody is."""
         pairs: list[list[dict[str, Any]]] = []
         known = [*held]
+        self._seen[person] = time.monotonic()
+        self._told(person)
         for _ in range(0 if self._finished else count):
             pair = self._pairing.next(person, known)
             known += [] if pair is None else [pair.unordered]

@@ -126,7 +126,7 @@ const contentOf = (item) => {
   return parts;
 };
 
-const standing = () => last.filter((one) => !one.undone);
+const standing = () => last.filter((one) => !one.undone && !finished);
 
 const show = () => {
   const pair = pairs[0];
@@ -392,19 +392,21 @@ document.addEventListener("keydown", (event) => {
 
 begin();
 
-// Where all pairs were answered there may be others once more was learned.
+// All may be there meanwhile; where all pairs were answered there may be others once more was learned.
 setInterval(async () => {
   const by = person;
-  if (element("done").hidden || finished || by === null) return;
+  if (finished || by === null) return;
+  const path = element("done").hidden ? "api/more?pairs=0" : "api/more";
   try {
-    const response = await fetch("api/more", { headers: { "ask-person": by } });
+    const response = await fetch(path, { headers: { "ask-person": by } });
     if (!response.ok) return;
     const state = await response.json();
     if (by !== person) return;
     tellProgress(state);
     pairs.push(...state.pairs);
+    if (finished) pairs = [];
+    if (finished || state.pairs.length) show();
   } catch {
-    return; // asked again
+    // Asked again.
   }
-  if (pairs.length) show();
 }, 10 * 1000);

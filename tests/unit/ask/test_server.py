@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.ask import results
+from sparse_prefgp.ask import results, server
 from sparse_prefgp.ask.doors import PERSON
 from sparse_prefgp.ask.guard import MOST_BYTES
 from sparse_prefgp.ask.pairing import Uneven
@@ -465,10 +466,22 @@ def test_it_ends_when_the_answers_are_there(made: Made) -> None:
             assert not ended
             assert not client.get("/api/more").json()["finished"]
             state = client.post("/api/answers", json=said(pairs[number - 1], number)).json()
-        assert ended
         assert state["finished"] and state["pairs"] == [] and state["none"] == FINISHED
-        state = other.get("/api/begin").json()
+        # As soon as all who have it open know.
+        assert not ended
+        state = other.get("/api/more?pairs=0").json()
+        assert ended == [True]
         assert state["finished"] and state["pairs"] == [] and state["none"] == FINISHED
+
+
+def test_it_ends_where_a_page_was_closed(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LINGERS", 0.2)
+    over = threading.Event()
+    page = made(over.set, most_answers=1)
+    with testclient.TestClient(page.app(), base_url=ROOT) as client:
+        joined(browser(page), "Bea")
+        client.post("/api/answers", json=said(joined(client, "Ann")["pairs"][0], 1))
+        assert over.wait(60.0)
 
 
 def test_below_a_path(made: Made) -> None:
