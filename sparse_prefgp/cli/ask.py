@@ -169,7 +169,9 @@ def ask(console: Output, options: AskOptions) -> None:
     addresses: dict[str, Any] = {}
 
     def began(links: Links) -> None:
-        addresses.update(page=links.page, results=links.results, people=dict(links.people))
+        # Where people have links of their own, the page's lets nobody in.
+        page = None if links.people else links.page
+        addresses.update(page=page, results=links.results, people=dict(links.people))
         number = store.number()
         there = f", which has {counted(number, 'answer')}" if number else ""
         say(f"Asking about {len(things.names):,} items. Votes go to {folder}{there}.")

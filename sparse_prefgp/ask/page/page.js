@@ -34,17 +34,17 @@ const stored = (act) => {
 };
 const PLACE = /^ask_[0-9a-f]{12} [0-9a-f]{12} /;
 const placeOf = (entry) => `${entry.folder} ${entry.person} ${entry.key}`;
-// With their places; also of other people and folders.
+// Also of other people and folders.
 const keptEntries = () =>
   stored((storage) =>
     Object.keys(storage)
       .filter((place) => PLACE.test(place))
-      .map((place) => [place, JSON.parse(storage.getItem(place))]),
+      .map((place) => JSON.parse(storage.getItem(place))),
   ) || [];
 const waiting = () => outbox.filter((entry) => entry.person === person);
 const put = (key, path, value) => {
   // After all that waits, also of other tabs; a clock may be set back.
-  const number = [...outbox, ...keptEntries().map(([, entry]) => entry)].reduce(
+  const number = [...outbox, ...keptEntries()].reduce(
     (most, entry) => Math.max(most, entry.number + 1),
     1,
   );
@@ -59,9 +59,10 @@ const takeOut = (entry) => {
 const recall = () => {
   const here = new Set(outbox.map(placeOf));
   const kept = keptEntries().filter(
-    ([place, entry]) => entry.folder === folder && entry.person === person && !here.has(place),
+    (entry) =>
+      entry.folder === folder && entry.person === person && !here.has(placeOf(entry)),
   );
-  outbox.push(...kept.map(([, entry]) => entry));
+  outbox.push(...kept);
   outbox.sort((one, other) => one.number - other.number);
 };
 const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
@@ -267,7 +268,7 @@ const leave = (sentence, goOn) => {
   last = [];
   element("who").hidden = element("me").hidden = true;
   element("saving").textContent = element("progress").textContent = "";
-  element("done").textContent = "";
+  element("done").textContent = element("note").value = "";
   element("notice").textContent = sentence;
   element("go-on").textContent = goOn;
   element("go-on").hidden = false;
@@ -277,7 +278,7 @@ const leave = (sentence, goOn) => {
 const begin = async () => {
   let response = null;
   let state = null;
-  const people = new Set([...keptEntries().map(([, entry]) => entry.person)]);
+  const people = new Set([...outbox, ...keptEntries()].map((entry) => entry.person));
   try {
     response = await fetch(`api/begin?waiting=${[...people].join(",")}`);
     state = await response.json();
@@ -305,12 +306,12 @@ const begin = async () => {
 
 // What waits of somebody who was forgotten is never sent.
 const dropGone = (gone) => {
-  const dropped = keptEntries().filter(
-    ([, entry]) => entry.folder === folder && gone.includes(entry.person),
+  const dropped = [...outbox, ...keptEntries()].filter(
+    (entry) => entry.folder === folder && gone.includes(entry.person),
   );
-  outbox = outbox.filter((entry) => !gone.includes(entry.person));
-  stored((storage) => dropped.forEach(([key]) => storage.removeItem(key)));
-  const names = [...new Set(dropped.map(([, entry]) => entry.name))].join(", ");
+  outbox = outbox.filter((entry) => !dropped.includes(entry));
+  stored((storage) => dropped.forEach((entry) => storage.removeItem(placeOf(entry))));
+  const names = [...new Set(dropped.map((entry) => entry.name))].join(", ");
   if (dropped.length) {
     element("notice").textContent =
       `${names}: no longer known here; what was said and not saved was dropped.`;

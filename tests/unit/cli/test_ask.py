@@ -256,24 +256,25 @@ def serving(links: running.Links, answers: int) -> Callable[..., running.Collect
     return serve
 
 
-@pytest.mark.parametrize("answers", [0, 3])
+@pytest.mark.parametrize(("answers", "people"), [(0, {}), (3, {"Ann": "ANN"})])
 def test_what_is_said_however_little_is_to_be_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: int, people: dict[str, str]
 ) -> None:
-    links = running.Links("PAGE", "RESULTS", {"Ann": "ANN"}, here="HERE")
+    links = running.Links("PAGE", "RESULTS", people, here="HERE")
     monkeypatch.setattr(running, "serve", serving(links, answers))
     call = ["ask", "--demo", "--out", str(tmp_path / "votes"), "--port", "0", "--no-browser"]
     whole = CliRunner().invoke(app, call).stdout
     assert "Ctrl-C ends it." in whole and ("Next: " in whole) is (answers > 0)
     assert f"{answers} answers by 1 person in" in whole
-    said = ["Page: PAGE", "  Ann: ANN", "Results, for you alone: RESULTS"]
+    of_people = [f"  {name}: {link}" for name, link in people.items()]
+    said = ["Page: PAGE", *of_people, "Results, for you alone: RESULTS"]
     quiet = CliRunner().invoke(app, [*call, "--quiet"])
     assert quiet.stdout.splitlines() == said
     as_json = CliRunner().invoke(app, [*call, "--json"])
     assert as_json.stderr.splitlines() == said
     assert json.loads(as_json.stdout) == {
         "folder": str(tmp_path / "votes"),
-        "links": {"page": "PAGE", "results": "RESULTS", "people": {"Ann": "ANN"}},
+        "links": {"page": None if people else "PAGE", "results": "RESULTS", "people": people},
         "answers": answers,
         "answered_by": 1,
     }
