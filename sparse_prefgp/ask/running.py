@@ -181,9 +181,11 @@ def forget(folder: Path, name: str) -> int:
                 "as it stands there (--forget)."
             )
         try:
-            # First, as without the answers nothing would say that the model is to go.
-            if (folder / MODEL).exists():
-                shutil.rmtree(folder / MODEL)
+            # First, as without the answers nothing would say that the model is to go, with what a
+            # killed process left of it.
+            for place in (folder / MODEL, *folder.glob(f".{MODEL}.*")):
+                if place.is_dir():
+                    shutil.rmtree(place)
             return store.forget(person)
         except (OSError, sqlite3.Error) as error:
             raise ValueError(

@@ -106,8 +106,10 @@ def test_to_forget_is_said_again_until_all_is_gone(
     with closing(VoteStore(folder)) as store:
         store.join("Unforgettable")
         store.keep([answer(i, "Unforgettable") for i in range(300)] + [answer(999, "Bob")])
-    (folder / MODEL).mkdir()
-    (folder / MODEL / "weights").write_text("of Unforgettable")
+    half_written = folder / f".{MODEL}.a.unfinished"
+    for place in (folder / MODEL, half_written):
+        place.mkdir()
+        (place / "weights").write_text("of Unforgettable")
     forget_whole = VoteStore.forget
 
     def forget_in_part(store: VoteStore, person: str) -> int:
@@ -125,7 +127,7 @@ def test_to_forget_is_said_again_until_all_is_gone(
     else:
         with pytest.raises(ValueError, match=r"Not all .* \(disk is full\).* call it again"):
             forget(folder, "Unforgettable")
-    assert not (folder / MODEL).exists()
+    assert not (folder / MODEL).exists() and not half_written.exists()
     monkeypatch.setattr(VoteStore, "forget", forget_whole)
     forget(folder, " Unforgettable")
     with pytest.raises(ValueError, match="Nobody called 'Unforgettable'"):
