@@ -18,6 +18,22 @@ from uuid import uuid4
 from tests.killing import started
 
 
+class NoRefitting:
+    """Learns nothing, and counts how often it is asked."""
+
+    def __init__(self, *_: Any) -> None:
+        self.asked = 0
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    def listen(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 @dataclass
 class Running:
     """A page that runs."""
@@ -81,7 +97,9 @@ class Person:
                 continue
             if joined.status_code == 409:  # acknowledged before a kill
                 joined = await self._sent(client.get, "api/begin")
-            pairs = joined.json()["pairs"] if joined else []
+            if joined is not None and joined.status_code == 200:
+                client.headers["ask-person"] = joined.json()["person"]
+                pairs = joined.json()["pairs"]
         while goes_on():
             if not pairs:
                 more = await self._sent(client.get, "api/more")

@@ -28,7 +28,9 @@ class Disk:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, act, *values)
         except sqlite3.Error as error:
-            raise _not_kept(error) from None
+            raise HTTPException(
+                507, f"Nothing can be kept now ({error}); try again when the disk has room."
+            ) from None
 
     async def keep(self, answer: Answer) -> Kept:
         """What became of an answer, once it is on disk.

@@ -10,8 +10,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from sparse_prefgp.ask.settings import PageSettings
-from sparse_prefgp.ask.store import VoteStore
+from sparse_prefgp.ask.store import VoteStore, alike
 
+# The header in which a page says on whose behalf it sends.
+PERSON = "ask-person"
 _YEAR = 365 * 24 * 3600
 
 
@@ -21,13 +23,14 @@ class Doors:
 
     def __init__(self, store: VoteStore, settings: PageSettings) -> None:
         self._settings = settings
-        invited = settings.invited
+        invited, people = settings.invited, store.people()
         self._names = {
-            token: name for token, name in store.people().items() if not invited or name in invited
+            token: name for token, name in people.items() if not invited or name in invited
         }
         self._key, self._owner = store.setting("key"), store.setting("owner")
         # Of this folder, as pages on other ports have the same cookies.
-        self._cookie = f"ask_{_digest(self._key)}"
+        self._cookie = f"ask_{digest(self._key)}"
+        self._ids = set(map(digest, people))
 
     def by_link(self, request: Request) -> Response | None:
         """From a link with a key or a person's own to the page without either; None where it has
@@ -48,7 +51,17 @@ class Doors:
     def by_name(self, response: Response, name: str, token: str, request: Request) -> None:
         """Somebody gave a name, which is nobody else's."""
         self._names[token] = name
+        self._ids.add(digest(token))
         self._set(response, "person", token, request)
+        # By it the same browser comes back to the name after it gave another one.
+        self._set(response, digest(token), token, request)
+
+    def again(self, name: str, request: Request) -> tuple[str, str] | None:
+        """Name and token of somebody who gave this name, or one alike, in the same browser."""
+        for token, one in self._names.items():
+            if alike(one) == alike(name) and self._has(request, digest(token), token):
+                return one, token
+        return None
 
     def by_link_of_results(self, request: Request) -> Response | None:
         """The same of the owner."""
@@ -65,16 +78,35 @@ class Doors:
     def person(self, request: Request) -> str:
         """Who it is.
 
-        :raises HTTPException: nobody has said yet.
+        :raises HTTPException: nobody has said yet, or the page says on whose behalf it sends and
+            this is somebody else.
         """
-        name = self.name_of(request)
+        name, sent = self.name_of(request), request.headers.get(PERSON, "")
+        if self.is_gone(sent):
+            raise HTTPException(410, "Whoever said this is no longer known here.")
         if name is None:
-            raise HTTPException(401, "Say who you are first.")
+            raise HTTPException(401, f"Nobody is signed in here now; {self._stays}")
+        if sent != self.id_of(request):
+            raise HTTPException(412, f"{name} is signed in here now; {self._stays}")
         return name
 
-    def scope(self, name: str) -> str:
-        """Of folder and person, by which a page keeps what it has not sent yet."""
-        return _digest(f"{self._owner} {name}")
+    def id_of(self, request: Request) -> str:
+        """What tells a person from all others, and lets nobody in."""
+        return digest(request.cookies.get(f"{self._cookie}_person", ""))
+
+    def is_gone(self, id: str) -> bool:
+        """Whether an id is that of nobody, as of somebody who was forgotten."""
+        return id != "" and id not in self._ids
+
+    @property
+    def folder(self) -> str:
+        """By which a page tells what it keeps from what it keeps of other folders."""
+        return self._cookie
+
+    @property
+    def _stays(self) -> str:
+        by = "link is opened" if self._settings.invited else "name is given"
+        return f"what you said before and is not saved waits until your own {by} here again."
 
     def refuse_strangers(self, request: Request) -> None:
         """:raises HTTPException: a key is needed, and not there."""
@@ -108,5 +140,6 @@ class Doors:
         )
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Twelve digits of a text, which do not say what it was."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 import webbrowser
@@ -24,6 +25,16 @@ from sparse_prefgp.support.words import shortened
 
 # Connections that wait to be taken.
 _WAITING = 1024
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What is in the folder at the end."""
+
+    answers: int
+    """That stand and are no skips."""
+    people: int
 
 
 @dataclass(frozen=True)
@@ -46,12 +57,12 @@ def serve(
     host: str,
     seconds: float | None = None,
     began: Callable[[Links], None] = lambda links: None,
-) -> str:
+) -> Collected:
     """Serve the page until somebody ends it, or what was asked for is there.
 
     :param listening: where it is reached, of `listening_at` this host.
     :param seconds: after which it ends.
-    :return: what was collected, in a sentence.
+    :return: what was collected.
     """
     import uvicorn
 
@@ -59,9 +70,8 @@ def serve(
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """Once: at a second Ctrl-C uvicorn would leave what it has begun, with a traceback."""
-            if not self.should_exit:
-                super().handle_exit(sig, frame)
+            """At a second Ctrl-C uvicorn would leave what it has begun, with a traceback."""
+            self.should_exit = True
 
     port = listening.getsockname()[1]
 
@@ -84,29 +94,29 @@ def serve(
     page = Page(store, things, settings, then=end)
     config = uvicorn.Config(
         page.app(),
-        log_level="warning",
+        log_level="error",  # not of what strangers send, such as other protocols
         access_log=False,
         timeout_graceful_shutdown=3,
         lifespan="on",
     )
     server = Server(config)
-    began(links)
 
     async def run() -> None:
         if settings.most_answers is not None and page.number >= settings.most_answers:
-            end()
+            page.finish()
         if seconds is not None:
-            asyncio.get_running_loop().call_later(seconds, end)
+            asyncio.get_running_loop().call_later(seconds, page.finish)
         await server.serve(sockets=[listening])
 
-    # Whoever stops a service closes it as Ctrl-C does.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # From before anything is said: whoever stops a service closes it as Ctrl-C does.
+    before = {one: signal.signal(one, lambda *_: end()) for one in _ENDING}
     try:
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(run())
+        began(links)
+        asyncio.run(run())
     finally:
-        signal.signal(signal.SIGTERM, before)
-    return page.collected
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    return Collected(page.number, page.people)
 
 
 def open_browser(link: str, unopened: Callable[[], None]) -> threading.Thread:
@@ -158,19 +168,27 @@ def forget(folder: Path, name: str) -> int:
     """Remove a person from a folder of votes, and the model that learned from them.
 
     :return: how many answers went.
-    :raises ValueError: no such folder, or nobody of this name in it.
+    :raises ValueError: no such folder, nobody of this name in it, or not all could be removed; it
+        can be called again until all is gone.
     """
     if votes_in(folder) is None:
         raise ValueError(f"There are no votes in {str(folder)!r}; give the folder of ask (--out).")
-    store = VoteStore(folder)
-    try:
-        removed = store.forget(" ".join(name.split()))
-    finally:
-        store.close()
-    if removed is None:
-        raise ValueError(
-            f"Nobody called {shortened(name)} has answered in {str(folder)!r}; give the name as "
-            "it stands there (--forget)."
-        )
-    shutil.rmtree(folder / MODEL, ignore_errors=True)
-    return removed
+    person = " ".join(name.split())
+    with contextlib.closing(VoteStore(folder)) as store:
+        if not store.knows(person):
+            raise ValueError(
+                f"Nobody called {shortened(name)} has answered in {str(folder)!r}; give the name "
+                "as it stands there (--forget)."
+            )
+        try:
+            # First, as without the answers nothing would say that the model is to go, with what a
+            # killed process left of it.
+            for place in (folder / MODEL, *folder.glob(f".{MODEL}.*")):
+                if place.is_dir():
+                    shutil.rmtree(place)
+            return store.forget(person)
+        except (OSError, sqlite3.Error) as error:
+            raise ValueError(
+                f"Not all of {shortened(name)} could be removed from {str(folder)!r} ({error}); "
+                "see that the disk has room and the folder can be written, and call it again."
+            ) from None

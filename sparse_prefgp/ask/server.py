@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,16 +19,15 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Mount, Route
 
 from sparse_prefgp.ask.disk import Disk
-from sparse_prefgp.ask.doors import Doors
+from sparse_prefgp.ask.doors import Doors, digest
 from sparse_prefgp.ask.guard import CSP_OF_PICTURES, Guard
 from sparse_prefgp.ask.pairing import Pair, Pairing
 from sparse_prefgp.ask.refitting import Learned, Learner
 from sparse_prefgp.ask.results import PAGE, Results
 from sparse_prefgp.ask.settings import PageSettings
-from sparse_prefgp.ask.store import Answer, Kept, VoteStore
+from sparse_prefgp.ask.store import LONGEST_PERSON, Answer, Kept, VoteStore
 from sparse_prefgp.ask.things import MEDIA, Things
 from sparse_prefgp.io.votes import SKIP, TIE, VERDICTS
-from sparse_prefgp.support.words import counted
 
 _FILES = {
     "page.js": "text/javascript",
@@ -34,11 +35,14 @@ _FILES = {
     "page.css": "text/css",
 }
 _ID = re.compile(r"[0-9a-f]{32}")
-LONGEST_NAME, LONGEST_NOTE = 60, 2000
+LONGEST_NOTE = 2000
 # Pairs that a page holds at a time: that which is shown, and the next.
 AHEAD = 2
+# Seconds in which every open page asks once; for so long it waits for pages at its end.
+LINGERS = 15.0
 # What a person reads who gets no pair.
 ANSWERED_ALL = "You have answered every pair there is. Thank you!"
+FINISHED = "All answers that were wanted are there. Thank you! You can close this page."
 TOO_EVEN = (
     "Of the pairs that are left, as far as is known, none is uneven enough to be asked. Thank you! "
     "Leave this page open: it shows others when there are some."
@@ -55,8 +59,12 @@ class Page:
         settings: PageSettings,
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        """:param then: is called when the answers that were asked for are there."""
+        """:param then: is called when what was asked for is there."""
         self.store, self._things, self._settings, self._then = store, things, settings, then
+        self._finished = False
+        # When each person's page last asked, and whose has not been told that all is there.
+        self._seen: dict[str, float] = {}
+        self._untold: set[str] = set()
         rng = np.random.default_rng(settings.seed)
         self._pairing = Pairing(len(things.names), rng, settings.explore, settings.repeat)
         self._doors, self._disk = Doors(store, settings), Disk(store)
@@ -82,13 +90,28 @@ class Page:
         return sum(self._mine.values())
 
     @property
-    def collected(self) -> str:
-        """What was collected, in a sentence."""
-        people = sum(number > 0 for number in self._mine.values())
-        return (
-            f"{counted(self.number, 'answer')} by {counted(people, 'person', 'people')} in "
-            f"{self.store.folder}."
-        )
+    def people(self) -> int:
+        """How many have such answers."""
+        return sum(number > 0 for number in self._mine.values())
+
+    def finish(self) -> None:
+        """What was asked for is there: nobody gets a pair from now on, and it ends as soon as every
+        page that is open has been told."""
+        if self._finished:
+            return
+        self._finished = True
+        since = time.monotonic() - LINGERS
+        self._untold = {person for person, at in self._seen.items() if at > since}
+        if self._untold:
+            asyncio.get_running_loop().call_later(LINGERS, self._then)
+        else:
+            self._then()
+
+    def _told(self, person: str) -> None:
+        if person in self._untold:
+            self._untold.remove(person)
+            if not self._untold:
+                self._then()
 
     def _count(self, person: str, left: str, right: str, verdict: str) -> None:
         pair = self._pair(left, right)
@@ -136,11 +159,11 @@ class Page:
         return FileResponse(PAGE / name, media_type=_FILES[name])
 
     async def media(self, request: Request) -> Response:
-        """A picture, by the number of its item."""
+        """A picture, by the number of its item and the version of its file."""
         self._doors.refuse_strangers(request)
         number = request.path_params["number"]
         path = self._things.path(number) if 0 <= number < len(self._things.names) else None
-        if path is None:
+        if path is None or request.path_params["version"] != _version(path):
             raise HTTPException(404, "There is no such picture.")
         headers = {
             "content-security-policy": CSP_OF_PICTURES,
@@ -152,52 +175,59 @@ class Page:
         """What the page needs to begin, also after a reload."""
         self._doors.refuse_strangers(request)
         name = self._doors.name_of(request)
+        waiting = request.query_params.get("waiting", "").split(",")
         about = {
             "question": self._settings.question,
             "ties": self._settings.ties,
+            "joining": not self._settings.invited,
+            "folder": self._doors.folder,
+            "gone": [one for one in waiting if self._doors.is_gone(one)],
             "name": name,
-            "scope": None if name is None else self._doors.scope(name),
         }
         if name is None:
             return JSONResponse(about)
+        return JSONResponse(about | await self._begun(name, self._doors.id_of(request)))
+
+    async def _begun(self, name: str, person: str) -> dict[str, Any]:
         last = await self._disk.call(self.store.last, name)
-        return JSONResponse(about | {"last": last} | self._next(name, AHEAD))
+        return {"name": name, "person": person, "last": last} | self._next(name, AHEAD)
 
     async def join(self, request: Request) -> Response:
         """Somebody gives a name."""
         self._doors.refuse_strangers(request)
         if self._settings.invited:
             raise HTTPException(403, "Open the link that you were given; it is yours alone.")
-        sent = await _json(request)
-        name = " ".join(str(sent.get("name", "")).split())
-        if not name or len(name) > LONGEST_NAME or not name.isprintable():
-            raise HTTPException(422, f"Give a name of 1 to {LONGEST_NAME} letters.")
-        if await self._disk.call(self.store.is_invited, name):
+        name = " ".join(_text(await _json(request), "name").split())
+        if not name or len(name) > LONGEST_PERSON or not name.isprintable():
+            raise HTTPException(422, f"Give a name of 1 to {LONGEST_PERSON} letters.")
+        again = self._doors.again(name, request)
+        if again is not None:
+            name, token = again
+        elif await self._disk.call(self.store.is_invited, name):
             raise HTTPException(
                 409, "This name has a link of its own; open that, or give another name."
             )
-        token = await self._disk.call(self.store.join, name)
+        else:
+            token = await self._disk.call(self.store.join, name)
         if token is None:
             raise HTTPException(409, "Somebody has this name already; add a letter to yours.")
-        begun = {"name": name, "scope": self._doors.scope(name), "last": []} | self._next(
-            name, AHEAD
-        )
-        response = JSONResponse(begun)
+        response = JSONResponse(await self._begun(name, digest(token)))
         self._doors.by_name(response, name, token, request)
         return response
 
     async def more(self, request: Request) -> Response:
-        """Pairs to show."""
-        return JSONResponse(self._next(self._doors.person(request), AHEAD))
+        """Pairs to show; none where a page only asks whether all is there."""
+        count = 0 if request.query_params.get("pairs") == "0" else AHEAD
+        return JSONResponse(self._next(self._doors.person(request), count))
 
     async def answer(self, request: Request) -> Response:
         """An answer; acknowledged when it is on disk."""
         person, sent = self._doors.person(request), await _json(request)
         answer = Answer(
-            **{name: str(sent.get(name, "")) for name in ("id", "left", "right", "verdict")},
+            **{name: _text(sent, name) for name in ("id", "left", "right", "verdict")},
             person=person,
-            shown=str(sent.get("shown", ""))[:40],
-            note=str(sent.get("note", ""))[:LONGEST_NOTE],
+            shown=_text(sent, "shown")[:40],
+            note=_text(sent, "note")[:LONGEST_NOTE],
         )
         pair = self._pair(answer.left, answer.right)
         allowed = [one for one in VERDICTS if one != TIE or self._settings.ties]
@@ -223,7 +253,7 @@ class Page:
             self.results.changed()
             most = self._settings.most_answers
             if most is not None and self.number >= most:
-                self._then()
+                self.finish()
         return JSONResponse(
             self._next(person, 1 if sent.get("more", True) else 0, self._held(sent))
         )
@@ -231,7 +261,7 @@ class Page:
     async def undo(self, request: Request) -> Response:
         """One of one's last answers is taken back."""
         person, sent = self._doors.person(request), await _json(request)
-        id = str(sent.get("id", ""))
+        id = _text(sent, "id")
         taken = await self._disk.call(self.store.undo, id, person)
         if taken is None:
             raise HTTPException(409, "This is none of your last answers.")
@@ -257,18 +287,33 @@ class Page:
         """So many more pairs, and how far everybody is."""
         pairs: list[list[dict[str, Any]]] = []
         known = [*held]
-        for _ in range(count):
+        self._seen[person] = time.monotonic()
+        self._told(person)
+        for _ in range(0 if self._finished else count):
             pair = self._pairing.next(person, known)
             known += [] if pair is None else [pair.unordered]
             if pair is not None:
-                pairs.append([self._things.shown(i) for i in pair])
+                pairs.append([self._shown(i) for i in pair])
         return {
             "pairs": pairs,
             "mine": self._mine.get(person, 0),
             "all": self.number,
             "most": self._settings.most_answers,
-            "none": ANSWERED_ALL if self._pairing.has_met_all(person) else TOO_EVEN,
+            "none": FINISHED if self._finished else self._none(person, count - len(pairs)),
+            "finished": self._finished,
         }
+
+    def _none(self, person: str, missing: int) -> str:
+        """Why a person gets fewer pairs than the page wants; empty where it gets them."""
+        if missing and self._pairing.has_met_all(person):
+            return ANSWERED_ALL
+        return TOO_EVEN if missing and self._settings.closest > 0.5 else ""
+
+    def _shown(self, i: int) -> dict[str, Any]:
+        """What the page needs to show an item, with where its picture is."""
+        path = self._things.path(i)
+        place = None if path is None else f"media/{i}/{_version(path)}"
+        return self._things.shown(i) | {"media": place}
 
     def app(self) -> Any:
         """The page as an ASGI application."""
@@ -279,7 +324,7 @@ class Page:
             Route("/api/join", self.join, methods=["POST"]),
             Route("/api/answers", self.answer, methods=["POST"]),
             Route("/api/undo", self.undo, methods=["POST"]),
-            Route("/media/{number:int}", self.media),
+            Route("/media/{number:int}/{version}", self.media),
             *self.results.routes,
             Route("/{name}", self.file),
         ]
@@ -292,12 +337,25 @@ class Page:
         return Guard(app, self._settings.hosts)
 
 
+def _version(path: Path) -> str:
+    """Of a file: browsers keep pictures by their address, also those of another folder."""
+    file = path.stat()
+    return digest(f"{path.resolve()} {file.st_size} {file.st_mtime_ns}")
+
+
 async def _as_json(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 413
     detail = error.detail if isinstance(error, HTTPException) else "Too much was sent."
     if "text/html" in request.headers.get("accept", ""):  # somebody reads it
         return PlainTextResponse(detail, status)
     return JSONResponse({"problem": detail}, status)
+
+
+def _text(sent: Mapping[str, Any], name: str) -> str:
+    value = sent.get(name, "")
+    if not isinstance(value, str):
+        raise HTTPException(422, f"Send {name} as a text.")
+    return value
 
 
 async def _json(request: Request) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import secrets
 import sqlite3
 import unicodedata
@@ -26,6 +27,8 @@ from sparse_prefgp.support.words import shortened
 
 # So many of one's last answers may be undone.
 LAST = 10
+# Of a person, in letters.
+LONGEST_PERSON = 60
 # What else the folder holds, all of it made again from the answers.
 MODEL = "model"
 _ENDS = ("", "-wal", "-shm", "-journal")
@@ -91,6 +94,11 @@ class VoteStore:
         """
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{str(folder)!r} is a file; give a folder for the votes (--out).")
+        if (folder / FILE).is_dir():
+            raise ValueError(
+                f"{str(folder / FILE)!r} is a folder, where the file of the votes would be; give "
+                "another folder (--out)."
+            )
         others = [one.name for one in folder.iterdir()] if folder.is_dir() else []
         if others and votes_in(folder) is None:
             raise ValueError(
@@ -207,13 +215,14 @@ class VoteStore:
         return found
 
     def last(self, person: str) -> list[dict[str, Any]]:
-        """The answers that a person may undo, the latest first."""
+        """The last answers of a person, the latest first; those that stand may be undone."""
         rows = self._connection.execute(
-            'select id, "left", "right", verdict from answers where person = ? and undone is null '
-            "order by rowid desc limit ?",
+            'select id, "left", "right", verdict, undone is not null from answers '
+            "where person = ? order by rowid desc limit ?",
             (person, LAST),
         )
-        return [dict(zip(("id", "left", "right", "verdict"), row, strict=True)) for row in rows]
+        names = ("id", "left", "right", "verdict", "undone")
+        return [dict(zip(names, (*row, bool(undone)), strict=True)) for *row, undone in rows]
 
     def has(self, answer: Answer) -> bool:
         """Whether this very answer is there."""
@@ -227,7 +236,7 @@ class VoteStore:
         :return: its left, right and verdict; nothing where it was taken back before; None where it
             is none of them.
         """
-        if id in [one["id"] for one in self.last(person)]:
+        if id in [one["id"] for one in self.last(person) if not one["undone"]]:
             self._connection.execute("update answers set undone = ? where id = ?", (now(), id))
             query = 'select "left", "right", verdict from answers where id = ?'
             found: tuple[str, ...] = self._connection.execute(query, (id,)).fetchone()
@@ -236,19 +245,42 @@ class VoteStore:
         undone = self._connection.execute(query, (id, person)).fetchone() is not None
         return () if undone else None
 
-    def forget(self, person: str) -> int | None:
+    def knows(self, person: str) -> bool:
+        """Whether somebody has this name, or is to be forgotten and not wholly gone."""
+        query = (
+            "select 1 from people where name = :name union select 1 from answers where person = "
+            ":name union select 1 from settings where name = :mark"
+        )
+        values = {"name": person, "mark": self._mark(person)}
+        return self._connection.execute(query, values).fetchone() is not None
+
+    def forget(self, person: str) -> int:
         """Remove a person, and all that the person said, from the file.
 
-        :return: how many answers; None where nobody has this name.
+        Until the file holds nothing of it, a mark without the name says that this is to be done.
+
+        :return: how many answers.
+        :raises sqlite3.Error: not all of it is gone; it can be called again.
         """
-        connection = self._connection
+        connection, mark = self._connection, (self._mark(person),)
         connection.execute("begin immediate")
-        removed = connection.execute("delete from answers where person = ?", (person,)).rowcount
-        known = connection.execute("delete from people where name = ?", (person,)).rowcount
-        connection.execute("commit")
-        connection.execute("pragma wal_checkpoint(truncate)")
+        try:
+            removed = connection.execute("delete from answers where person = ?", (person,)).rowcount
+            connection.execute("delete from people where name = ?", (person,))
+            connection.execute("insert or ignore into settings values (?, '')", mark)
+            connection.execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
         connection.execute("vacuum")
-        return removed if removed or known else None
+        connection.execute("pragma wal_checkpoint(truncate)")
+        connection.execute("delete from settings where name = ?", mark)
+        return removed
+
+    def _mark(self, person: str) -> str:
+        key = f"{self.setting('owner')} {person}".encode()
+        return f"forgetting {hashlib.sha256(key).hexdigest()}"
 
     def answers(self) -> list[tuple[str, str, str, str]]:
         """Person, left, right and verdict of all that stand, in order."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sparse_prefgp.ask.store import alike
+from sparse_prefgp.ask.store import LONGEST_PERSON, alike
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.columns import MAX_LEVELS
 from sparse_prefgp.io.files import ITEM_ID, load, load_items
@@ -156,7 +156,8 @@ def _pictures(folder: Path) -> dict[str, Path]:
     :raises ValueError: no such folder, or a picture that is too large.
     """
     if not folder.is_dir():
-        raise ValueError(f"The folder {str(folder)!r} does not exist; correct the path (--media).")
+        what = "is a file" if folder.exists() else "does not exist"
+        raise ValueError(f"The folder {str(folder)!r} {what}; correct the path (--media).")
     found = {
         one.name: one
         for one in sorted(folder.iterdir())
@@ -204,13 +205,19 @@ def _named(
 def names_of_people(path: Path) -> list[str]:
     """The names in a table of people: its column `name`, else the first.
 
-    :raises ValueError: a name that is missing, or there twice but for case and blanks; an
+    :raises ValueError: a name that is missing, too long, or there twice but for case and blanks; an
         unreadable table.
     """
     table = load(path, "people", lambda header: [_name_column(header)])
     table.refuse_empty("people")
     table = replace(table, id_column=_name_column(list(table.frame.columns)))
     names = [" ".join(str(name).split()) for name in table.ids("person")[1]]
+    long = next((name for name in names if len(name) > LONGEST_PERSON), None)
+    if long is not None:
+        raise ValueError(
+            f"{table.name} has the person {shortened(long)}, a name of {len(long)} letters; give "
+            f"one of {LONGEST_PERSON} at most."
+        )
     by_likeness: dict[str, str] = {}
     for name in names:
         other = by_likeness.setdefault(alike(name), name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
@@ -17,7 +18,7 @@ from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.options import option, same_as
-from sparse_prefgp.support.words import counted, listing, shortened, some_of
+from sparse_prefgp.support.words import counted, escaped, listing, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -36,9 +37,12 @@ def until_of(text: str) -> tuple[int | None, float | None]:
 
     :raises ValueError: it is neither.
     """
-    match = re.fullmatch(r"(\d+)\s*(m|min|minutes)?", text.strip())
+    match = re.fullmatch(r"([0-9]{1,9})\s*(m|min|minutes)?", text.strip())
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{text!r} is no number of answers or of minutes; give 300 or 45min.")
+        raise ValueError(
+            f"{shortened(text)} is no number of answers or of minutes, of at most nine digits; "
+            "give 300 or 45min."
+        )
     return (None, 60.0 * int(match[1])) if match[2] else (int(match[1]), None)
 
 
@@ -128,6 +132,7 @@ def ask(console: Output, options: AskOptions) -> None:
         with held(folder, "ask"):
             removed = forget(folder, options.forget)
         say(f"{options.forget} and {counted(removed, 'answer')} were removed from {folder}.")
+        console.finish({"forgotten": options.forget, "answers": removed}, None)
         return
     needed("uvicorn", "uvicorn", "A page", "ask")
     needed("starlette", "Starlette", "A page", "ask")
@@ -154,7 +159,19 @@ def ask(console: Output, options: AskOptions) -> None:
         most_answers=options.until[0] if options.until else None,
     )
 
+    def say_link(sentence: str) -> None:
+        """Without its links nobody reaches the page, however little it is to say."""
+        if console.manners.silent:
+            typer.echo(escaped(sentence), err=console.manners.as_json)
+        else:
+            say(sentence)
+
+    addresses: dict[str, Any] = {}
+
     def began(links: Links) -> None:
+        # Where people have links of their own, the page's lets nobody in.
+        page = None if links.people else links.page
+        addresses.update(page=page, results=links.results, people=dict(links.people))
         number = store.number()
         there = f", which has {counted(number, 'answer')}" if number else ""
         say(f"Asking about {len(things.names):,} items. Votes go to {folder}{there}.")
@@ -165,10 +182,10 @@ def ask(console: Output, options: AskOptions) -> None:
             )
         columns = things.items.columns[1:]
         say(f"The model learns from {listing(columns) if len(columns) else 'the votes alone'}.")
-        say(f"Page: {links.page}")
+        say_link(f"Page: {links.page}")
         for name, link in links.people.items():
-            say(f"  {name}: {link}")
-        say(f"Results, for you alone: {links.results}")
+            say_link(f"  {name}: {link}")
+        say_link(f"Results, for you alone: {links.results}")
         say("Ctrl-C ends it.")
         if not options.no_browser and options.host in _LOOPBACK:
             unopened = f"No browser could be opened here; open {links.here} yourself."
@@ -194,8 +211,12 @@ def ask(console: Output, options: AskOptions) -> None:
             seconds=options.until[1] if options.until else None,
             began=began,
         )
-    say(collected)
-    say(f"Next: sparse-prefgp leaderboard {folder} --out board")
+    people = counted(collected.people, "person", "people")
+    say(f"{counted(collected.answers, 'answer')} by {people} in {folder}.")
+    if collected.answers:
+        say(f"Next: sparse-prefgp leaderboard {folder} --out board")
+    result = {"links": addresses, "answers": collected.answers, "answered_by": collected.people}
+    console.finish({"folder": str(folder), **result}, None)
 
 
 def _hosts(options: AskOptions, address: str) -> tuple[str, ...]:

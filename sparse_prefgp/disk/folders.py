@@ -63,8 +63,8 @@ def held(path: Path, what: str = "program", seconds: float = 0.0) -> Iterator[No
         if locked:
             with contextlib.suppress(OSError):  # a full disk: the lock holds without words
                 os.truncate(lock, 0)
-                file.write(f"{_MARK}{what}")
-                file.flush()
+                # Not by `file`, which would try again when it is closed.
+                os.write(file.fileno(), f"{_MARK}{what}".encode())
         yield
     finally:
         _held.reset(before)

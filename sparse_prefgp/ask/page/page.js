@@ -1,24 +1,30 @@
 // Shows pairs and sends what is said of them. What was said waits in an outbox, which outlives a
 // reload, and is sent again until it is acknowledged; its id makes sending twice harmless. It is kept
-// by folder and person, each entry for itself, so that tabs do not overwrite one another.
+// by folder and person, each entry for itself, so that tabs do not overwrite one another, and sent on
+// behalf of this person alone.
 "use strict";
 
 const element = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const [FIRST_WAIT, LONGEST_WAIT] = [300, 5000];
 const LAST = 10;
+const NOT_SAVED =
+  "Not saved yet; trying again. The page does not answer now: what you said waits in this browser.";
 // In milliseconds: a double click is no answer to the next pair.
 const SECOND_CLICK = 200;
 
 let pairs = []; // the first is shown
-let last = []; // answers that may be undone, the latest first
+let last = []; // answers, the latest first; those that stand may be undone
 let outbox = []; // what waits, in the order in which it was said
-let scope = null; // of folder and person
+let folder = null; // of the votes
+let person = null; // who answers; null for nobody
+let myName = "";
+let joining = false; // whether a name lets in
+let finished = false; // whether all that was wanted is there
 let sending = false;
 let shown = null; // since when the first pair is
 let shownAt = 0;
 
-const prefix = () => `ask ${scope} `;
 const stored = (act) => {
   try {
     return act(localStorage);
@@ -26,23 +32,38 @@ const stored = (act) => {
     return null; // a browser that keeps nothing: the page does, until it is closed
   }
 };
-const put = (entry) => {
+const PLACE = /^ask_[0-9a-f]{12} [0-9a-f]{12} /;
+const placeOf = (entry) => `${entry.folder} ${entry.person} ${entry.key}`;
+// Also of other people and folders.
+const keptEntries = () =>
+  stored((storage) =>
+    Object.keys(storage)
+      .filter((place) => PLACE.test(place))
+      .map((place) => JSON.parse(storage.getItem(place))),
+  ) || [];
+const waiting = () => outbox.filter((entry) => entry.person === person);
+const put = (key, path, value) => {
+  // After all that waits, also of other tabs; a clock may be set back.
+  const number = [...outbox, ...keptEntries()].reduce(
+    (most, entry) => Math.max(most, entry.number + 1),
+    1,
+  );
+  const entry = { key, path, value, number, folder, person, name: myName };
   outbox.push(entry);
-  stored((storage) => storage.setItem(prefix() + entry.key, JSON.stringify(entry)));
+  stored((storage) => storage.setItem(placeOf(entry), JSON.stringify(entry)));
 };
 const takeOut = (entry) => {
   outbox = outbox.filter((each) => each !== entry);
-  stored((storage) => storage.removeItem(prefix() + entry.key));
+  stored((storage) => storage.removeItem(placeOf(entry)));
 };
 const recall = () => {
-  const kept = stored((storage) =>
-    Object.keys(storage)
-      .filter((key) => key.startsWith(prefix()))
-      .map((key) => JSON.parse(storage.getItem(key))),
+  const here = new Set(outbox.map(placeOf));
+  const kept = keptEntries().filter(
+    (entry) =>
+      entry.folder === folder && entry.person === person && !here.has(placeOf(entry)),
   );
-  const here = new Set(outbox.map((each) => each.key));
-  outbox.push(...(kept || []).filter((each) => !here.has(each.key)));
-  outbox.sort((one, other) => one.at - other.at);
+  outbox.push(...kept);
+  outbox.sort((one, other) => one.number - other.number);
 };
 const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
 const newId = () =>
@@ -50,10 +71,10 @@ const newId = () =>
     one.toString(16).padStart(2, "0"),
   ).join("");
 
-const post = (path, value) =>
+const post = (path, value, by = "") =>
   fetch(path, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", "ask-person": by },
     body: JSON.stringify(value),
   });
 
@@ -79,8 +100,13 @@ const contentOf = (item) => {
   if (item.shape) parts.push(shapeOf(item.shape));
   if (item.media !== null) {
     const image = document.createElement("img");
-    image.src = `media/${item.media}`;
-    image.alt = item.name;
+    image.src = item.media;
+    image.alt = ""; // its name stands below
+    image.addEventListener("error", () => {
+      const missing = document.createElement("p");
+      missing.textContent = "The picture cannot be shown.";
+      image.replaceWith(missing);
+    });
     parts.push(image);
   }
   const heading = document.createElement("h2");
@@ -101,31 +127,33 @@ const contentOf = (item) => {
   return parts;
 };
 
+const standing = () => last.filter((one) => !one.undone && !finished);
+
 const show = () => {
   const pair = pairs[0];
   element("asking").hidden = !pair;
-  element("done").hidden = Boolean(pair) || outbox.length > 0;
-  element("say-undo").disabled = last.length === 0;
+  element("done").hidden = Boolean(pair) || (waiting().length > 0 && !finished);
+  element("say-undo").disabled = standing().length === 0;
   showLast();
   if (!pair) return;
   ["left", "right"].forEach((side, i) => {
     element(side).replaceChildren(...contentOf(pair[i]));
     element(side).tabIndex = element(side).scrollHeight > element(side).clientHeight ? 0 : -1;
     element(side).setAttribute("aria-label", pair[i].name);
-    element(`say-${side}`).setAttribute("aria-label", `${pair[i].name} is better`);
+    element(`say-${side}`).setAttribute("aria-label", `This one: ${pair[i].name}`);
   });
   element("spoken").textContent = `${pair[0].name}, or ${pair[1].name}?`;
   shown = new Date().toISOString();
   shownAt = performance.now();
   for (const item of pairs.slice(1).flat()) {
-    if (item.media !== null) new Image().src = `media/${item.media}`; // the next pair at once
+    if (item.media !== null) new Image().src = item.media; // the next pair at once
   }
 };
 
 const showLast = () => {
-  element("before").hidden = last.length === 0;
+  element("before").hidden = standing().length === 0;
   element("last").replaceChildren(
-    ...last.map((one) => {
+    ...standing().map((one) => {
       const row = document.createElement("li");
       const button = document.createElement("button");
       const said = {
@@ -144,8 +172,9 @@ const showLast = () => {
   );
 };
 
-const tellProgress = ({ mine, all, most, none }) => {
-  element("done").textContent = none;
+const tellProgress = ({ mine, all, most, none, finished: over }) => {
+  finished = over;
+  if (none) element("done").textContent = none;
   const goal = most === null ? "" : ` of ${most.toLocaleString("en")}`;
   element("progress").textContent =
     `${mine.toLocaleString("en")} answered by you, ${all.toLocaleString("en")}${goal} by everybody.`;
@@ -159,7 +188,7 @@ const say = (verdict) => {
   const [left, right] = pair.map((one) => one.name);
   const note = element("note").value;
   const answer = { id: newId(), left, right, verdict, shown, note };
-  put({ key: answer.id, at: Date.now(), path: "api/answers", value: answer });
+  put(answer.id, "api/answers", answer);
   element("note").value = "";
   last = [{ ...answer, pair }, ...last].slice(0, LAST);
   pairs.shift();
@@ -168,38 +197,45 @@ const say = (verdict) => {
 };
 
 const undo = (id) => {
-  const one = last.find((each) => each.id === id);
+  const one = standing().find((each) => each.id === id);
   if (!one) return;
-  last = last.filter((each) => each.id !== id);
-  put({ key: `undo ${id}`, at: Date.now(), path: "api/undo", value: { id } });
+  one.undone = true;
+  put(`undo ${id}`, "api/undo", { id });
   if (one.pair) pairs.unshift(one.pair); // to be answered again
   show();
   element("spoken").textContent = "Undone.";
   send();
 };
 
-// One thing after another, in the order in which it was said. Only what was acknowledged, or can
-// never be (409, 422), leaves the outbox.
+// One thing after another, in the order in which it was said. Only what was acknowledged, can never
+// be (409, 422), or is of somebody who is no longer known (410), leaves the outbox.
 const send = async () => {
   if (sending) return;
   sending = true;
   try {
     let pause = FIRST_WAIT;
-    while (outbox.length) {
-      element("saving").textContent = pause > FIRST_WAIT ? "Not saved yet; trying again." : "";
-      const entry = outbox[0];
+    while (waiting().length) {
+      element("saving").textContent = pause > FIRST_WAIT ? NOT_SAVED : "";
+      const entry = waiting()[0];
       const held = pairs.map((pair) => pair.map((item) => item.name));
+      const sent = { ...entry.value, held, more: pairs.length < 2 };
       let response = null;
       let state = null;
       try {
-        response = await post(entry.path, { ...entry.value, held, more: pairs.length < 2 });
+        response = await post(entry.path, sent, entry.person);
         state = await response.json();
       } catch {
         // The server is away, or something else answered: the same again.
       }
-      if (state !== null && response.status === 401) return begin();
-      const never = state !== null && [409, 422].includes(response.status);
+      const status = state === null ? 0 : response.status;
+      if ([401, 412].includes(status)) return leave(state.problem, "Go on");
+      if (status === 410) {
+        leave("", "Go on");
+        return begin();
+      }
+      const never = [409, 422].includes(status);
       if (state === null || !(response.ok || never)) {
+        if (finished) return; // it ended; what was said since stays here
         await wait(pause);
         pause = Math.min(2 * pause, LONGEST_WAIT);
         continue;
@@ -211,22 +247,40 @@ const send = async () => {
         continue;
       }
       element("saving").textContent = "";
+      if (entry.person !== person) continue; // somebody else goes on here since
       tellProgress(state);
       const nothingShown = pairs.length === 0;
       pairs.push(...state.pairs);
-      if (nothingShown) show();
+      if (finished) pairs = [];
+      if (nothingShown || finished) show();
     }
   } finally {
     sending = false;
+    if (finished) element("saving").textContent = "";
   }
   if (pairs.length === 0) show();
+};
+
+// Nobody answers here until somebody goes on; what waits stays for the one who said it.
+const leave = (sentence, goOn) => {
+  person = null;
+  pairs = [];
+  last = [];
+  element("who").hidden = element("me").hidden = true;
+  element("saving").textContent = element("progress").textContent = "";
+  element("done").textContent = element("note").value = "";
+  element("notice").textContent = sentence;
+  element("go-on").textContent = goOn;
+  element("go-on").hidden = false;
+  show();
 };
 
 const begin = async () => {
   let response = null;
   let state = null;
+  const people = new Set([...outbox, ...keptEntries()].map((entry) => entry.person));
   try {
-    response = await fetch("api/begin");
+    response = await fetch(`api/begin?waiting=${[...people].join(",")}`);
     state = await response.json();
   } catch {
     // Trying again below.
@@ -237,7 +291,12 @@ const begin = async () => {
     return begin();
   }
   element("saving").textContent = response.ok ? "" : state.problem;
+  element("notice").textContent = "";
+  element("go-on").hidden = true;
   if (!response.ok) return;
+  folder = state.folder;
+  joining = state.joining;
+  dropGone(state.gone);
   element("question").textContent = document.title = state.question;
   element("say-tie").hidden = !state.ties;
   element("who").hidden = state.name !== null;
@@ -245,12 +304,30 @@ const begin = async () => {
   else take(state);
 };
 
+// What waits of somebody who was forgotten is never sent.
+const dropGone = (gone) => {
+  const dropped = [...outbox, ...keptEntries()].filter(
+    (entry) => entry.folder === folder && gone.includes(entry.person),
+  );
+  outbox = outbox.filter((entry) => !dropped.includes(entry));
+  stored((storage) => dropped.forEach((entry) => storage.removeItem(placeOf(entry))));
+  const names = [...new Set(dropped.map((entry) => entry.name))].join(", ");
+  if (dropped.length) {
+    element("notice").textContent =
+      `${names}: no longer known here; what was said and not saved was dropped.`;
+  }
+};
+
 const take = (state) => {
-  scope = state.scope;
+  person = state.person;
+  myName = state.name;
   recall();
-  const waiting = new Set(outbox.map(({ value }) => [value.left, value.right].sort().join("\n")));
+  const asked = new Set(waiting().map(({ value }) => [value.left, value.right].sort().join("\n")));
   last = state.last;
-  pairs = state.pairs.filter((pair) => !waiting.has(pair.map((one) => one.name).sort().join("\n")));
+  pairs = state.pairs.filter((pair) => !asked.has(pair.map((one) => one.name).sort().join("\n")));
+  element("me").hidden = false;
+  element("my-name").textContent = myName;
+  element("not-me").hidden = !joining;
   tellProgress(state);
   show();
   send();
@@ -265,17 +342,30 @@ element("who").addEventListener("submit", async (event) => {
     const state = await response.json();
     element("refused").textContent = response.ok ? "" : state.problem;
     if (!response.ok) return;
-    element("who").hidden = true;
+    element("who").hidden = element("go-on").hidden = true;
+    element("notice").textContent = "";
     take(state);
   } catch {
     element("refused").textContent = "The page does not answer; try again.";
   }
 });
+element("not-me").addEventListener("click", () => {
+  if (waiting().length) {
+    element("notice").textContent = "Wait until all that you said is saved.";
+    return;
+  }
+  leave("", `Go on as ${myName}`);
+  element("who").hidden = false;
+  element("name").value = "";
+  element("name").focus();
+});
+element("go-on").addEventListener("click", begin);
 
 for (const verdict of ["left", "right", "tie", "skip"]) {
   element(`say-${verdict}`).addEventListener("click", () => say(verdict));
 }
-element("say-undo").addEventListener("click", () => last.length && undo(last[0].id));
+const undoLast = () => undo(standing()[0]?.id);
+element("say-undo").addEventListener("click", undoLast);
 for (const side of ["left", "right"]) {
   element(side).addEventListener("click", () => {
     if (String(getSelection()) === "") say(side); // who marks a text does not answer
@@ -287,7 +377,7 @@ const KEYS = {
   ArrowRight: () => say("right"),
   ArrowDown: () => say("tie"),
   s: () => say("skip"),
-  z: () => last.length && undo(last[0].id),
+  z: undoLast,
 };
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement;
@@ -303,17 +393,21 @@ document.addEventListener("keydown", (event) => {
 
 begin();
 
-// Where all pairs were answered there may be others once more was learned.
+// All may be there meanwhile; where all pairs were answered there may be others once more was learned.
 setInterval(async () => {
-  if (element("done").hidden) return;
+  const by = person;
+  if (finished || by === null) return;
+  const path = element("done").hidden ? "api/more?pairs=0" : "api/more";
   try {
-    const response = await fetch("api/more");
+    const response = await fetch(path, { headers: { "ask-person": by } });
     if (!response.ok) return;
     const state = await response.json();
+    if (by !== person) return;
     tellProgress(state);
     pairs.push(...state.pairs);
+    if (finished) pairs = [];
+    if (finished || state.pairs.length) show();
   } catch {
-    return; // asked again
+    // Asked again.
   }
-  if (pairs.length) show();
 }, 10 * 1000);

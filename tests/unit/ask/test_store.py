@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.ask.store import LAST, Answer, Kept, VoteStore
+from sparse_prefgp.ask.running import forget
+from sparse_prefgp.ask.store import LAST, MODEL, Answer, Kept, VoteStore
 from sparse_prefgp.io.votes import FILE, read_votes
 
 
@@ -41,6 +44,10 @@ def test_only_ones_own_last_answers_are_taken_back(store: VoteStore) -> None:
     assert store.undo(answer(5).id, "Ann") == ("a0", "b2", "left")
     assert store.undo(answer(5).id, "Ann") == ()
     assert store.number() == LAST + 1
+    # What was taken back lets none of before come in.
+    assert store.undo(answer(1).id, "Ann") is None
+    assert sum(store.undo(answer(i).id, "Ann") is not None for i in range(LAST + 2)) == LAST
+    assert store.number() == 2
 
 
 def test_a_folder_goes_on_where_it_was_and_is_read_as_battles(tmp_path: Path) -> None:
@@ -67,12 +74,84 @@ def test_what_a_person_said_is_gone_from_the_file(tmp_path: Path) -> None:
     store = VoteStore(tmp_path)
     store.join("Unforgettable")
     store.keep([answer(i, "Unforgettable") for i in range(30)] + [answer(99, "Bob")])
+    assert store.knows("Unforgettable") and store.knows("Bob") and not store.knows("Ann")
     assert store.forget("Unforgettable") == 30
-    assert store.forget("Unforgettable") is None
+    assert not store.knows("Unforgettable")
     store.close()
     assert [one[0] for one in VoteStore(tmp_path).answers()] == ["Bob"]
     for file in tmp_path.iterdir():
         assert b"Unforgettable" not in file.read_bytes()
+
+
+@pytest.mark.parametrize("step", ["delete from answers", "commit", "vacuum", "delete from sett"])
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk is full"), SystemExit("killed")])
+def test_to_forget_is_said_again_until_all_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    class Full:
+        """A connection that fails at one step."""
+
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self.connection = connection
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.connection, name)
+
+        def execute(self, words: str, *values: Any) -> Any:
+            if words.startswith(step):
+                raise error
+            return self.connection.execute(words, *values)
+
+    folder = tmp_path / "votes"
+    with closing(VoteStore(folder)) as store:
+        store.join("Unforgettable")
+        store.keep([answer(i, "Unforgettable") for i in range(300)] + [answer(999, "Bob")])
+    half_written = folder / f".{MODEL}.a.unfinished"
+    for place in (folder / MODEL, half_written):
+        place.mkdir()
+        (place / "weights").write_text("of Unforgettable")
+    forget_whole = VoteStore.forget
+
+    def forget_in_part(store: VoteStore, person: str) -> int:
+        connection = store._connection
+        store._connection = Full(connection)  # type: ignore[assignment]
+        try:
+            return forget_whole(store, person)
+        finally:
+            store._connection = connection
+
+    monkeypatch.setattr(VoteStore, "forget", forget_in_part)
+    if isinstance(error, SystemExit):
+        with pytest.raises(SystemExit):
+            forget(folder, "Unforgettable")
+    else:
+        with pytest.raises(ValueError, match=r"Not all .* \(disk is full\).* call it again"):
+            forget(folder, "Unforgettable")
+    assert not (folder / MODEL).exists() and not half_written.exists()
+    monkeypatch.setattr(VoteStore, "forget", forget_whole)
+    forget(folder, " Unforgettable")
+    with pytest.raises(ValueError, match="Nobody called 'Unforgettable'"):
+        forget(folder, "Unforgettable")
+    with closing(VoteStore(folder)) as store:
+        assert [one[0] for one in store.answers()] == ["Bob"]
+    for file in folder.iterdir():
+        assert b"Unforgettable" not in file.read_bytes()
+
+
+def test_a_model_that_cannot_be_removed_keeps_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    with closing(VoteStore(tmp_path)) as store:
+        store.keep([answer(1)])
+    (tmp_path / MODEL).mkdir()
+    monkeypatch.setattr("shutil.rmtree", busy)
+    with pytest.raises(ValueError, match=r"Not all of 'Ann'.*busy"):
+        forget(tmp_path, "Ann")
+    with closing(VoteStore(tmp_path)) as store:
+        assert store.number() == 1
 
 
 def test_a_name_is_one_persons(store: VoteStore) -> None:

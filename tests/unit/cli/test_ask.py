@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sqlite3
@@ -134,6 +135,10 @@ REFUSED: dict[str, tuple[Calls, str]] = {
     "score": (of("--demo", "--score", "best"), "--score"),
     "until": (of("--demo", "--until", "soon"), "no number of answers"),
     "until never": (of("--demo", "--until", "0"), "no number of answers"),
+    "until long after": (of("--demo", "--until", f"{'9' * 400}min"), "no number of answers"),
+    "until too many": (of("--demo", "--until", "9" * 5000), "no number of answers"),
+    "media that are a file": (of("--media", "ok", ok="x"), "is a file"),
+    "long name": (of("--demo", "--people", "p", p=f"name\n{'x' * 61}\n"), "61 letters"),
     "base path": (of("--demo", "--base-path", "/a b"), "--base-path"),
     "allowed host": (of("--demo", "--allow-host", "http://"), "--allow-host"),
     "allowed address": (of("--demo", "--allow-host", "http://a.org/"), "--allow-host"),
@@ -163,12 +168,15 @@ def test_a_refused_start_leaves_the_disk_as_it_was(
 
 
 @pytest.mark.parametrize(
-    "name", ["something else", "damaged", "other version", "file", "read only"]
+    "name",
+    ["something else", "damaged", "other version", "file", "folder of its name", "read only"],
 )
 def test_a_folder_that_is_refused_is_left_alone(tmp_path: Path, name: str) -> None:
     out = tmp_path / "votes"
     if name == "file":
         out.write_text("x")
+    elif name == "folder of its name":
+        (out / FILE).mkdir(parents=True)
     elif name == "something else":
         out.mkdir()
         (out / "thesis.tex").write_text("x")
@@ -188,6 +196,8 @@ def test_a_folder_that_is_refused_is_left_alone(tmp_path: Path, name: str) -> No
             pytest.skip("whoever may write everywhere is not kept from it by permissions")
     result = CliRunner().invoke(app, call)
     assert result.exit_code == 2 and "Traceback" not in result.output
+    if name == "folder of its name":
+        assert "votes.sqlite' is a folder" in result.output
     assert everything(tmp_path) == before
 
 
@@ -204,6 +214,10 @@ def test_to_forget_needs_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setitem(sys.modules, module, None)
     call = ["ask", "--out", str(tmp_path / "votes"), "--forget", "Ann  B"]
     assert "0 answers were removed" in CliRunner().invoke(app, call).output.replace("\n", " ")
+    with closing(VoteStore(tmp_path / "votes", ["Ann B"])):
+        pass
+    as_json = CliRunner().invoke(app, [*call, "--json"]).stdout
+    assert json.loads(as_json) == {"forgotten": "Ann  B", "answers": 0}
 
 
 @pytest.mark.parametrize("display", [True, False])
@@ -232,12 +246,46 @@ def test_a_browser_that_cannot_be_opened_is_said(
     assert said.is_set() is not (display and opens is True)
 
 
+def serving(links: running.Links, answers: int) -> Callable[..., running.Collected]:
+    """A page that ends at once."""
+
+    def serve(*_: Any, began: Callable[[running.Links], None], **__: Any) -> running.Collected:
+        began(links)
+        return running.Collected(answers, people=1)
+
+    return serve
+
+
+@pytest.mark.parametrize(("answers", "people"), [(0, {}), (3, {"Ann": "ANN"})])
+def test_what_is_said_however_little_is_to_be_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: int, people: dict[str, str]
+) -> None:
+    links = running.Links("PAGE", "RESULTS", people, here="HERE")
+    monkeypatch.setattr(running, "serve", serving(links, answers))
+    call = ["ask", "--demo", "--out", str(tmp_path / "votes"), "--port", "0", "--no-browser"]
+    whole = CliRunner().invoke(app, call).stdout
+    assert "Ctrl-C ends it." in whole and ("Next: " in whole) is (answers > 0)
+    assert f"{answers} answers by 1 person in" in whole
+    of_people = [f"  {name}: {link}" for name, link in people.items()]
+    said = ["Page: PAGE", *of_people, "Results, for you alone: RESULTS"]
+    quiet = CliRunner().invoke(app, [*call, "--quiet"])
+    assert quiet.stdout.splitlines() == said
+    as_json = CliRunner().invoke(app, [*call, "--json"])
+    assert as_json.stderr.splitlines() == said
+    assert json.loads(as_json.stdout) == {
+        "folder": str(tmp_path / "votes"),
+        "links": {"page": None if people else "PAGE", "results": "RESULTS", "people": people},
+        "answers": answers,
+        "answered_by": 1,
+    }
+
+
 @pytest.mark.parametrize("words", [[], ["--no-browser"], ["--host", "0.0.0.0"]])
 def test_a_link_to_open_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     links = running.Links("page", "results", {}, here="http://here/")
-    monkeypatch.setattr(running, "serve", lambda *_, began, **more: began(links) or "All.")
+    monkeypatch.setattr(running, "serve", serving(links, 0))
     monkeypatch.setattr(running, "open_browser", lambda link, unopened: unopened())
     monkeypatch.setattr(ask_command, "_address_of", lambda host: "127.0.0.1")
     call = ["ask", "--demo", "--out", str(tmp_path / "votes"), "--port", "0", *words]
