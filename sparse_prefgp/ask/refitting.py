@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.ask.pairing import Uneven
+from sparse_prefgp.ask.queue import Left, next_pairs
 from sparse_prefgp.ask.store import MODEL
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.formats import csv_of
-from sparse_prefgp.io.votes import LEFT, TIE, read_votes
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.io.votes import LEFT, TIE, Votes, read_votes
 from sparse_prefgp.tell.page import parts_as_html
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
-QUEUE = 50
 SETTLE = "settle"
 # An update every so many answers; hyperparameters are learned again when there are so many times
 # as many.
@@ -78,6 +78,10 @@ class Learner:
     seed: int
     text: Sequence[str] = ()
     """Columns of texts among those of the items."""
+    repeat: bool = False
+    """A person may get a pair again."""
+    invited: Sequence[str] = ()
+    """Who alone is asked, where not everybody is."""
     _model: Any = field(default=None, init=False)
     _learned_at: int = field(default=0, init=False)
     _rows: Any = field(default=None, init=False)
@@ -105,7 +109,7 @@ class Learner:
             save(model, folder)
         rng = np.random.default_rng(self.seed + number)
         ranking = rank(model, top_k=self.top, rng=rng)
-        pairs, problem = self._pairs(model, rng)
+        pairs, problem = self._pairs(model, store, rng)
         return Learned(
             number,
             pairs,
@@ -152,32 +156,17 @@ class Learner:
             own["utility"].to_numpy(), own["sd"].to_numpy() ** 2, noise, least=self.closest
         )
 
-    def _pairs(self, model: Any, rng: np.random.Generator) -> tuple[list[tuple[str, str]], str]:
+    def _pairs(
+        self, model: Any, votes: Votes, rng: np.random.Generator
+    ) -> tuple[list[tuple[str, str]], str]:
         """What to ask next, and why there is nothing."""
-        from sparse_prefgp.analysis.suggestion import suggest
-
-        number = len(self.items)
-        batch = min(QUEUE, number * (number - 1) // 2)
+        answers = require_pandas().concat([votes.frame, votes.skips])
+        left = None if self.repeat else Left(answers, self.invited)
         score = self.score or (SETTLE if len(self.items.columns) == 1 else "bald")
-        more: dict[str, Any] = {"top": self.top} if score == SETTLE else {}
         try:
-            found = suggest(model, batch=batch, score=score, rng=rng, **more).frame
+            return next_pairs(model, score, self.top, self.closest, left, rng), ""
         except ValueError as error:
             return [], str(error)
-        better = np.maximum(found["probability"], 1.0 - found["probability"])
-        kept = found[better >= self.closest]
-        kept = kept.iloc[queued(kept["score"].to_numpy(), QUEUE)]
-        pairs = zip(kept["first"].astype(str), kept["second"].astype(str), strict=True)
-        return list(pairs), ""
-
-
-def queued(scores: FloatArray, number: int) -> IntArray:
-    """Which pairs (number,) to ask, each as often as its share of the scores: several people may
-    answer one pair, and where one is in doubt all answers go to it."""
-    scores = np.maximum(scores, 0.0)  # what loses by an answer is not asked
-    total = float(scores.sum())
-    share = scores / total if total > 0.0 else np.full(len(scores), 1.0 / max(1, len(scores)))
-    return np.repeat(np.arange(len(scores)), np.ceil(number * share).astype(int))[:number]
 
 
 def picture_of(ranking: Any) -> bytes:

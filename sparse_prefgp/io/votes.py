@@ -37,7 +37,8 @@ class Votes(NamedTuple):
     or tie), `judge`, `at` (when it was kept, UTC)."""
     notes: Any
     """The same columns and `note`, of the answers, skips too, with which somebody wrote one."""
-    skipped: int
+    skips: Any
+    """The columns of `frame`, of the pairs that somebody skipped."""
     undone: int
 
     @property
@@ -45,7 +46,7 @@ class Votes(NamedTuple):
         """What was left out, in words; empty where nothing was."""
         parts = [
             f"{counted(number, 'answer')} {what}"
-            for number, what in ((self.skipped, "skipped"), (self.undone, "undone"))
+            for number, what in ((len(self.skips), "skipped"), (self.undone, "undone"))
             if number
         ]
         return f"{FILE}: {' and '.join(parts)} left out." if parts else ""
@@ -119,5 +120,6 @@ def read_votes(path: Path) -> Votes:
     stand = [row[:-1] for row in rows if row[-1] is None]
     frame = require_pandas().DataFrame(stand, columns=columns, dtype=object)
     skipped, notes = frame["verdict"] == SKIP, frame[frame["note"] != ""]
-    kept = frame[~skipped].drop(columns="note").reset_index(drop=True)
-    return Votes(kept, notes, int(skipped.sum()), len(rows) - len(stand))
+    plain = frame.drop(columns="note")
+    kept, skips = (plain[one].reset_index(drop=True) for one in (~skipped, skipped))
+    return Votes(kept, notes, skips, len(rows) - len(stand))

@@ -10,21 +10,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.suggestion import SCORES
 from sparse_prefgp.ask import refitting
+from sparse_prefgp.ask.queue import QUEUE
 from sparse_prefgp.ask.refitting import (
     MODEL,
-    QUEUE,
     Learned,
     Learner,
     Refitting,
     people_of,
-    queued,
 )
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.ask.things import things_of
@@ -52,7 +48,8 @@ def store(tmp_path: Path) -> VoteStore:
 
 
 def learner(store: VoteStore, items: pd.DataFrame, score: str | None = None) -> Learner:
-    return Learner(store.path, items, score, closest=0.5, top=2, seed=0)
+    who = ("Ann", "Bob")  # who has answered nothing yet
+    return Learner(store.path, items, score, closest=0.5, top=2, seed=0, invited=who)
 
 
 def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
@@ -83,22 +80,6 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     store.undo(answers(63, 10)[-1].id, "Ann")
     assert one.learn().answers == 72
     assert one._model.duels.num_duels == 72
-
-
-@given(
-    scores=hnp.arrays(float, st.integers(1, 60), elements=st.floats(0.0, 5.0)),
-    number=st.integers(1, 60),
-)
-def test_pairs_are_queued_as_often_as_they_score(scores: np.ndarray, number: int) -> None:
-    rows = queued(scores, number)
-    times = np.bincount(rows, minlength=len(scores))
-    assert len(rows) <= number and (np.diff(rows) >= 0).all()
-    if scores.sum() > 0.0:
-        assert (times <= np.ceil(number * (scores / scores.sum()))).all()
-        assert len(rows) == number
-    one_in_doubt = queued(np.array([1.0, 0.0, 0.0]), number)
-    assert (one_in_doubt == 0).all()
-    assert set(queued(np.array([1.0, -0.5]), number)) == {0}
 
 
 def test_notes_are_shown_the_last_first_and_escaped(store: VoteStore) -> None:
