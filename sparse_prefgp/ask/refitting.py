@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.ask.memory import ask_for_names, names_alone
 from sparse_prefgp.ask.pairing import Uneven
 from sparse_prefgp.ask.queue import Left, next_pairs
 from sparse_prefgp.ask.store import MODEL
@@ -103,6 +104,8 @@ class Learner:
         number = len(votes)
         if number < FEWEST_ANSWERS or votes["verdict"].eq("tie").all():
             return Learned(number)
+        if self._model is None:
+            ask_for_names(self.items)
         model = self._fitted(votes)
         folder = self.path.parent / MODEL
         with contextlib.suppress(OSError, ValueError):  # a full disk: the answers are what counts
@@ -162,7 +165,7 @@ class Learner:
         """What to ask next, and why there is nothing."""
         answers = require_pandas().concat([votes.frame, votes.skips])
         left = None if self.repeat else Left(answers, self.invited)
-        score = self.score or (SETTLE if len(self.items.columns) == 1 else "bald")
+        score = self.score or (SETTLE if names_alone(self.items) else "bald")
         try:
             return next_pairs(model, score, self.top, self.closest, left, rng), ""
         except ValueError as error:
