@@ -13,7 +13,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ EVERY, GROWN = 10, 1.3
 # Fewer answers say nothing.
 FEWEST_ANSWERS = 6
 NICE = 10
-# Rows of the ranking on the page; all are in its CSV.
-MOST_SHOWN, MOST_NOTES = 100, 50
+# Rows of the ranking on the page, and of its picture; all are in its CSV.
+MOST_SHOWN, MOST_DRAWN, MOST_NOTES = 100, 30, 50
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Learner:
             number,
             pairs,
             self._uneven(model, ranking),
-            parts_as_html([*ranking.parts(MOST_SHOWN), people_of(votes), *notes_of(store.notes)]),
+            parts_as_html([*parts_of(ranking), people_of(votes), *notes_of(store.notes)]),
             csv_of(ranking.frame).encode(),
             picture_of(ranking),
             settled(model, self.top, rng=rng).chance_now,
@@ -172,8 +172,16 @@ class Learner:
             return [], str(error)
 
 
+def parts_of(ranking: Any) -> list[str | Table]:
+    """A ranking in words and tables, without what speaks of options that a page lacks."""
+    from sparse_prefgp.analysis.ranking import BY_MEAN
+
+    parts = ranking.parts(MOST_SHOWN)
+    return [part.replace(BY_MEAN, "") if isinstance(part, str) else part for part in parts]
+
+
 def picture_of(ranking: Any) -> bytes:
-    """Utilities with their intervals, as SVG."""
+    """Utilities with their intervals, as SVG; chances are in the table."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -181,7 +189,9 @@ def picture_of(ranking: Any) -> bytes:
 
     from sparse_prefgp import plotting
 
-    axes = plotting.utilities(ranking, top=30)
+    axes = plotting.utilities(
+        replace(ranking, frame=ranking.frame.drop(columns="p_best")), top=MOST_DRAWN
+    )
     file = io.BytesIO()
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -225,7 +235,7 @@ def people_of(votes: Any) -> Table:
         Column("person", "person", str, left=True),
         Column("answers", "answers", ","),
         Column("shared", "of pairs that others had too", ",", spare=1),
-        Column("agreed", "as most of these said", chance),
+        Column("agreed", "share as most of these said", chance),
     ]
     return Table("people", "People", columns, rows)
 
@@ -314,6 +324,11 @@ class Refitting:
             self._busy = True
             if begin:
                 self._send()
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether a request is under way."""
+        return self._busy
 
     def _send(self) -> None:
         with contextlib.suppress(BrokenPipeError, OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from urllib.parse import quote
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.support.words import counted
 
+_BY_EFFECTIVE = os.access in os.supports_effective_ids
 FILE = "votes.sqlite"
 # What tells a file of ours: SQLite keeps both numbers in its head.
 APPLICATION_ID, VERSION = 0x53504750, 2
@@ -64,9 +66,11 @@ def connected(path: Path, writing: bool = False) -> sqlite3.Connection:
 
     :raises ValueError: it is damaged, or holds something else.
     """
-    mode = "rwc" if writing else "ro"
+    mode = "mode=rwc" if writing else "mode=ro"
+    if not writing and _is_whole_and_still(path):
+        mode = "immutable=1"
     connection = sqlite3.connect(
-        f"file:{quote(str(path.resolve()))}?mode={mode}",
+        f"file:{quote(str(path.resolve()))}?{mode}",
         uri=True,
         timeout=10.0,
         isolation_level=None,
@@ -95,6 +99,14 @@ def connected(path: Path, writing: bool = False) -> sqlite3.Connection:
         f"{str(path)!r} is no file of votes of this version; give the folder that `sparse-prefgp "
         "ask` wrote."
     )
+
+
+def _is_whole_and_still(path: Path) -> bool:
+    """Whether a file is in a folder that cannot be written, where SQLite cannot make what it needs
+    to read next to others who write, and has nothing in a file next to it: it was closed."""
+    place = path.resolve()
+    beside = place.with_name(f"{place.name}-wal")
+    return not os.access(place.parent, os.W_OK, effective_ids=_BY_EFFECTIVE) and not beside.exists()
 
 
 def _damaged(path: Path, problem: str) -> ValueError:

@@ -65,6 +65,8 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     whole = pd.read_csv(io.BytesIO(learned.csv))
     assert sorted(whole["item_id"]) == NAMES and {"utility", "p_best"} <= set(whole.columns)
     assert learned.picture.lstrip().startswith(b"<?xml")
+    assert b"chance of being best" not in learned.picture  # once, in the table
+    assert "order mean" not in learned.html and "by luck." in learned.html
     assert learned.settled is not None and 0.0 <= learned.settled <= 1.0
     kept = spg.load(store.folder / MODEL)
     assert kept.duels.num_duels == 63
@@ -155,4 +157,4 @@ def test_one_request_is_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     one._busy = one._again = False
     for _ in range(1000):
         one.ask()
-    assert pipe.sent == 1 and one._again
+    assert pipe.sent == 1 and one._again and one.is_learning

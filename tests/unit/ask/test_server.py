@@ -30,6 +30,8 @@ ROOT = "http://127.0.0.1:8000"
 class NoRefitting:
     """Learns nothing, and counts how often it is asked."""
 
+    is_learning = False
+
     def __init__(self, *_: Any) -> None:
         self.asked = 0
 
@@ -107,7 +109,9 @@ def test_two_answers_to_a_pair_at_once_are_one(client: Any, page: Page) -> None:
     assert page.store.number() == page.number == 1
 
 
-def test_results_are_new_whenever_something_was_learned(client: Any, page: Page) -> None:
+def test_results_are_new_whenever_something_was_learned(
+    client: Any, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.get(f"/results?key={page.store.setting('owner')}")
     for text in ("before", "after"):  # an answer was taken back, and another one came
         page.results.take(Learned(9, html=text))
@@ -115,6 +119,8 @@ def test_results_are_new_whenever_something_was_learned(client: Any, page: Page)
         assert state["html"] == text
         unchanged = client.get(f"/api/results?known={state['serial']}").json()
         assert unchanged == state | {"html": None}
+    monkeypatch.setattr(NoRefitting, "is_learning", True)
+    assert client.get("/api/results").json() == state | {"learning": True}
 
 
 def test_a_person_answers_and_takes_back(client: Any, page: Page) -> None:
