@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class Left:
             if person in self._people:
                 self._met.setdefault(frozenset((left, right)), set()).add(person)
 
-    def of(self, first: Sequence[str], second: Sequence[str]) -> IntArray:
+    def of(self, first: Iterable[str], second: Iterable[str]) -> IntArray:
         """(N,) of so many pairs."""
         pairs = zip(first, second, strict=True)
         met = [len(self._met.get(frozenset(pair), ())) for pair in pairs]

@@ -126,6 +126,7 @@ class Learner:
 
     def _fitted(self, votes: Any) -> Any:
         from sparse_prefgp.analysis.updating import update
+        from sparse_prefgp.workflow.fit_sources import read
         from sparse_prefgp.workflow.workflow import fit
 
         before = self._rows
@@ -137,14 +138,10 @@ class Learner:
             if len(new):
                 self._model, _ = update(self._model, new)
         else:
-            self._model = fit(
-                self.items,
-                answers=votes,
-                text=list(self.text),
-                test_fraction=0.0,
-                integrate=False,
-                seed=self.seed,
-            ).model
+            # By all items, which these features tell apart, not by those asked about so far.
+            text = [name for name in self.text if name in self.items.columns]
+            duels = read(votes, self.items, text=text).to_duels()
+            self._model = fit(duels=duels, test_fraction=0.0, integrate=False, seed=self.seed).model
             self._learned_at = len(votes)
         self._rows = votes
         return self._model

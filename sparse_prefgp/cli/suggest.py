@@ -18,7 +18,15 @@ EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald
 BATCH, SCORE = 10, "bald"
 # Options that say something of a choice by a model alone.
 _OF_MODELS = (
-    *("pairs", "columns", "set_size", "score", "top", "prices", "max_pairs", "at", "person"),
+    "pairs",
+    "columns",
+    "set_size",
+    "score",
+    "top",
+    "prices",
+    "max_pairs",
+    "at",
+    "person",
 )
 
 

@@ -105,6 +105,25 @@ def test_items_with_features_and_without_answers_are_ranked(store: VoteStore) ->
     assert "new" in learned.html and learned.pairs
 
 
+def test_all_items_are_told_apart_from_the_first_answers_on(store: VoteStore) -> None:
+    """By levels that no item has which was asked about so far."""
+    items = pd.DataFrame({"name": NAMES, "topic": list("xxxyyy"), "by": list("abcabc")})
+    found = things_of(items, None)
+    assert found.learned_from == "topic, by"
+    store.keep([one for one in answers(0, 60) if {one.left, one.right} <= {*NAMES[:3]}])
+    learned = learner(store, found.items).learn()
+    assert all(name in learned.html for name in NAMES) and learned.pairs and not learned.problem
+
+
+def test_texts_that_do_not_tell_items_apart_are_left_out(store: VoteStore) -> None:
+    found = things_of(
+        pd.DataFrame({"name": NAMES, "words": ["a dog", "a cat"] * 3}), None, ["words"]
+    )
+    store.keep(answers(0, 40))
+    learned = replace(learner(store, found.items), text=["words"]).learn()
+    assert all(name in learned.html for name in NAMES) and learned.pairs
+
+
 def test_the_page_has_the_first_items_and_the_table_all(
     store: VoteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
