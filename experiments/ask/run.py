@@ -22,7 +22,7 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 import sparse_prefgp as spg
-from sparse_prefgp.ask.refitting import QUEUE, queued
+from sparse_prefgp.ask.queue import QUEUE, queued
 
 ROWS = Path(__file__).parent / "runs.csv"
 WAYS = ("settle", "random", "balanced")

@@ -20,7 +20,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.posterior import each_marginal
 from sparse_prefgp.models.protocols import Predicts, holding_duels
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
 
 
@@ -55,6 +55,10 @@ class CandidatePairs:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def where(self, kept: BoolArray) -> CandidatePairs:
+        """Some of the pairs, (N,), in the same items."""
+        return replace(self, first=self.first[kept], second=self.second[kept])
 
     def narrowed(self, rows: IntArray) -> CandidatePairs:
         """The pairs between some of the items, in as many items."""

@@ -67,6 +67,8 @@ Report = Callable[[int, int], None]
 
 # What items are ordered by: expected utility, or the lower end of its interval.
 MEAN, LOWER = ORDERS = ("mean", "lower")
+# How to get the other order, behind what says which it is.
+BY_MEAN = " (order mean orders by utility)"
 # Rows that utilities are centred on, and items where these have several rows.
 MAX_REFERENCE, LEAST_REFERENCE = 2000, 200
 DEFAULT_TOP_K = 10
@@ -287,7 +289,7 @@ class Ranking(Result):
             return "Ordered by the lower end of the interval."
         return (
             f"Ordered by the lower end of the interval, so that no item with few {self.unit}s "
-            "comes first by luck (order mean orders by utility)."
+            f"comes first by luck{BY_MEAN}."
         )
 
     if not TYPE_CHECKING:

@@ -306,8 +306,12 @@ def suggest(
         found = pairs_in_contexts(model, candidates, max_pairs, places, rng)
         if score == "thompson":
             found = _drawn_jointly(model, found)
+    elif pairs is not None:
+        found = listed_pairs(model, pairs, candidates, columns)
+        if score == "thompson":
+            found = _drawn_jointly(model, found)
     else:
-        found = _pairs(model, candidates, pairs, columns, score, max_pairs, rng, top)
+        found = candidate_pairs(model, candidates, score, max_pairs, rng, top)
     if batch > len(found):
         raise ValueError(
             f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "
@@ -316,29 +320,18 @@ def suggest(
             else "None of the pairs is between two of the items most likely to beat the best, "
             "which alone are drawn; give fewer pairs, or another score."
         )
-    if score == "thompson":
-        picks = _drawn(model, found, batch, rng, done)
-    elif score == SETTLE:
-        picks = _settling(model, found, batch, top, judges_of(model, prices), done)
-    else:
-        picks = _asked(model, found, batch, score, done)
-    meaning = SCORES[score].format(top=top)
-    return replace(_report(model, found, picks, score, meaning), at_mode=mixed)
+    return replace(best_of(model, found, batch, score, top, prices, rng, done), at_mode=mixed)
 
 
-def _pairs(
+def candidate_pairs(
     model: Predicts,
     candidates: Any,
-    pairs: Any,
-    columns: Columns,
     score: str,
     max_pairs: int,
     rng: np.random.Generator,
     top: int,
 ) -> CandidatePairs:
-    if pairs is not None:
-        found = listed_pairs(model, pairs, candidates, columns)
-        return _drawn_jointly(model, found) if score == "thompson" else found
+    """The pairs that `suggest` looks at where it is given no list, by its arguments."""
     items, equal_items = pool(model, candidates)
     if score in ("bald", "variance"):
         found = random_pairs(items, max_pairs, rng)
@@ -347,6 +340,27 @@ def _pairs(
         first = top if score == SETTLE else None
         found = pairs_of_the_likely_best(model, items, max_pairs, most, first)
     return replace(found, equal_items=equal_items)
+
+
+def best_of(
+    model: Predicts,
+    found: CandidatePairs,
+    batch: int,
+    score: str,
+    top: int,
+    prices: Any,
+    rng: np.random.Generator,
+    done: Report,
+) -> Suggestions:
+    """The batch that `suggest` chooses of these pairs, by its arguments; of "settle" the first ones
+    are of all items of `found`, whichever its pairs have."""
+    if score == "thompson":
+        picks = _drawn(model, found, batch, rng, done)
+    elif score == SETTLE:
+        picks = _settling(model, found, batch, top, judges_of(model, prices), done)
+    else:
+        picks = _asked(model, found, batch, score, done)
+    return _report(model, found, picks, score, SCORES[score].format(top=top))
 
 
 def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:

@@ -133,7 +133,8 @@ class Pairing:
         return len(self._met.get(person, ())) >= self._number * (self._number - 1) // 2
 
     def _random(self, apart: set[tuple[int, int]]) -> tuple[int, int] | None:
-        if self._uneven is None:
+        # In the first round too little is known to leave any out: nothing might ever be learned.
+        if self._uneven is None or self._is_first_round():
             return balanced_pair(self._shown, apart, self._rng)
         uneven = self._uneven
         return balanced_pair(self._shown, apart, self._rng, uneven.others, uneven.numbers > 0)
@@ -147,6 +148,4 @@ class Pairing:
         return None
 
     def _is_first_round(self) -> bool:
-        """Whether an item was shown too rarely that may be shown."""
-        rare = self._shown < FIRST_SHOWN
-        return bool(np.any(rare if self._uneven is None else rare & (self._uneven.numbers > 0)))
+        return bool(np.any(self._shown < FIRST_SHOWN))

@@ -13,23 +13,24 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.ask.memory import ask_for_names, names_alone
 from sparse_prefgp.ask.pairing import Uneven
+from sparse_prefgp.ask.queue import Left, next_pairs
 from sparse_prefgp.ask.store import MODEL
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.formats import csv_of
-from sparse_prefgp.io.votes import LEFT, TIE, read_votes
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.io.votes import LEFT, TIE, Votes, read_votes
 from sparse_prefgp.tell.page import parts_as_html
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
-QUEUE = 50
 SETTLE = "settle"
 # An update every so many answers; hyperparameters are learned again when there are so many times
 # as many.
@@ -37,8 +38,8 @@ EVERY, GROWN = 10, 1.3
 # Fewer answers say nothing.
 FEWEST_ANSWERS = 6
 NICE = 10
-# Rows of the ranking on the page; all are in its CSV.
-MOST_SHOWN, MOST_NOTES = 100, 50
+# Rows of the ranking on the page, and of its picture; all are in its CSV.
+MOST_SHOWN, MOST_DRAWN, MOST_NOTES = 100, 30, 50
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,10 @@ class Learner:
     seed: int
     text: Sequence[str] = ()
     """Columns of texts among those of the items."""
+    repeat: bool = False
+    """A person may get a pair again."""
+    invited: Sequence[str] = ()
+    """Who alone is asked, where not everybody is."""
     _model: Any = field(default=None, init=False)
     _learned_at: int = field(default=0, init=False)
     _rows: Any = field(default=None, init=False)
@@ -99,18 +104,20 @@ class Learner:
         number = len(votes)
         if number < FEWEST_ANSWERS or votes["verdict"].eq("tie").all():
             return Learned(number)
+        if self._model is None:
+            ask_for_names(self.items)
         model = self._fitted(votes)
         folder = self.path.parent / MODEL
         with contextlib.suppress(OSError, ValueError):  # a full disk: the answers are what counts
             save(model, folder)
         rng = np.random.default_rng(self.seed + number)
         ranking = rank(model, top_k=self.top, rng=rng)
-        pairs, problem = self._pairs(model, rng)
+        pairs, problem = self._pairs(model, store, rng)
         return Learned(
             number,
             pairs,
             self._uneven(model, ranking),
-            parts_as_html([*ranking.parts(MOST_SHOWN), people_of(votes), *notes_of(store.notes)]),
+            parts_as_html([*parts_of(ranking), people_of(votes), *notes_of(store.notes)]),
             csv_of(ranking.frame).encode(),
             picture_of(ranking),
             settled(model, self.top, rng=rng).chance_now,
@@ -119,6 +126,7 @@ class Learner:
 
     def _fitted(self, votes: Any) -> Any:
         from sparse_prefgp.analysis.updating import update
+        from sparse_prefgp.workflow.fit_sources import read
         from sparse_prefgp.workflow.workflow import fit
 
         before = self._rows
@@ -130,14 +138,10 @@ class Learner:
             if len(new):
                 self._model, _ = update(self._model, new)
         else:
-            self._model = fit(
-                self.items,
-                answers=votes,
-                text=list(self.text),
-                test_fraction=0.0,
-                integrate=False,
-                seed=self.seed,
-            ).model
+            # By all items, which these features tell apart, not by those asked about so far.
+            text = [name for name in self.text if name in self.items.columns]
+            duels = read(votes, self.items, text=text).to_duels()
+            self._model = fit(duels=duels, test_fraction=0.0, integrate=False, seed=self.seed).model
             self._learned_at = len(votes)
         self._rows = votes
         return self._model
@@ -152,36 +156,29 @@ class Learner:
             own["utility"].to_numpy(), own["sd"].to_numpy() ** 2, noise, least=self.closest
         )
 
-    def _pairs(self, model: Any, rng: np.random.Generator) -> tuple[list[tuple[str, str]], str]:
+    def _pairs(
+        self, model: Any, votes: Votes, rng: np.random.Generator
+    ) -> tuple[list[tuple[str, str]], str]:
         """What to ask next, and why there is nothing."""
-        from sparse_prefgp.analysis.suggestion import suggest
-
-        number = len(self.items)
-        batch = min(QUEUE, number * (number - 1) // 2)
-        score = self.score or (SETTLE if len(self.items.columns) == 1 else "bald")
-        more: dict[str, Any] = {"top": self.top} if score == SETTLE else {}
+        answers = require_pandas().concat([votes.frame, votes.skips])
+        left = None if self.repeat else Left(answers, self.invited)
+        score = self.score or (SETTLE if names_alone(self.items) else "bald")
         try:
-            found = suggest(model, batch=batch, score=score, rng=rng, **more).frame
+            return next_pairs(model, score, self.top, self.closest, left, rng), ""
         except ValueError as error:
             return [], str(error)
-        better = np.maximum(found["probability"], 1.0 - found["probability"])
-        kept = found[better >= self.closest]
-        kept = kept.iloc[queued(kept["score"].to_numpy(), QUEUE)]
-        pairs = zip(kept["first"].astype(str), kept["second"].astype(str), strict=True)
-        return list(pairs), ""
 
 
-def queued(scores: FloatArray, number: int) -> IntArray:
-    """Which pairs (number,) to ask, each as often as its share of the scores: several people may
-    answer one pair, and where one is in doubt all answers go to it."""
-    scores = np.maximum(scores, 0.0)  # what loses by an answer is not asked
-    total = float(scores.sum())
-    share = scores / total if total > 0.0 else np.full(len(scores), 1.0 / max(1, len(scores)))
-    return np.repeat(np.arange(len(scores)), np.ceil(number * share).astype(int))[:number]
+def parts_of(ranking: Any) -> list[str | Table]:
+    """A ranking in words and tables, without what speaks of options that a page lacks."""
+    from sparse_prefgp.analysis.ranking import BY_MEAN
+
+    parts = ranking.parts(MOST_SHOWN)
+    return [part.replace(BY_MEAN, "") if isinstance(part, str) else part for part in parts]
 
 
 def picture_of(ranking: Any) -> bytes:
-    """Utilities with their intervals, as SVG."""
+    """Utilities with their intervals, as SVG; chances are in the table."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -189,7 +186,9 @@ def picture_of(ranking: Any) -> bytes:
 
     from sparse_prefgp import plotting
 
-    axes = plotting.utilities(ranking, top=30)
+    axes = plotting.utilities(
+        replace(ranking, frame=ranking.frame.drop(columns="p_best")), top=MOST_DRAWN
+    )
     file = io.BytesIO()
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -233,7 +232,7 @@ def people_of(votes: Any) -> Table:
         Column("person", "person", str, left=True),
         Column("answers", "answers", ","),
         Column("shared", "of pairs that others had too", ",", spare=1),
-        Column("agreed", "as most of these said", chance),
+        Column("agreed", "share as most of these said", chance),
     ]
     return Table("people", "People", columns, rows)
 
@@ -322,6 +321,11 @@ class Refitting:
             self._busy = True
             if begin:
                 self._send()
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether a request is under way."""
+        return self._busy
 
     def _send(self) -> None:
         with contextlib.suppress(BrokenPipeError, OSError):

@@ -106,6 +106,7 @@ class Results:
             {
                 "answers": self._number(),
                 "learned": learned.answers,
+                "learning": self._refitting is not None and self._refitting.is_learning,
                 "serial": self._serial,
                 "html": learned.html if new else None,
                 "problem": learned.problem,

@@ -76,6 +76,8 @@ class Page:
             settings.top,
             settings.seed,
             settings.text,
+            settings.repeat,
+            settings.invited,
         )
         self.results = Results(learner, self._doors, lambda: self.number, self._take)
         self._mine: dict[str, int] = {}

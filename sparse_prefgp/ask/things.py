@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+<<<<<<< HEAD
 from sparse_prefgp.ask.store import LONGEST_PERSON, alike
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.columns import MAX_LEVELS
 from sparse_prefgp.io.files import ITEM_ID, load, load_items
 from sparse_prefgp.support.words import counted, shortened, some_of
+=======
+import numpy as np
+
+from sparse_prefgp.ask.store import alike
+from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.io.columns import (
+    MAX_LEVELS,
+    FeatureNames,
+    feature_kinds,
+    item_columns,
+    said_of_id,
+)
+from sparse_prefgp.io.files import CONTROL, ITEM_ID, Table, load, load_items
+from sparse_prefgp.io.texts import with_texts
+from sparse_prefgp.support.words import counted, listing, shortened, some_of
+>>>>>>> asklearn
 
 # What browsers show, and as what it is sent.
 MEDIA = {
@@ -46,6 +64,8 @@ class Things:
     """The table of items that a model learns from; of their ids alone where only these are known.
     """
     folder: Path | None = None
+    votes_alone: str = ""
+    """Why nothing else is learned from, though the table has more columns."""
     left_out: Sequence[str] = ()
     """What else is in the folder: links, folders, and files that browsers do not show."""
     shapes: Sequence[Mapping[str, Any]] = ()
@@ -60,6 +80,14 @@ class Things:
             )
         numbers = {name: i for i, name in enumerate(self.names)}
         object.__setattr__(self, "number", numbers)
+
+    @property
+    def learned_from(self) -> str:
+        """What a model learns from, in words."""
+        columns = self.items.columns[1:]
+        if len(columns):
+            return listing(columns)
+        return f"the votes alone{self.votes_alone and f': {self.votes_alone}'}"
 
     def shown(self, i: int) -> dict[str, Any]:
         """What the page needs to show one."""
@@ -86,7 +114,8 @@ def things_of(items: Source | None, media: Path | None, text: Sequence[str] = ()
     A model learns from columns of numbers and of categories.
 
     :param text: columns of texts from which it learns too.
-    :raises ValueError: no items, or one, or one twice; a picture that is missing or too large.
+    :raises ValueError: no items, or one, or one twice; a picture that is missing or too large; what
+        `fit` would refuse of these columns.
     """
     names_of_files = _pictures(media) if media is not None else {}
     if items is None:
@@ -98,7 +127,7 @@ def things_of(items: Source | None, media: Path | None, text: Sequence[str] = ()
             )
         names = list(names_of_files)
         others = sorted({one.name for one in media.iterdir()} - set(names))
-        return Things(names, [{}] * len(names), names, _ids(names), media, others)
+        return Things(names, [{}] * len(names), names, _ids(names), media, left_out=others)
     table = load_items(items, text)
     table.require(*text, remedy=" that --text names")
     frame, name_column = table.frame, str(table.id_column)
@@ -117,10 +146,10 @@ def things_of(items: Source | None, media: Path | None, text: Sequence[str] = ()
     shown = [name for name in frame.columns if name not in (name_column, pictured)]
     cells = {name: _texts(frame[name]) for name in shown}
     fields = [{n: cells[n][i] for n in shown if cells[n][i]} for i in range(len(texts))]
-    known = frame[
-        [name_column, *(name for name in shown if name in text or _is_feature(frame[name]))]
-    ]
-    return Things(texts, fields, files, known, media)
+    of_items = [name for name in shown if name in text or _is_feature(frame[name])]
+    why = _not_told_apart(replace(table, frame=frame[[name_column, *of_items]]), text)
+    known = frame[[name_column, *([] if why else of_items)]]
+    return Things(texts, fields, files, known, media, why)
 
 
 def demo_things() -> Things:
@@ -140,6 +169,43 @@ def _is_feature(column: Any) -> bool:
     if require_pandas().api.types.is_numeric_dtype(column):
         return True
     return int(column.nunique()) <= min(MAX_LEVELS, int(column.count()) // 2)
+
+
+def _not_told_apart(table: Table, text: Sequence[str]) -> str:
+    """Why the features of items, as `fit` reads them, do not tell all of them apart; empty where
+    they do, or where there are none.
+
+    :param text: columns of texts.
+    :raises ValueError: what `fit` would refuse.
+    """
+    columns = [name for name in table.frame.columns if name != table.id_column]
+    varying = [name for name in columns if table.frame[name].nunique(dropna=False) > 1]
+    if not varying:
+        are = "is" if len(columns) == 1 else "are"
+        return f"{listing(columns)} {are} the same for all items" if columns else ""
+    table = replace(table, frame=table.frame[[str(table.id_column), *varying]])
+    if len(varying) == 1 and varying[0] not in text:
+        numeric, _ = feature_kinds(table, varying)
+        if numeric and said_of_id(table, varying[0], named=False) is not None:
+            return f"{varying[0]} numbers the items"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `fit` says it again
+        table = with_texts(table, [name for name in text if name in varying])
+        read = item_columns(table, table, FeatureNames())
+        transform = FeatureTransform.fit(
+            read.table.frame,
+            read.numeric,
+            read.categorical,
+            read.table.row,
+            vectors=read.vectors,
+            texts=read.texts,
+        )
+        features = transform.apply(read.table.frame, read.table.row)
+    different = len(np.unique(features + 0.0, axis=0))  # -0.0 is 0.0
+    if different == len(features):
+        return ""
+    tell = "tells" if len(varying) == 1 else "tell"
+    return f"{listing(varying)} {tell} only {different:,} of the {len(features):,} items apart"
 
 
 def _ids(names: Sequence[str]) -> Any:
@@ -171,6 +237,12 @@ def _pictures(folder: Path) -> dict[str, Path]:
                 f"A picture in {str(folder)!r} has a name that is no UTF-8, {shortened(name)}; "
                 "give it another name."
             ) from None
+    steering = next((name for name in found if CONTROL.search(name)), None)
+    if steering is not None:
+        raise ValueError(
+            f"A picture in {str(folder)!r} has a name with a control character in it, "
+            f"{shortened(steering)}; give it another name."
+        )
     large = [name for name, one in found.items() if one.stat().st_size > MOST_BYTES]
     if large:
         raise ValueError(

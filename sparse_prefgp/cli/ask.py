@@ -18,7 +18,11 @@ from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.options import option, same_as
+<<<<<<< HEAD
 from sparse_prefgp.support.words import counted, escaped, listing, shortened, some_of
+=======
+from sparse_prefgp.support.words import counted, shortened, some_of
+>>>>>>> asklearn
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -112,6 +116,7 @@ class AskOptions:
 def ask(console: Output, options: AskOptions) -> None:
     """Ask people which of two things they prefer, on a page in the browser."""
     from sparse_prefgp.ask.guard import host_of
+    from sparse_prefgp.ask.memory import said_of_names
     from sparse_prefgp.ask.running import Links, forget, listening_at, open_browser, serve
     from sparse_prefgp.ask.settings import PageSettings
     from sparse_prefgp.ask.store import VoteStore
@@ -180,9 +185,16 @@ def ask(console: Output, options: AskOptions) -> None:
                 f"Left out of {options.media}: {some_of([*map(shortened, things.left_out)])}; "
                 f"pictures are files of its own, {' '.join(MEDIA)}."
             )
+<<<<<<< HEAD
         columns = things.items.columns[1:]
         say(f"The model learns from {listing(columns) if len(columns) else 'the votes alone'}.")
         say_link(f"Page: {links.page}")
+=======
+        say(f"The model learns from {things.learned_from}.")
+        if late := said_of_names(things.items):
+            say(late)
+        say(f"Page: {links.page}")
+>>>>>>> asklearn
         for name, link in links.people.items():
             say_link(f"  {name}: {link}")
         say_link(f"Results, for you alone: {links.results}")

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, person_of
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import is_default, option, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
 
 # By default.
-BATCH = 10
+BATCH, SCORE = 10, "bald"
+# Options that say something of a choice by a model alone.
+_OF_MODELS = (
+    "pairs",
+    "columns",
+    "set_size",
+    "score",
+    "top",
+    "prices",
+    "max_pairs",
+    "at",
+    "person",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +66,9 @@ class SuggestOptions(Written):
     """How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by the
     score bald.
     """
-    score: str = option(default="bald")
-    """bald (information) and variance learn all utilities; eubo (expected utility of the better
-    one) and thompson look for the best item; settle for who the first ones are.
+    score: str | None = option(default=None)
+    """bald (information), the default, and variance learn all utilities; eubo (expected utility of
+    the better one) and thompson look for the best item; settle for who the first ones are.
     """
     top: int | None = option(default=None, least=1)
     """How many the first ones are that the score settle settles; by default 5."""
@@ -75,6 +87,15 @@ class SuggestOptions(Written):
     seed: int = same_as(FitSettings, "seed")
     person: Sequence[str] = same_as(Shared, "person")
 
+    def refuse_for_first_round(self) -> None:
+        """Refuse what says how a model chooses."""
+        for one in fields(self):
+            if one.name in _OF_MODELS and not is_default(one, getattr(self, one.name)):
+                raise ValueError(
+                    f"--{one.name.replace('_', '-')} was given, but a first round is of balanced "
+                    "random pairs, without a model; leave it out, or give a model (--model)."
+                )
+
 
 @command()
 def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None:
@@ -87,6 +108,7 @@ def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None
     options.check(*saved.files, options.pairs, options.prices)
     rng = np.random.default_rng(options.seed)
     if saved.model is None:
+        options.refuse_for_first_round()
         from sparse_prefgp.analysis.first_round import first_round
 
         console.show(first_round(saved.items, options.batch, rng), options, seed=options.seed)
@@ -103,7 +125,7 @@ def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None
             columns=options.columns,
             batch=options.batch or BATCH,
             set_size=options.set_size,
-            score=options.score,
+            score=options.score or SCORE,
             top=options.top,
             prices=options.prices,
             max_pairs=options.max_pairs,

@@ -124,32 +124,38 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
     items = in_iso(items, plain, names.order)
     numeric, categorical = feature_kinds(items, plain)
     if len(numeric) == 1 and not categorical and not vectors and not texts:
-        _refuse_id(items, numeric[0], named=features is not None)
+        why = said_of_id(items, numeric[0], named=features is not None)
+        if why is not None:
+            raise ValueError(why)
     ids, lookup = items.ids()
     known_ids = Ids(lookup, items.name)
     return ItemColumns(items, others, numeric, categorical, ids, known_ids, vectors, texts)
 
 
-def _refuse_id(items: Table, name: str, named: bool) -> None:
-    """Refuse an only feature that is evidently an id; `named`: somebody asked for it by name."""
+def said_of_id(items: Table, name: str, named: bool) -> str | None:
+    """Why an only feature, of numbers, is evidently an id, in a sentence; None where it is none.
+
+    :param named: somebody asked for it by name.
+    """
     if holds_dates(items.frame[name]):
-        return
+        return None
     values = numeric_column(items.frame, name, items.row)
     n = len(values)
     if n < 2 or not (values == np.floor(values)).all() or len(np.unique(values)) < n:
-        return
+        return None
     if ID_NAME.fullmatch(name):
-        raise ValueError(
+        return (
             f"The only feature column of {items.name} is {name!r}, by its name and values an id "
             f"(a whole number of its own for each item), which {ID_REMEDY}."
         )
     in_order = any(np.array_equal(values, np.arange(start, start + n)) for start in (0, 1))
     if in_order and n >= MANY_ROWS and not named:
-        raise ValueError(
+        return (
             f"The only feature column of {items.name}, {name!r}, counts its rows from "
             f"{int(values[0])} to {int(values[-1])} like an id, which {ID_REMEDY}; if it is a "
             f"measurement, say so with --features {name} (features=[{name!r}])."
         )
+    return None
 
 
 def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from urllib.parse import quote
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.support.words import counted
 
+_BY_EFFECTIVE = os.access in os.supports_effective_ids
 FILE = "votes.sqlite"
 # What tells a file of ours: SQLite keeps both numbers in its head.
 APPLICATION_ID, VERSION = 0x53504750, 2
@@ -37,7 +39,8 @@ class Votes(NamedTuple):
     or tie), `judge`, `at` (when it was kept, UTC)."""
     notes: Any
     """The same columns and `note`, of the answers, skips too, with which somebody wrote one."""
-    skipped: int
+    skips: Any
+    """The columns of `frame`, of the pairs that somebody skipped."""
     undone: int
 
     @property
@@ -45,7 +48,7 @@ class Votes(NamedTuple):
         """What was left out, in words; empty where nothing was."""
         parts = [
             f"{counted(number, 'answer')} {what}"
-            for number, what in ((self.skipped, "skipped"), (self.undone, "undone"))
+            for number, what in ((len(self.skips), "skipped"), (self.undone, "undone"))
             if number
         ]
         return f"{FILE}: {' and '.join(parts)} left out." if parts else ""
@@ -63,9 +66,11 @@ def connected(path: Path, writing: bool = False) -> sqlite3.Connection:
 
     :raises ValueError: it is damaged, or holds something else.
     """
-    mode = "rwc" if writing else "ro"
+    mode = "mode=rwc" if writing else "mode=ro"
+    if not writing and _is_whole_and_still(path):
+        mode = "immutable=1"
     connection = sqlite3.connect(
-        f"file:{quote(str(path.resolve()))}?mode={mode}",
+        f"file:{quote(str(path.resolve()))}?{mode}",
         uri=True,
         timeout=10.0,
         isolation_level=None,
@@ -96,6 +101,14 @@ def connected(path: Path, writing: bool = False) -> sqlite3.Connection:
     )
 
 
+def _is_whole_and_still(path: Path) -> bool:
+    """Whether a file is in a folder that cannot be written, where SQLite cannot make what it needs
+    to read next to others who write, and has nothing in a file next to it: it was closed."""
+    place = path.resolve()
+    beside = place.with_name(f"{place.name}-wal")
+    return not os.access(place.parent, os.W_OK, effective_ids=_BY_EFFECTIVE) and not beside.exists()
+
+
 def _damaged(path: Path, problem: str) -> ValueError:
     return ValueError(
         f"The votes in {str(path)!r} are damaged ({problem}); save what `sqlite3 {path.name} "
@@ -119,5 +132,6 @@ def read_votes(path: Path) -> Votes:
     stand = [row[:-1] for row in rows if row[-1] is None]
     frame = require_pandas().DataFrame(stand, columns=columns, dtype=object)
     skipped, notes = frame["verdict"] == SKIP, frame[frame["note"] != ""]
-    kept = frame[~skipped].drop(columns="note").reset_index(drop=True)
-    return Votes(kept, notes, int(skipped.sum()), len(rows) - len(stand))
+    plain = frame.drop(columns="note")
+    kept, skips = (plain[one].reset_index(drop=True) for one in (~skipped, skipped))
+    return Votes(kept, notes, skips, len(rows) - len(stand))

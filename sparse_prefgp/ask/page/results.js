@@ -8,7 +8,7 @@ let serial = -1;
 const tell = (state) => {
   element("number").textContent =
     `${state.answers.toLocaleString("en")} answers, of which the ranking knows ` +
-    `${state.learned.toLocaleString("en")}.`;
+    `${state.learned.toLocaleString("en")}.${state.learning && state.learned < state.answers ? " Learning …" : ""}`;
   element("settled").textContent =
     state.settled === null
       ? ""

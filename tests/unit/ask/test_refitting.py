@@ -10,21 +10,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.suggestion import SCORES
 from sparse_prefgp.ask import refitting
+from sparse_prefgp.ask.queue import QUEUE
 from sparse_prefgp.ask.refitting import (
     MODEL,
-    QUEUE,
     Learned,
     Learner,
     Refitting,
     people_of,
-    queued,
 )
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.ask.things import things_of
@@ -52,7 +48,8 @@ def store(tmp_path: Path) -> VoteStore:
 
 
 def learner(store: VoteStore, items: pd.DataFrame, score: str | None = None) -> Learner:
-    return Learner(store.path, items, score, closest=0.5, top=2, seed=0)
+    who = ("Ann", "Bob")  # who has answered nothing yet
+    return Learner(store.path, items, score, closest=0.5, top=2, seed=0, invited=who)
 
 
 def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
@@ -68,6 +65,8 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     whole = pd.read_csv(io.BytesIO(learned.csv))
     assert sorted(whole["item_id"]) == NAMES and {"utility", "p_best"} <= set(whole.columns)
     assert learned.picture.lstrip().startswith(b"<?xml")
+    assert b"chance of being best" not in learned.picture  # once, in the table
+    assert "order mean" not in learned.html and "by luck." in learned.html
     assert learned.settled is not None and 0.0 <= learned.settled <= 1.0
     kept = spg.load(store.folder / MODEL)
     assert kept.duels.num_duels == 63
@@ -83,22 +82,6 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     store.undo(answers(63, 10)[-1].id, "Ann")
     assert one.learn().answers == 72
     assert one._model.duels.num_duels == 72
-
-
-@given(
-    scores=hnp.arrays(float, st.integers(1, 60), elements=st.floats(0.0, 5.0)),
-    number=st.integers(1, 60),
-)
-def test_pairs_are_queued_as_often_as_they_score(scores: np.ndarray, number: int) -> None:
-    rows = queued(scores, number)
-    times = np.bincount(rows, minlength=len(scores))
-    assert len(rows) <= number and (np.diff(rows) >= 0).all()
-    if scores.sum() > 0.0:
-        assert (times <= np.ceil(number * (scores / scores.sum()))).all()
-        assert len(rows) == number
-    one_in_doubt = queued(np.array([1.0, 0.0, 0.0]), number)
-    assert (one_in_doubt == 0).all()
-    assert set(queued(np.array([1.0, -0.5]), number)) == {0}
 
 
 def test_notes_are_shown_the_last_first_and_escaped(store: VoteStore) -> None:
@@ -120,6 +103,25 @@ def test_items_with_features_and_without_answers_are_ranked(store: VoteStore) ->
     learned = learner(store, items).learn()
     assert not learned.problem
     assert "new" in learned.html and learned.pairs
+
+
+def test_all_items_are_told_apart_from_the_first_answers_on(store: VoteStore) -> None:
+    """By levels that no item has which was asked about so far."""
+    items = pd.DataFrame({"name": NAMES, "topic": list("xxxyyy"), "by": list("abcabc")})
+    found = things_of(items, None)
+    assert found.learned_from == "topic, by"
+    store.keep([one for one in answers(0, 60) if {one.left, one.right} <= {*NAMES[:3]}])
+    learned = learner(store, found.items).learn()
+    assert all(name in learned.html for name in NAMES) and learned.pairs and not learned.problem
+
+
+def test_texts_that_do_not_tell_items_apart_are_left_out(store: VoteStore) -> None:
+    found = things_of(
+        pd.DataFrame({"name": NAMES, "words": ["a dog", "a cat"] * 3}), None, ["words"]
+    )
+    store.keep(answers(0, 40))
+    learned = replace(learner(store, found.items), text=["words"]).learn()
+    assert all(name in learned.html for name in NAMES) and learned.pairs
 
 
 def test_the_page_has_the_first_items_and_the_table_all(
@@ -174,4 +176,4 @@ def test_one_request_is_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     one._busy = one._again = False
     for _ in range(1000):
         one.ask()
-    assert pipe.sent == 1 and one._again
+    assert pipe.sent == 1 and one._again and one.is_learning

@@ -32,6 +32,27 @@ testclient = pytest.importorskip("starlette.testclient", reason="the extra ask i
 ROOT = "http://127.0.0.1:8000"
 
 
+<<<<<<< HEAD
+=======
+class NoRefitting:
+    """Learns nothing, and counts how often it is asked."""
+
+    is_learning = False
+
+    def __init__(self, *_: Any) -> None:
+        self.asked = 0
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    def listen(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+>>>>>>> asklearn
 @pytest.fixture
 def things(tmp_path: Path) -> Things:
     media = tmp_path / "media"
@@ -103,7 +124,9 @@ def test_two_answers_to_a_pair_at_once_are_one(client: Any, page: Page) -> None:
     assert page.store.number() == page.number == 1
 
 
-def test_results_are_new_whenever_something_was_learned(client: Any, page: Page) -> None:
+def test_results_are_new_whenever_something_was_learned(
+    client: Any, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.get(f"/results?key={page.store.setting('owner')}")
     for text in ("before", "after"):  # an answer was taken back, and another one came
         page.results.take(Learned(9, html=text))
@@ -111,6 +134,8 @@ def test_results_are_new_whenever_something_was_learned(client: Any, page: Page)
         assert state["html"] == text
         unchanged = client.get(f"/api/results?known={state['serial']}").json()
         assert unchanged == state | {"html": None}
+    monkeypatch.setattr(NoRefitting, "is_learning", True)
+    assert client.get("/api/results").json() == state | {"learning": True}
 
 
 def test_a_person_answers_and_takes_back(client: Any, page: Page) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -237,3 +240,38 @@ def test_nothing_of_a_step_is_kept_where_it_fails(
     assert store.answers() == []
     store._connection.execute("pragma max_page_count = 100000")
     assert store.keep([long]) == [Kept.NEW]
+
+
+def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
+    """As on a disk that is mounted to be read alone; whoever may write everywhere is somebody
+    else meanwhile."""
+    folder = Path(tempfile.mkdtemp())  # which others may enter, unlike those of pytest
+    try:
+        with closing(VoteStore(folder)) as store:
+            store.keep([answer(i, "Ann") for i in range(3)])
+        (folder / FILE).chmod(0o444)
+        folder.chmod(0o555)
+        before = sorted(one.name for one in folder.iterdir())
+        with somebody_else():
+            assert len(read_votes(folder / FILE).frame) == 3
+        assert sorted(one.name for one in folder.iterdir()) == before
+        # What was not closed may have answers in the file next to it, which are not left out.
+        (folder / f"{FILE}-wal").write_bytes(b"")
+        with somebody_else(), pytest.raises(ValueError, match="cannot be opened"):
+            read_votes(folder / FILE)
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Nobody, in place of whoever is not kept from anything by permissions."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

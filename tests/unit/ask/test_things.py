@@ -109,3 +109,62 @@ def test_people_by_their_names(tmp_path: Path) -> None:
     path.write_text("name\nAnn\nAnn\n")
     with pytest.raises(ValueError, match="used before"):
         names_of_people(path)
+
+
+ROWS = 24
+NUMBERS = [0.5 + i for i in range(ROWS)]
+ALIKE = {
+    "constant": ({"topic": ["x"] * ROWS}, "the votes alone: topic is the same for all items"),
+    "two constant": (
+        {"topic": ["x"] * ROWS, "size": [3] * ROWS},
+        "the votes alone: topic, size are the same for all items",
+    ),
+    "few": (
+        {"by": [f"photographer {i % 6}" for i in range(ROWS)]},
+        "the votes alone: by tells only 6 of the 24 items apart",
+    ),
+    "one twice": (
+        {"size": [*NUMBERS[1:], NUMBERS[1]], "kind": ["x", "y"] * (ROWS // 2)},
+        "size, kind",
+    ),
+    "one twice alike": (
+        {"size": [*NUMBERS[1:], NUMBERS[1]], "kind": ["x"] * ROWS},
+        "the votes alone: size tells only 23 of the 24 items apart",
+    ),
+    "number": ({"number": [*range(ROWS)]}, "the votes alone: number numbers the items"),
+    "size": ({"size": NUMBERS, "topic": ["x"] * ROWS}, "size, topic"),
+    "nothing": ({}, "the votes alone"),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_features_that_do_not_tell_items_apart_are_not_learned_from(name: str) -> None:
+    columns, said = ALIKE[name]
+    found = things_of(pd.DataFrame({"id": [f"p{i}" for i in range(ROWS)], **columns}), None)
+    assert found.learned_from == said
+    alone = said.startswith("the votes alone")
+    assert list(found.items.columns) == ["id", *([] if alone else columns)]
+    assert set(found.fields[0]) == set(columns)  # the page shows them all the same
+
+
+def test_texts_tell_items_apart() -> None:
+    words = ["a dog", "A cat sleeps on the sofa.", "The sea! It was as blue as ever.", "red"]
+    table = pd.DataFrame({"id": list("abcd"), "words": words})
+    assert things_of(table, None, ["words"]).learned_from == "words"
+    same = things_of(table.assign(words="a dog"), None, ["words"])
+    assert same.learned_from == "the votes alone: words is the same for all items"
+
+
+def test_what_fit_refuses_is_refused_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    pd.DataFrame({"id": list("abcd"), "size": [1.0, 2.5, float("inf"), 4.0]}).to_csv(
+        path, index=False
+    )
+    with pytest.raises(ValueError, match=r"'size' has inf in row 4 of items.csv"):
+        things_of(path, None)
+
+
+def test_a_picture_with_a_line_break_in_its_name_is_refused(tmp_path: Path) -> None:
+    media = pictures(tmp_path / "m", "a.png", "b\nc.png")
+    with pytest.raises(ValueError, match=r"control character in it, 'b\\nc.png'; give it another"):
+        things_of(None, media)

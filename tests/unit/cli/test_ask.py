@@ -127,6 +127,10 @@ REFUSED: dict[str, tuple[Calls, str]] = {
     "items that are not there": (of("--items", "nowhere.csv"), "does not exist"),
     "no such column": (of("--items", "items", "--text", "prose", items=ITEMS), "no column 'prose'"),
     "item twice": (of("--items", "items", items="id\nx\nx\n"), "used before"),
+    "inf": (
+        of("--items", "items", items="id,size\nx,1.5\ny,inf\nz,3\n"),
+        "'size' has inf in row 3",
+    ),
     "a text as name": (of("--items", "items", items=f"essay\n{'x' * 50_000}\ny\n"), "50,000"),
     "media that are not there": (of("--media", "nowhere"), "does not exist"),
     "large picture": (large_picture, "larger than"),
