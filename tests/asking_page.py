@@ -21,6 +21,8 @@ from tests.killing import started
 class NoRefitting:
     """Learns nothing, and counts how often it is asked."""
 
+    is_learning = False
+
     def __init__(self, *_: Any) -> None:
         self.asked = 0
 

@@ -9,16 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-<<<<<<< HEAD
-from sparse_prefgp.ask.store import LONGEST_PERSON, alike
-from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io.columns import MAX_LEVELS
-from sparse_prefgp.io.files import ITEM_ID, load, load_items
-from sparse_prefgp.support.words import counted, shortened, some_of
-=======
 import numpy as np
 
-from sparse_prefgp.ask.store import alike
+from sparse_prefgp.ask.store import LONGEST_PERSON, alike
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.io.columns import (
     MAX_LEVELS,
@@ -30,7 +23,6 @@ from sparse_prefgp.io.columns import (
 from sparse_prefgp.io.files import CONTROL, ITEM_ID, Table, load, load_items
 from sparse_prefgp.io.texts import with_texts
 from sparse_prefgp.support.words import counted, listing, shortened, some_of
->>>>>>> asklearn
 
 # What browsers show, and as what it is sent.
 MEDIA = {

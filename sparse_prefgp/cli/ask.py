@@ -18,11 +18,7 @@ from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.options import option, same_as
-<<<<<<< HEAD
-from sparse_prefgp.support.words import counted, escaped, listing, shortened, some_of
-=======
-from sparse_prefgp.support.words import counted, shortened, some_of
->>>>>>> asklearn
+from sparse_prefgp.support.words import counted, escaped, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -185,16 +181,10 @@ def ask(console: Output, options: AskOptions) -> None:
                 f"Left out of {options.media}: {some_of([*map(shortened, things.left_out)])}; "
                 f"pictures are files of its own, {' '.join(MEDIA)}."
             )
-<<<<<<< HEAD
-        columns = things.items.columns[1:]
-        say(f"The model learns from {listing(columns) if len(columns) else 'the votes alone'}.")
-        say_link(f"Page: {links.page}")
-=======
         say(f"The model learns from {things.learned_from}.")
         if late := said_of_names(things.items):
             say(late)
-        say(f"Page: {links.page}")
->>>>>>> asklearn
+        say_link(f"Page: {links.page}")
         for name, link in links.people.items():
             say_link(f"  {name}: {link}")
         say_link(f"Results, for you alone: {links.results}")

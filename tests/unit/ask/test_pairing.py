@@ -11,8 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparse_prefgp as spg
-from sparse_prefgp.ask.pairing import Pairing, Uneven
+from sparse_prefgp.ask.pairing import Pair, Pairing, Uneven
 from tests.reference.slow_uneven import slow_uneven
+
+
+def after_the_first_round(number: int, rng: np.random.Generator, explore: float = 0.1) -> Pairing:
+    """Others were shown every item twice."""
+    pairing = Pairing(number, rng, explore)
+    for i in range(number):
+        pairing.count("others", Pair(i, (i + 1) % number))
+    return pairing
+
+
+def test_the_first_round_leaves_out_no_pair() -> None:
+    pairing = Pairing(3, np.random.default_rng(0))
+    pairing.refill([], Uneven(np.zeros(3), np.ones(3), 1.0, 0.9))
+    for _ in range(3):
+        pair = pairing.next("a")
+        assert pair is not None
+        pairing.count("a", pair)
+    assert pairing.next("b") is None
 
 
 @given(number=st.integers(2, 12), share=st.floats(0.05, 1.0), seed=st.integers(0, 99))
@@ -57,7 +75,7 @@ def test_nobody_gets_a_pair_twice(number: int, explore: float, seed: int) -> Non
 @pytest.mark.parametrize("known", [True, False])
 def test_random_pairs_that_are_nearly_even_are_not_asked(known: bool) -> None:
     mean = np.array([0.0, 0.1, 1.0, np.nan])
-    pairing = Pairing(4, np.random.default_rng(0))
+    pairing = after_the_first_round(4, np.random.default_rng(0))
     pairing.refill([], Uneven(mean, np.full(4, 0.5), 1.0, 0.6) if known else None)
     asked = set()
     while (pair := pairing.next("a")) is not None:
@@ -76,7 +94,7 @@ def test_all_uneven_pairs_are_asked_and_no_other(number: int, least: float, seed
     uneven = Uneven(mean, variance, 0.5, least)
     expected = slow_uneven(mean, variance, 0.5, least)
     assert uneven.numbers.tolist() == [sum(i in pair for pair in expected) for i in range(number)]
-    pairing = Pairing(number, rng, explore=1.0)
+    pairing = after_the_first_round(number, rng, explore=1.0)
     pairing.refill([], uneven)
     asked = set()
     while (pair := pairing.next("a")) is not None:
@@ -90,9 +108,9 @@ def test_all_uneven_pairs_are_asked_and_no_other(number: int, least: float, seed
 def test_where_no_pair_is_uneven_none_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     uneven = Uneven(np.zeros(3000), np.ones(3000), 1.0, 0.55)
     monkeypatch.setattr(Uneven, "others", None)  # would raise
-    pairing = Pairing(3000, np.random.default_rng(0))
+    pairing = after_the_first_round(3000, np.random.default_rng(0), explore=0.0)
     pairing.refill([(1, 2)], uneven)
-    first = pairing.next("a")  # the queue is asked at once, as no first round can be
+    first = pairing.next("a")
     assert first is not None and first.unordered == (1, 2)
     pairing.count("a", first)
     assert pairing.next("a") is None and not pairing.has_met_all("a")
