@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
 
@@ -53,8 +55,6 @@ def next_pairs(
     :raises ValueError: what `suggest` raises.
     """
     from sparse_prefgp.analysis.suggestion import MAX_PAIRS, SCORES, best_of, candidate_pairs
-    from sparse_prefgp.data.answers import Answers
-    from sparse_prefgp.io.files import id_text
 
     check_choice("score", score, SCORES)
     found = candidate_pairs(model, None, score, MAX_PAIRS, rng, top)

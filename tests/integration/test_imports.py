@@ -150,6 +150,7 @@ def _extras() -> set[str]:
 LATE = {
     "analysis/far.py": {"sklearn"},
     "analysis/metrics.py": {"scipy", "sklearn"},
+    "ask/queue.py": {"analysis"},
     "ask/refitting.py": {"analysis", "disk", "plotting", "workflow"},
     "ask/running.py": {"ask"},
     "data/duels.py": {"scipy"},
