@@ -14,6 +14,8 @@ from sparse_prefgp.ask.store import VoteStore, alike
 
 # The header in which a page says on whose behalf it sends.
 PERSON = "ask-person"
+# Names that a browser comes back to, as on a tablet that goes round: cookies have little room.
+_MOST_NAMES = 20
 _YEAR = 365 * 24 * 3600
 
 
@@ -53,15 +55,20 @@ class Doors:
         self._names[token] = name
         self._ids.add(digest(token))
         self._set(response, "person", token, request)
-        # By it the same browser comes back to the name after it gave another one.
-        self._set(response, digest(token), token, request)
+        tokens = [token, *(one for one in self._before(request) if one != token)]
+        self._set(response, "before", ".".join(tokens[:_MOST_NAMES]), request)
 
     def again(self, name: str, request: Request) -> tuple[str, str] | None:
         """Name and token of somebody who gave this name, or one alike, in the same browser."""
-        for token, one in self._names.items():
-            if alike(one) == alike(name) and self._has(request, digest(token), token):
+        for token in self._before(request):
+            one = self._names.get(token)
+            if one is not None and alike(one) == alike(name):
                 return one, token
         return None
+
+    def _before(self, request: Request) -> list[str]:
+        """The tokens of names that were given in a browser, the latest first."""
+        return request.cookies.get(f"{self._cookie}_before", "").split(".")
 
     def by_link_of_results(self, request: Request) -> Response | None:
         """The same of the owner."""

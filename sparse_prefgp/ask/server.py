@@ -40,6 +40,8 @@ LONGEST_NOTE = 2000
 AHEAD = 2
 # Seconds in which every open page asks once; for so long it waits for pages at its end.
 LINGERS = 15.0
+# The header in which a page says which one it is: a person may have several open.
+SENT_BY = "ask-page"
 # What a person reads who gets no pair.
 ANSWERED_ALL = "You have answered every pair there is. Thank you!"
 FINISHED = "All answers that were wanted are there. Thank you! You can close this page."
@@ -103,15 +105,16 @@ class Page:
             return
         self._finished = True
         since = time.monotonic() - LINGERS
-        self._untold = {person for person, at in self._seen.items() if at > since}
+        self._untold = {page for page, at in self._seen.items() if at > since}
         if self._untold:
             asyncio.get_running_loop().call_later(LINGERS, self._then)
         else:
             self._then()
 
-    def _told(self, person: str) -> None:
-        if person in self._untold:
-            self._untold.remove(person)
+    def _told(self, page: str) -> None:
+        self._seen[page] = time.monotonic()
+        if page in self._untold:
+            self._untold.remove(page)
             if not self._untold:
                 self._then()
 
@@ -188,11 +191,11 @@ class Page:
         }
         if name is None:
             return JSONResponse(about)
-        return JSONResponse(about | await self._begun(name, self._doors.id_of(request)))
+        return JSONResponse(about | await self._begun(request, name, self._doors.id_of(request)))
 
-    async def _begun(self, name: str, person: str) -> dict[str, Any]:
+    async def _begun(self, request: Request, name: str, person: str) -> dict[str, Any]:
         last = await self._disk.call(self.store.last, name)
-        return {"name": name, "person": person, "last": last} | self._next(name, AHEAD)
+        return {"name": name, "person": person, "last": last} | self._next(request, name, AHEAD)
 
     async def join(self, request: Request) -> Response:
         """Somebody gives a name."""
@@ -213,14 +216,14 @@ class Page:
             token = await self._disk.call(self.store.join, name)
         if token is None:
             raise HTTPException(409, "Somebody has this name already; add a letter to yours.")
-        response = JSONResponse(await self._begun(name, digest(token)))
+        response = JSONResponse(await self._begun(request, name, digest(token)))
         self._doors.by_name(response, name, token, request)
         return response
 
     async def more(self, request: Request) -> Response:
         """Pairs to show; none where a page only asks whether all is there."""
         count = 0 if request.query_params.get("pairs") == "0" else AHEAD
-        return JSONResponse(self._next(self._doors.person(request), count))
+        return JSONResponse(self._next(request, self._doors.person(request), count))
 
     async def answer(self, request: Request) -> Response:
         """An answer; acknowledged when it is on disk."""
@@ -257,13 +260,15 @@ class Page:
             if most is not None and self.number >= most:
                 self.finish()
         return JSONResponse(
-            self._next(person, 1 if sent.get("more", True) else 0, self._held(sent))
+            self._next(request, person, 1 if sent.get("more", True) else 0, self._held(sent))
         )
 
     async def undo(self, request: Request) -> Response:
         """One of one's last answers is taken back."""
         person, sent = self._doors.person(request), await _json(request)
         id = _text(sent, "id")
+        if self._finished:
+            raise HTTPException(409, "All answers that were wanted are there; none is taken back.")
         taken = await self._disk.call(self.store.undo, id, person)
         if taken is None:
             raise HTTPException(409, "This is none of your last answers.")
@@ -274,7 +279,7 @@ class Page:
                 self._pairing.uncount(person, pair)
             self._mine[person] -= verdict != SKIP
             self.results.changed()
-        return JSONResponse(self._next(person, 0))
+        return JSONResponse(self._next(request, person, 0))
 
     def _held(self, sent: Mapping[str, Any]) -> list[tuple[int, int]]:
         """The pairs that a page has."""
@@ -284,13 +289,12 @@ class Page:
         return [pair.unordered for pair in known if pair is not None]
 
     def _next(
-        self, person: str, count: int, held: Sequence[tuple[int, int]] = ()
+        self, request: Request, person: str, count: int, held: Sequence[tuple[int, int]] = ()
     ) -> dict[str, Any]:
         """So many more pairs, and how far everybody is."""
         pairs: list[list[dict[str, Any]]] = []
         known = [*held]
-        self._seen[person] = time.monotonic()
-        self._told(person)
+        self._told(request.headers.get(SENT_BY, person))
         for _ in range(0 if self._finished else count):
             pair = self._pairing.next(person, known)
             known += [] if pair is None else [pair.unordered]

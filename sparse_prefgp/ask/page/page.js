@@ -8,6 +8,7 @@ const element = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const [FIRST_WAIT, LONGEST_WAIT] = [300, 5000];
 const LAST = 10;
+const WAIT = "Wait until all that you said is saved.";
 const NOT_SAVED =
   "Not saved yet; trying again. The page does not answer now: what you said waits in this browser.";
 // In milliseconds: a double click is no answer to the next pair.
@@ -70,11 +71,13 @@ const newId = () =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) =>
     one.toString(16).padStart(2, "0"),
   ).join("");
+const PAGE = newId(); // a person may have several open
 
+const headersOf = (by) => ({ "ask-person": by, "ask-page": PAGE });
 const post = (path, value, by = "") =>
   fetch(path, {
     method: "POST",
-    headers: { "content-type": "application/json", "ask-person": by },
+    headers: { "content-type": "application/json", ...headersOf(by) },
     body: JSON.stringify(value),
   });
 
@@ -258,6 +261,7 @@ const send = async () => {
     sending = false;
     if (finished) element("saving").textContent = "";
   }
+  if (element("notice").textContent === WAIT) element("notice").textContent = "";
   if (pairs.length === 0) show();
 };
 
@@ -280,7 +284,8 @@ const begin = async () => {
   let state = null;
   const people = new Set([...outbox, ...keptEntries()].map((entry) => entry.person));
   try {
-    response = await fetch(`api/begin?waiting=${[...people].join(",")}`);
+    const path = `api/begin?waiting=${[...people].join(",")}`;
+    response = await fetch(path, { headers: headersOf("") });
     state = await response.json();
   } catch {
     // Trying again below.
@@ -323,7 +328,12 @@ const take = (state) => {
   myName = state.name;
   recall();
   const asked = new Set(waiting().map(({ value }) => [value.left, value.right].sort().join("\n")));
+  // What waits was said after all that is kept.
   last = state.last;
+  for (const { path, value } of waiting()) {
+    if (path === "api/answers") last = [value, ...last].slice(0, LAST);
+    else for (const one of last) if (one.id === value.id) one.undone = true;
+  }
   pairs = state.pairs.filter((pair) => !asked.has(pair.map((one) => one.name).sort().join("\n")));
   element("me").hidden = false;
   element("my-name").textContent = myName;
@@ -351,10 +361,10 @@ element("who").addEventListener("submit", async (event) => {
 });
 element("not-me").addEventListener("click", () => {
   if (waiting().length) {
-    element("notice").textContent = "Wait until all that you said is saved.";
+    element("notice").textContent = WAIT;
     return;
   }
-  leave("", `Go on as ${myName}`);
+  leave("", "Go on");
   element("who").hidden = false;
   element("name").value = "";
   element("name").focus();
@@ -396,10 +406,10 @@ begin();
 // All may be there meanwhile; where all pairs were answered there may be others once more was learned.
 setInterval(async () => {
   const by = person;
-  if (finished || by === null) return;
+  if (by === null) return;
   const path = element("done").hidden ? "api/more?pairs=0" : "api/more";
   try {
-    const response = await fetch(path, { headers: { "ask-person": by } });
+    const response = await fetch(path, { headers: headersOf(by) });
     if (!response.ok) return;
     const state = await response.json();
     if (by !== person) return;
@@ -407,6 +417,7 @@ setInterval(async () => {
     pairs.push(...state.pairs);
     if (finished) pairs = [];
     if (finished || state.pairs.length) show();
+    if (!finished) send(); // what was said when it had ended, where it goes on now
   } catch {
     // Asked again.
   }

@@ -33,7 +33,7 @@ const ask = async () => {
     if (response.ok) tell(await response.json());
     else element("problem").textContent = (await response.json()).problem;
   } catch {
-    element("problem").textContent = "The page does not answer; trying again.";
+    element("problem").textContent = "ask has ended, or does not answer; trying again.";
   }
   setTimeout(ask, EVERY);
 };

@@ -22,7 +22,7 @@ from sparse_prefgp.ask.doors import PERSON
 from sparse_prefgp.ask.guard import MOST_BYTES
 from sparse_prefgp.ask.pairing import Uneven
 from sparse_prefgp.ask.refitting import Learned
-from sparse_prefgp.ask.server import ANSWERED_ALL, FINISHED, TOO_EVEN, Page
+from sparse_prefgp.ask.server import ANSWERED_ALL, FINISHED, SENT_BY, TOO_EVEN, Page
 from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import VoteStore
 from sparse_prefgp.ask.things import Things, things_of
@@ -467,15 +467,20 @@ def test_it_ends_when_the_answers_are_there(made: Made) -> None:
         pairs = joined(client, "Ann")["pairs"]
         other = browser(page)
         joined(other, "Bea")
+        client.get("/api/more?pairs=0", headers={SENT_BY: "another tab"})
         for number in (1, 2):
             assert not ended
             assert not client.get("/api/more").json()["finished"]
             state = client.post("/api/answers", json=said(pairs[number - 1], number)).json()
         assert state["finished"] and state["pairs"] == [] and state["none"] == FINISHED
-        # As soon as all who have it open know.
+        # As soon as all pages that are open know, of one person too.
         assert not ended
-        state = other.get("/api/more?pairs=0").json()
-        assert ended == [True]
+        client.headers[SENT_BY] = "another tab"
+        assert client.post("/api/undo", json={"id": f"{1:032x}"}).status_code == 409
+        other.get("/api/more?pairs=0")
+        assert not ended
+        state = client.get("/api/more?pairs=0").json()
+        assert ended == [True] and state["all"] == 2
         assert state["finished"] and state["pairs"] == [] and state["none"] == FINISHED
 
 
