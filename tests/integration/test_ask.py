@@ -157,6 +157,7 @@ def test_what_waits_is_of_the_one_who_said_it(browser: Any, tmp_path: Path) -> N
         assert not nothing_waits(ann)
         bjorn.goto(run.people["Ann"])
         comes_true(lambda: nothing_waits(bjorn))
+        assert bjorn.locator("#last li").count() == 1  # it can be taken back
         said = run.end()
     assert "2 answers by 2 people" in said
     with closing(sqlite3.connect(out / FILE)) as connection:
