@@ -302,16 +302,16 @@ def suggest(
         found_sets = _sets(model, candidates, batch, set_size, max_pairs, rng, done)
         return replace(found_sets, at_mode=mixed)
     top = whole_number("top", TOP if top is None else top, 1)
-    if in_contexts and pairs is None:
-        found = pairs_in_contexts(model, candidates, max_pairs, places, rng)
-        if score == "thompson":
-            found = _drawn_jointly(model, found)
-    elif pairs is not None:
-        found = listed_pairs(model, pairs, candidates, columns)
-        if score == "thompson":
-            found = _drawn_jointly(model, found)
-    else:
+    if pairs is None and not in_contexts:
         found = candidate_pairs(model, candidates, score, max_pairs, rng, top)
+    else:
+        found = (
+            pairs_in_contexts(model, candidates, max_pairs, places, rng)
+            if pairs is None
+            else listed_pairs(model, pairs, candidates, columns)
+        )
+        if score == "thompson":
+            found = _drawn_jointly(model, found)
     if batch > len(found):
         raise ValueError(
             f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "

@@ -64,7 +64,7 @@ class Page:
         """:param then: is called when what was asked for is there."""
         self.store, self._things, self._settings, self._then = store, things, settings, then
         self._finished = False
-        # When each person's page last asked, and whose has not been told that all is there.
+        # When each page last asked, and which have not been told that all is there.
         self._seen: dict[str, float] = {}
         self._untold: set[str] = set()
         rng = np.random.default_rng(settings.seed)

@@ -256,6 +256,15 @@ def test_answers_that_are_none(client: Any, page: Page, change: dict[str, Any]) 
     assert page.number == 0
 
 
+def test_names_given_in_one_browser_take_no_more_cookies_than_one(page: Page) -> None:
+    with browser(page) as client:
+        for number in range(25):
+            joined(client, f"person {number}")
+        assert {name.rpartition("_")[2] for name in client.cookies} == {"person", "before"}
+        assert joined(client, "Person 5")["name"] == "person 5"
+        assert client.post("/api/join", json={"name": "person 4"}).status_code == 409
+
+
 def test_names_that_are_none(client: Any) -> None:
     for name in ("", "  ", "x" * 61, "bell\x07"):
         assert client.post("/api/join", json={"name": name}).status_code == 422
