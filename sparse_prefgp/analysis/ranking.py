@@ -432,7 +432,9 @@ def rank(
 
     group_of_row = np.zeros(number, dtype=np.int64)
     group_of_row[row_of_item] = group
-    centred = CentredMixture.on(board.posterior, rows, row_of_item[chosen], group_of_row)
+    centred = CentredMixture.on(
+        board.posterior, rows, row_of_item[chosen], group_of_row, model.units
+    )
     utilities = centred.marginals(rows, done)
     mean, variance = utilities.mean, utilities.variance
     negative = variance < 0.0
@@ -791,25 +793,34 @@ class CentredMixture:
 
     parts: tuple[Centred, ...]
     weights: FloatArray
+    units: FloatArray
+    """(S,), by what the utilities of each part are multiplied."""
 
     @classmethod
     def on(
-        cls, posterior: Any, rows: FloatArray, chosen: IntArray, group: IntArray | None = None
+        cls,
+        posterior: Any,
+        rows: FloatArray,
+        chosen: IntArray,
+        group: IntArray | None = None,
+        units: FloatArray | None = None,
     ) -> CentredMixture:
         """See `Centred.on`."""
-        parts = (Centred.on(part, rows, chosen, group) for part in posterior.parts)
-        return cls(tuple(parts), posterior.weights)
+        parts = tuple(Centred.on(part, rows, chosen, group) for part in posterior.parts)
+        return cls(parts, posterior.weights, np.ones(len(parts)) if units is None else units)
 
     def marginals(
         self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
     ) -> Normals:
         """See `Centred.marginals`."""
-        return Normals.mixed([part.marginals(rows, done) for part in self.parts], self.weights)
+        each = Normals.mixed([part.marginals(rows, done) for part in self.parts], self.weights)
+        return each.times(self.units)
 
     def factors(self, rows: FloatArray, chosen: IntArray) -> tuple[list[FloatArray], float]:
         """A factor of the covariance under each part, and the largest jitter of any."""
         each = [factorised(*part.covariance(rows, chosen)) for part in self.parts]
-        return [factor for factor, _ in each], max(jitter for _, jitter in each)
+        factors = [unit * one for unit, (one, _) in zip(self.units, each, strict=True)]
+        return factors, max(jitter for _, jitter in each)
 
 
 def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:

@@ -339,6 +339,12 @@ class DuelGP(
         return np.ones(1)
 
     @property
+    def units(self) -> FloatArray:
+        """(S,), by what utilities of each point are multiplied to be in the unit of the mode, the
+        noise of the usual judge: priors alone say how much noise judges have in common."""
+        return np.ones(1)
+
+    @property
     def features(self) -> tuple[Any, tuple[str, ...] | None]:
         """(n, D) features of the items, or of a stream their lowest and highest values; and their
         names, if they have any."""

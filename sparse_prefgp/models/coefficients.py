@@ -56,8 +56,12 @@ class KnownCoefficients(Result):
     @property
     def interval(self) -> FloatArray:
         """(C + J, 2), lower and upper ends."""
-        coefficients = self.normals or Normals.of(self.mean, self.variance)
-        return coefficients.interval(self.level)
+        return self.marginals.interval(self.level)
+
+    @property
+    def marginals(self) -> Normals:
+        """Of the C + J coefficients, one normal each where nothing is integrated out."""
+        return self.normals or Normals.of(self.mean, self.variance)
 
     def table(self, most: int | None = None) -> Table:
         """`name`, `mean`, `sd`, and `lower` and `upper` ends of the interval of each."""

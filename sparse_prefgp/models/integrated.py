@@ -146,6 +146,19 @@ class IntegratedGP(PreferenceGP):
         return self.mixture.weights
 
     @property
+    def units(self) -> FloatArray:
+        """As `PreferenceGP.units`; the usual judge has the geometric mean noise, by votes."""
+        groups = self.at_mode.graph.groups
+        if self.at_mode.likelihood.noise_ratio is None or groups is None:
+            return np.ones(len(self.weights))
+        models = self.at_mode, *self.mixture.points
+        votes = np.bincount(groups, self.at_mode.graph.counts)
+        ratios = [tf.convert_to_tensor(one.likelihood.noise_ratio).numpy() for one in models]
+        logs = np.log(ratios)[:, : len(votes)]
+        mode, *each = np.average(logs, axis=1, weights=votes)
+        return np.exp(0.5 * (mode - np.array(each)))
+
+    @property
     def points(self) -> list[PreferenceGP]:
         """The models of the mixture, of whom and at which date this one is.
 

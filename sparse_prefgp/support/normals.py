@@ -60,6 +60,11 @@ class Normals:
         """Some of the numbers."""
         return Normals(self.means[:, which], self.variances[:, which], self.weights)
 
+    def times(self, units: FloatArray) -> Normals:
+        """Those of each part multiplied by its own number, (S,)."""
+        by = units[:, None]
+        return Normals(by * self.means, by**2 * self.variances, self.weights)
+
     @property
     def mean(self) -> FloatArray:
         """(N,)."""

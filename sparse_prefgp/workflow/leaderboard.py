@@ -728,10 +728,11 @@ def _biases(model: Any, table: DuelTable, ranking: Ranking, level: float) -> Any
         return require_pandas().DataFrame(columns=columns)
     known, differences = model.coefficients(level), table.events.covariate_differences
     assert differences is not None
-    rows = []
+    coefficients, rows = known.marginals.times(model.units), []
+    mean, ends = coefficients.mean, coefficients.interval(level)
     for i, name in enumerate(names):
         spread = 1.0 if name == SIDE else float(np.sqrt(np.mean(differences[:, i] ** 2)))
         unit = "being the first" if name == SIDE else f"{spread:.3g}, one sd of the difference"
-        values = [known.mean[i], *known.interval[i]]
+        values = [mean[i], *ends[i]]
         rows.append([name, unit, *(scale.points * spread * value for value in values)])
     return require_pandas().DataFrame(rows, columns=columns)

@@ -13,6 +13,7 @@ from sparse_prefgp.analysis.judges import (
     information_of_votes,
     judges,
 )
+from sparse_prefgp.models.integrated import IntegratedGP
 from tests.reference import slow_judges
 from tests.tolerances import FIXED_POINT, IDENTITY
 
@@ -131,3 +132,27 @@ def test_intervals_of_agreement_are_those_of_clopper_and_pearson() -> None:
         ends = binomtest(int(count), int(row.decided)).proportion_ci(0.9, method="exact")
         assert row.agreement_lower == pytest.approx(ends.low, abs=IDENTITY)
         assert row.agreement_upper == pytest.approx(ends.high, abs=IDENTITY)
+
+
+def test_how_noisy_all_judges_are_together_is_the_unit_of_a_ranking() -> None:
+    """Utilities, coefficients, margin and noise times a number are the same votes."""
+    model = model_of(battles(300))
+    points = [model.copied(), model.copied()]
+    for factor, point in zip((0.5, 1.4), points, strict=True):
+        kernel, likelihood, (lean,) = point.kernel, point.likelihood, point.terms.parts(spg.Lean)
+        (coefficients,) = point.terms.parts(spg.Coefficients)
+        for parameter, power in (
+            (kernel.variance, 2),
+            (coefficients.variance, 2),
+            (lean.variance, 2),
+            (likelihood.noise_ratio, 2),
+            (likelihood.margin, 1),
+        ):
+            parameter.assign(factor**power * parameter.numpy())
+    mixture = IntegratedGP.of(model, points, np.array([0.3, 0.7]))
+    np.testing.assert_allclose(mixture.units, [2.0, 1.0 / 1.4], rtol=IDENTITY)
+    wide, narrow = (spg.rank(one).frame.set_index("item_id") for one in (mixture, model))
+    for name in ("utility", "sd", "lower", "upper", "elo"):
+        np.testing.assert_allclose(wide[name], narrow.loc[wide.index, name], rtol=1e-6, atol=1e-6)
+    parts, one = mixture.coefficients().marginals.times(mixture.units), model.coefficients()
+    np.testing.assert_allclose(parts.interval(one.level), one.interval, rtol=1e-6, atol=1e-6)
