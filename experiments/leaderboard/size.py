@@ -1,9 +1,10 @@
 """What a board of 140,000 battles costs: processor seconds of reading, fit and ranks, and memory.
 
-    python experiments/leaderboard/size.py BOARDS [--streamed] [--without-leans]
+    python experiments/leaderboard/size.py BOARDS [--parquet | --streamed] [--without-leans]
 
 BOARDS is the folder with the simulator `boards.py`. Each judge has a noise, a margin and a lean to
-the side; `--streamed` reads Parquet in chunks, where models are items with a column each.
+the side. `--parquet` reads Parquet in place of CSV; `--streamed` fits in chunks of it, where models
+are items with a column each.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ def written(said: argparse.Namespace, place: Path) -> dict[str, Any]:
 
     table, _ = board(0, battles=said.battles, models=said.models, judges=said.judges)
     if not said.streamed:
-        table.to_csv(place / "battles.csv", index=False)
-        return {"duels": place / "battles.csv", "kernel": "item", "covariate": ["length"]}
+        path = place / f"battles.{'parquet' if said.parquet else 'csv'}"
+        (table.to_parquet if said.parquet else table.to_csv)(path, index=False)
+        return {"duels": path, "kernel": "item", "covariate": ["length"]}
     first = (table["winner"] != "model_b").to_numpy()
     ends = table["model_a"], table["model_b"]
     length = (table["length_a"] - table["length_b"]).to_numpy()
@@ -87,6 +89,7 @@ def main() -> None:
     parser.add_argument("--battles", type=int, default=140_000)
     parser.add_argument("--models", type=int, default=60)
     parser.add_argument("--judges", type=int, default=2000)
+    parser.add_argument("--parquet", action="store_true")
     parser.add_argument("--streamed", action="store_true")
     parser.add_argument("--without-leans", action="store_true")
     said = parser.parse_args()
