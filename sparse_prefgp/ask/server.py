@@ -112,7 +112,11 @@ class Page:
             self._then()
 
     def _told(self, page: str) -> None:
-        self._seen[page] = time.monotonic()
+        now = time.monotonic()
+        self._seen.pop(page, None)
+        self._seen[page] = now  # the last one, so that the first ones are those to forget
+        while self._seen[first := next(iter(self._seen))] < now - LINGERS:
+            del self._seen[first]
         if page in self._untold:
             self._untold.remove(page)
             if not self._untold:

@@ -20,7 +20,7 @@ const tell = (state) => {
   for (const wide of document.querySelectorAll("#ranking .wide")) {
     wide.tabIndex = 0;
     wide.setAttribute("role", "region");
-    wide.setAttribute("aria-label", "Table");
+    wide.setAttribute("aria-label", wide.querySelector("caption")?.textContent ?? "Table");
   }
   element("whole").hidden = !state.html;
   element("picture").hidden = !state.picture;
