@@ -15,7 +15,7 @@ from sparse_prefgp.engines.base import (
     iterate,
 )
 from sparse_prefgp.evidence import Slopes, ep_log_evidence
-from sparse_prefgp.factors import many_sites
+from sparse_prefgp.factors import array_moments
 from sparse_prefgp.factors.links import Probit
 from sparse_prefgp.factors.sites import (
     Cavity,
@@ -51,9 +51,9 @@ def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
 def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.0) -> SweepState:
     """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
     mean, variance, half_log_det, kept, left_out = marginals
-    if left_out is None and _many_plain(factors, power):
+    if left_out is None and _plain(factors, power):
         limits = factors.noise, factors.lower, factors.upper
-        found = many_sites.by_stretches(many_sites.step, 8, mean, variance, *sites, *limits)
+        found = array_moments.by_stretches(array_moments.step, 8, mean, variance, *sites, *limits)
         around, proposal, tilted = Cavity(*found[:2]), Sites(*found[2:4]), Tilted(*found[4:7])
         change = largest(found[7])
     else:
@@ -72,11 +72,11 @@ def log_z_of(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tens
 
 def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     """`log_z_of`, and the derivatives that its gradient takes, the sites held."""
-    if _many_plain(factors, power):
+    if _plain(factors, power):
         limits = factors.noise, factors.lower, factors.upper
         said = *found.cavity, *found.sites, *found.tilted
         number = 3 if factors.lower is None else 4
-        each, *by = many_sites.by_stretches(many_sites.ends, number, *said, *limits)
+        each, *by = array_moments.by_stretches(array_moments.ends, number, *said, *limits)
         log_z = tf.reduce_sum(factors.counts * each) - found.half_log_det
         return log_z, Slopes(*(factors.counts * one for one in by), *[None] * (4 - number))
     slopes = factor_slopes(found.cavity, factors, found.tilted, power)
@@ -85,9 +85,9 @@ def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Te
     return log_z_of(found, factors, power), Slopes(c * slopes.noise, c * slopes.upper, lower)
 
 
-def _many_plain(factors: Factors, power: float) -> bool:
-    """Whether sites are many, and nothing about them needs quadrature."""
-    return power == 1.0 and factors.portions is None and many_sites.are_many(factors.upper)
+def _plain(factors: Factors, power: float) -> bool:
+    """Whether nothing about the sites needs quadrature."""
+    return power == 1.0 and factors.portions is None
 
 
 @dataclass(frozen=True)

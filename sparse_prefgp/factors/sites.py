@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.factors import many_sites
+from sparse_prefgp.factors import array_moments
 from sparse_prefgp.factors.expectations import limit_densities
 from sparse_prefgp.factors.power_moments import PowerMoments, power_moments
 from sparse_prefgp.factors.truncated_normal import truncated_moments
@@ -249,23 +249,13 @@ def _limit_slopes(
     return upper / scale, -lower / scale
 
 
-# Below many, a graph with free shapes is traced once and spares eager calls op by op.
-_graph_match_moments = tf.function(match_moments, autograph=False, reduce_retracing=True)
-
-
 def match_all_moments(cavity: Cavity, factors: Factors, power: float = 1.0) -> tuple[Sites, Tilted]:
-    """`match_power`, what needs no quadrature by NumPy where there are many sites."""
+    """`match_power` of sites (t,), what needs no quadrature by NumPy."""
     if power != 1.0:
         return match_power(cavity, factors, power)
-    whole = factors._replace(inside=None, portions=None)
-    if many_sites.are_many(factors.upper):
-        noise, limits = factors.noise, (factors.lower, factors.upper)
-        nu, tau, *tilted = many_sites.by_stretches(many_sites.matched, 5, *cavity, noise, *limits)
-        found = Sites(nu, tau), Tilted(*tilted)
-    elif tf.executing_eagerly():
-        found = _graph_match_moments(cavity, whole)
-    else:
-        found = match_moments(cavity, whole)
+    said = *cavity, factors.noise, factors.lower, factors.upper
+    nu, tau, *tilted = array_moments.by_stretches(array_moments.matched, 5, *said)
+    found = Sites(nu, tau), Tilted(*tilted)
     return _unless_whole(factors, found, cavity, _match_by_quadrature)
 
 

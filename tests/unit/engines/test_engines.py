@@ -11,7 +11,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.covariances import DenseOverDuels
 from sparse_prefgp.engines import propagation
 from sparse_prefgp.engines.base import Pace, describe
-from sparse_prefgp.factors import many_sites
+from sparse_prefgp.factors import array_moments
 from sparse_prefgp.factors.sites import Factors, Sites
 from tests.cases import DUEL_CASES, case_duels, case_model, random_duels
 from tests.reference.slow_parallel_ep import slow_parallel_ep
@@ -292,8 +292,7 @@ def test_engine_can_be_changed() -> None:
     assert not model.infer(restart=True).converged
 
 
-@pytest.mark.slow
-def test_one_pass_over_many_sites_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_pass_over_arrays_is_that_over_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     model = case_model(DUEL_CASES[2], spg.FITC(), spg.ParallelEP())
     prior = model.approximation.prior(model.problem())
     rng = np.random.default_rng(0)
@@ -305,9 +304,10 @@ def test_one_pass_over_many_sites_is_the_plain_one(monkeypatch: pytest.MonkeyPat
         every = tf.nest.flatten((state, propagation.ends(state, prior.factors)))
         return [x for x in every if x is not None]
 
-    plain = found()
-    monkeypatch.setattr(many_sites, "MANY", 0)
-    monkeypatch.setattr(many_sites, "LENGTH", size // 2 - 1)
+    with monkeypatch.context() as tensors:
+        tensors.setattr(propagation, "_plain", lambda *_: False)
+        plain = found()
+    monkeypatch.setattr(array_moments, "LENGTH", size // 2 - 1)
     for one, other in zip(found(), plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=TAIL, atol=ROUNDING)
     sites = sites._replace(nu=tf.fill([size], tf.constant(np.nan, tf.float64)))

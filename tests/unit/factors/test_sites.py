@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.base import Marginals
 from sparse_prefgp.engines.propagation import cavities
-from sparse_prefgp.factors import many_sites
+from sparse_prefgp.factors import array_moments
 from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
@@ -106,21 +106,13 @@ def test_zero_cavity_variance(noise: float) -> None:
         assert float(tilted.log_mass[1]) == pytest.approx(np.log(0.5), rel=ROUNDING)
 
 
-def test_traced_moments_are_the_plain_ones() -> None:
-    plain = tf.nest.flatten(match_moments(around(), factors(0.1)))
-    traced = tf.nest.flatten(match_all_moments(around(), factors(0.1)))
-    for a, b in zip(plain, traced, strict=True):
-        np.testing.assert_allclose(b, a, rtol=ROUNDING, atol=ROUNDING)
-
-
 @pytest.mark.parametrize("stretch", [3, 100])
 @pytest.mark.parametrize("noise", [0.1, 0.0])
-def test_moments_of_many_sites_are_the_plain_ones(
+def test_moments_of_array_moments_are_the_plain_ones(
     monkeypatch: pytest.MonkeyPatch, stretch: int, noise: float
 ) -> None:
     plain = tf.nest.flatten(match_moments(around(), factors(noise)))
-    monkeypatch.setattr(many_sites, "MANY", 0)
-    monkeypatch.setattr(many_sites, "LENGTH", stretch)
+    monkeypatch.setattr(array_moments, "LENGTH", stretch)
     many = tf.nest.flatten(match_all_moments(around(), factors(noise)))
     for a, b in zip(plain, many, strict=True):
         np.testing.assert_allclose(b, a, rtol=ROUNDING, atol=ROUNDING)

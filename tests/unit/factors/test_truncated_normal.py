@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sparse_prefgp.factors import many_sites, truncated_normal
+from sparse_prefgp.factors import array_moments, truncated_normal
 from sparse_prefgp.factors.truncated_normal import HalfLine, Moments, log_cdf
 from tests.cases import read
 from tests.reference.slow_truncated_normal import truncated_normal as slow_truncated_normal
@@ -30,7 +30,7 @@ class Way:
     """The functions of tensors, or those of arrays for many sites."""
 
     def __init__(self, of_arrays: bool) -> None:
-        self._functions = many_sites if of_arrays else truncated_normal
+        self._functions = array_moments if of_arrays else truncated_normal
         self._given = np.asarray if of_arrays else tf.constant
 
     def half_line(self, b: np.ndarray) -> HalfLine:
