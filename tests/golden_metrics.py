@@ -102,7 +102,7 @@ KINDS: dict[str, Any] = {
     "rankings": lambda: dict(rankings=rankings()),
     "streamed": lambda: dict(duels=duels()[PLAIN], stream=True),
 }
-QUICK = ("duels", "choices")
+QUICK = ("duels",)
 
 
 def figures_of(kind: str) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def nothing_waits(page: Any) -> bool:
     return bool(page.evaluate("Object.keys(localStorage).length === 0"))
 
 
+@pytest.mark.slow
 def test_what_waits_is_of_the_one_who_said_it(browser: Any, tmp_path: Path) -> None:
     people, out = tmp_path / "people.csv", tmp_path / "votes"
     people.write_text("name\nAnn\nBjörn\n")
@@ -190,6 +191,7 @@ def test_what_waits_goes_in_order_whatever_the_clock_says(browser: Any, tmp_path
     assert row[4] is not None
 
 
+@pytest.mark.slow
 def test_what_waits_of_somebody_who_was_forgotten_goes(browser: Any, tmp_path: Path) -> None:
     out, port = tmp_path / "votes", free_port()
     with running("--demo", out=out, port=port) as run:
@@ -213,6 +215,7 @@ def test_what_waits_of_somebody_who_was_forgotten_goes(browser: Any, tmp_path: P
         assert answers_in(out) == []
 
 
+@pytest.mark.slow
 def test_a_page_says_that_all_is_there(browser: Any, tmp_path: Path) -> None:
     with running("--demo", "--until", "3", out=tmp_path / "votes") as run:
         page = seen_in(browser)
@@ -274,6 +277,7 @@ def test_pages_that_everybody_can_use(
         comes_true(lambda: page.inner_text("#ranking tbody tr:first-child") != first)
 
 
+@pytest.mark.slow
 def test_one_page_of_a_folder_at_a_time(tmp_path: Path) -> None:
     out = str(tmp_path / "votes")
     assert "no votes" in refused("--out", out, "--forget", "Ann")

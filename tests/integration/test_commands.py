@@ -148,6 +148,7 @@ def test_columns_that_say_nothing_are_named(folder: Path, tmp_path: Path) -> Non
     assert "Note: The text column 'price' of items.csv is read as 13 categories, but most" in said
 
 
+@pytest.mark.slow
 def test_rank_names_every_item_in_80_characters(
     folder: Path, fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def test_rank_names_every_item_in_80_characters(
         assert ("outside" in told) == (width <= 80) and ("interval" in told) == (width == 50)
 
 
+@pytest.mark.slow
 def test_rank_of_the_kept_says_so(fitted: Path) -> None:
     counts = spg.rank(spg.load(fitted)).frame["comparisons"]
     least = int(counts.max())
@@ -185,6 +187,7 @@ def test_rank_of_the_kept_says_so(fitted: Path) -> None:
     assert f"relative to the average of {average};" in printed
 
 
+@pytest.mark.slow
 def test_rank_of_new_items_says_which_are_outside(folder: Path, fitted: Path) -> None:
     result = call("rank", "--model", fitted, "--items", folder / "new.csv")
     assert result.exit_code == 0, result.output
@@ -215,6 +218,7 @@ def test_predict(folder: Path, fitted: Path, tmp_path: Path) -> None:
     assert [row["note"] for row in told["pairs"]] == ["x", "y", "z"]
 
 
+@pytest.mark.slow
 def test_predict_names_the_items_outside_the_range(
     folder: Path, fitted: Path, tmp_path: Path
 ) -> None:

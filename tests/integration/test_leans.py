@@ -88,6 +88,7 @@ def fit_words(place: Path) -> tuple[Any, ...]:
     return ("fit", *tables, *words, "--max-iterations", 8)
 
 
+@pytest.mark.slow
 def test_each_judge_has_a_row(folder: Path) -> None:
     metrics = json.loads((folder / "fitted" / "metrics.json").read_text())
     rows = {row["name"]: row for row in metrics["fit"]["coefficients"]}
@@ -103,6 +104,7 @@ def test_each_judge_has_a_row(folder: Path) -> None:
     assert held["model"]["nlp_nats"] < held["linear_probit"]["nlp_nats"] - 0.05
 
 
+@pytest.mark.slow
 def test_pictures_show_the_numbers_that_are_printed(folder: Path) -> None:
     """Text, picture, table and metrics say the same."""
     fitted, told = folder / "fitted", " ".join((folder / "told.txt").read_text().split())
@@ -135,6 +137,7 @@ def test_pictures_show_the_numbers_that_are_printed(folder: Path) -> None:
     assert f"{end:.4f} per duel" in told
 
 
+@pytest.mark.slow
 def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:
     model = spg.load(folder / "fitted")
     named = spg.evaluate(model, folder / "new.csv")

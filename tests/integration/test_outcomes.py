@@ -424,6 +424,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     assert tied.num_test == 0 and tied.num_train == T
 
 
+@pytest.mark.slow
 def test_ties_alone_are_a_board_of_equals(tmp_path: Path) -> None:
     table = tmp_path / "battles.csv"
     pairs = [("a", "b"), ("b", "c"), ("a", "c")] * 4

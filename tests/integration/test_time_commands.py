@@ -76,6 +76,7 @@ def predictions(model: spg.PreferenceGP, at: str) -> list[np.ndarray]:
     return [values.numpy() for values in model.predict_f(model.inputs.of_items(at=at), True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slices", ["day", "quarter"])
 @pytest.mark.covering(every=2)
 def test_two_tables_one_after_the_other_are_as_both_at_once(folder: Path, slices: str) -> None:

@@ -78,6 +78,7 @@ def test_information_of_a_vote_is_that_of_differences() -> None:
     assert np.all(without_ties[1] == 0.0) and np.all(without_ties[0, 0] > 0.0)
 
 
+@pytest.mark.slow
 def test_a_judge_who_names_the_worse_side_is_told() -> None:
     model = model_of(battles(900, backwards="cem"))
     spg.optimise(model, max_iterations=8)

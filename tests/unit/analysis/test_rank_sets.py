@@ -110,6 +110,7 @@ def test_without_all_candidates_there_are_no_sets(monkeypatch: pytest.MonkeyPatc
     assert spg.rank(model).frame["rank_high"].isna().all()
 
 
+@pytest.mark.slow
 def test_sets_of_a_mixture_are_wider_than_those_of_its_narrow_part() -> None:
     model = spg.PreferenceGP(duels_of_teams(2), spg.ItemEffect())
     spg.optimise(model, max_iterations=5)

@@ -218,6 +218,7 @@ def test_pictures(linear: spg.PreferenceGP, curved: spg.PreferenceGP) -> None:
         spg.plotting.shares(found, which=1)
 
 
+@pytest.mark.slow
 def test_worth_for_one_person() -> None:
     """Of a linear utility of a person, by the slopes that predictions tell."""
     rng = np.random.default_rng(0)

@@ -79,6 +79,7 @@ def test_uneven_pairs_alone_are_chosen_from(model: spg.PreferenceGP, score: str)
     assert all(len({*pair} & {*NAMES[:5]}) == 1 for pair in pairs)
 
 
+@pytest.mark.slow
 def test_a_lone_judge_is_asked_what_is_new(tmp_path: Path) -> None:
     """Pairs that were skipped, or answered about in the other order, are none."""
     store = VoteStore(tmp_path / "votes")

@@ -84,6 +84,7 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     assert one._model.duels.num_duels == 72
 
 
+@pytest.mark.slow
 def test_notes_are_shown_the_last_first_and_escaped(store: VoteStore) -> None:
     said = answers(0, 30)
     said[3] = replace(said[3], note="both <b>dull</b>")
@@ -94,6 +95,7 @@ def test_notes_are_shown_the_last_first_and_escaped(store: VoteStore) -> None:
     assert len(read_votes(store.path).frame) == 29
 
 
+@pytest.mark.slow
 def test_items_with_features_and_without_answers_are_ranked(store: VoteStore) -> None:
     items = pd.DataFrame(
         {"name": [*NAMES, "new"], "size": range(7), "caption": [f"{i}. it" for i in range(7)]}
@@ -105,6 +107,7 @@ def test_items_with_features_and_without_answers_are_ranked(store: VoteStore) ->
     assert "new" in learned.html and learned.pairs
 
 
+@pytest.mark.slow
 def test_all_items_are_told_apart_from_the_first_answers_on(store: VoteStore) -> None:
     """By levels that no item has which was asked about so far."""
     items = pd.DataFrame({"name": NAMES, "topic": list("xxxyyy"), "by": list("abcabc")})
@@ -115,6 +118,7 @@ def test_all_items_are_told_apart_from_the_first_answers_on(store: VoteStore) ->
     assert all(name in learned.html for name in NAMES) and learned.pairs and not learned.problem
 
 
+@pytest.mark.slow
 def test_texts_that_do_not_tell_items_apart_are_left_out(store: VoteStore) -> None:
     found = things_of(
         pd.DataFrame({"name": NAMES, "words": ["a dog", "a cat"] * 3}), None, ["words"]
@@ -124,6 +128,7 @@ def test_texts_that_do_not_tell_items_apart_are_left_out(store: VoteStore) -> No
     assert all(name in learned.html for name in NAMES) and learned.pairs
 
 
+@pytest.mark.slow
 def test_the_page_has_the_first_items_and_the_table_all(
     store: VoteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +140,7 @@ def test_the_page_has_the_first_items_and_the_table_all(
     assert "The first 2 of 6 items" in learned.html
 
 
+@pytest.mark.slow
 def test_what_cannot_be_suggested_is_said(store: VoteStore) -> None:
     store.keep(answers(0, 40))
     learned = learner(store, pd.DataFrame({"item_id": NAMES}), "no score").learn()

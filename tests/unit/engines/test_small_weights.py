@@ -305,6 +305,7 @@ def test_gradients_along_a_random_direction(name: str, over: str, site_power: fl
     Weighted(ROWS[name](over=over), engine).check(random_direction)
 
 
+@pytest.mark.slow
 def test_gradient_in_noise_of_groups() -> None:
     case = Weighted(spg.VFE(), spg.ParallelEP(tolerance=GRADIENT_SOLVER))
     ratio = case.model.likelihood.noise_ratio

@@ -172,7 +172,7 @@ def test_evidence_prior_mode_and_curvature(name: str) -> None:
 
 @pytest.mark.usefixtures("as_in_the_case")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.covering("four_items", "vfe_plane", "judges", "choices")
+@pytest.mark.covering("four_items", "vfe_plane", "choices")
 def test_the_mixture_at_given_points(name: str) -> None:
     case, model = CASES[name], model_of(name)
     points = []
@@ -193,7 +193,7 @@ def integrated(name: str) -> spg.PreferenceGP:
 
 @pytest.mark.usefixtures("as_in_the_case")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.covering("four_items", "grades")
+@pytest.mark.covering("four_items")
 def test_a_run_of_its_own(name: str) -> None:
     case, model = CASES[name], integrated(name)
     said = model.integration
@@ -207,6 +207,7 @@ def test_a_run_of_its_own(name: str) -> None:
         assert average == pytest.approx(wanted["probability"], abs=0.003)
 
 
+@pytest.mark.slow
 def test_what_a_mixture_says_is_the_average_of_its_points(tmp_path: Path) -> None:
     model = integrated("se_plane")
     first, second = model.inputs.of_items([0, 2]), model.inputs.of_items([5, 7])
@@ -258,6 +259,7 @@ def test_intervals_of_a_mixture_leave_out_as_much_at_either_end() -> None:
     np.testing.assert_allclose(same.interval(0.9), one.interval(0.9))
 
 
+@pytest.mark.slow
 def test_new_answers_weight_the_points_by_their_evidence() -> None:
     rng = np.random.default_rng(2)
     ends = rng.permuted(np.tile(np.arange(6), (30, 1)), axis=1)[:, :2].T
@@ -278,6 +280,7 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     np.testing.assert_allclose(new.predict_duel(items[:3], items[3:]), wanted, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_is_said_where_few_points_are_left() -> None:
     ends = np.triu_indices(4, 1)
     some = pd.DataFrame({"winner": np.tile(ends[0], 2), "loser": np.tile(ends[1], 2)}).astype(str)
@@ -289,6 +292,7 @@ def test_it_is_said_where_few_points_are_left() -> None:
     assert any("may be too short" in note for note in notes_of({"integration": said}))
 
 
+@pytest.mark.slow
 def test_chances_and_shares_are_averages_over_the_points() -> None:
     rng = np.random.default_rng(3)
     ends = np.sort(rng.permuted(np.tile(np.arange(5), (12, 1)), axis=1)[:, :2]).T
@@ -315,6 +319,7 @@ def test_chances_and_shares_are_averages_over_the_points() -> None:
         model.predict_f(items)
 
 
+@pytest.mark.slow
 def test_the_gain_in_chunks_is_that_in_memory() -> None:
     whole = model_of("vfe_plane")
     streamed = spg.StreamedGP(
@@ -332,6 +337,7 @@ def test_the_gain_in_chunks_is_that_in_memory() -> None:
         spg.integrate(3)
 
 
+@pytest.mark.slow
 def test_integrating_leaves_the_model_as_it_was() -> None:
     model = model_of("se_line")
     before = model.log_evidence(), [x.numpy() for x in model.parameters], model.infer()
@@ -400,6 +406,7 @@ def test_each_learned_parameter_of_a_kernel_has_a_prior() -> None:
     assert float(np.exp(form.lengthscale.prior.loc)) == pytest.approx(19 / 2)
 
 
+@pytest.mark.slow
 def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
     table = pd.DataFrame({"winner": ["A", "A", "A", "B"], "loser": ["B", "B", "B", "A"]})
     fitted = spg.fit(

@@ -341,6 +341,7 @@ def test_unconverged_evaluations_are_counted() -> None:
     assert "had not converged" in str(report)
 
 
+@pytest.mark.slow
 def test_optimised_value_is_stationary() -> None:
     model = build(spg.Exact())
     report = spg.optimise(model, 60)

@@ -77,6 +77,7 @@ def test_a_linear_term_that_is_nearly_gone_begins_again() -> None:
     assert linear.variance.numpy() == pytest.approx(LEAST_LINEAR / (ATTRIBUTES + 4))
 
 
+@pytest.mark.slow
 def test_the_default_learns_which_column_tells() -> None:
     found = spg.fit(duels=table(), inducing=40, integrate="no", max_iterations=25)
     assert found.settings.kernel == "linear+ard(matern52)"
@@ -94,6 +95,7 @@ def test_the_default_learns_which_column_tells() -> None:
     assert nats[0] < nats[1]
 
 
+@pytest.mark.slow
 def test_one_lengthscale_stays_where_more_bring_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparse_prefgp.learning.own_lengthscales.LEAST_GAIN", 1e6)
     how = {"inducing": 12, "integrate": "no", "max_iterations": 6}

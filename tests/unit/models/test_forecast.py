@@ -127,6 +127,7 @@ def test_by_slow_code(model: spg.PreferenceGP, questions: Answers) -> None:
         np.testing.assert_allclose(np.stack([won, tied, lost], 1), chance, atol=IDENTITY)
 
 
+@pytest.mark.covering("outcomes", "choices")
 @pytest.mark.filterwarnings("ignore:.*'Zoe' is unknown")
 def test_order_and_chunks_do_not_matter(
     model: spg.PreferenceGP, questions: Answers, monkeypatch: pytest.MonkeyPatch

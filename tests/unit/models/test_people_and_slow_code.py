@@ -172,6 +172,7 @@ def _of_coefficients(tastes, each):
     return found._replace(covariance=covariance)
 
 
+@pytest.mark.slow
 def test_learning_and_keeping_what_features_of_people_say(tmp_path, monkeypatch):
     model, _ = built("vfe", True, True, monkeypatch)
     model.engine = spg.ParallelEP(tolerance=GRADIENT_SOLVER)

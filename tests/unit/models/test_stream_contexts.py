@@ -130,6 +130,7 @@ def test_evidence_gradient_and_ranking_are_those_of_memory(placed: Placed, parts
         assert mine == pytest.approx(theirs, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_saved_read_again_and_scored(placed: Placed, tmp_path: Path) -> None:
     model = placed.streamed()
     spg.save(model, tmp_path / "model")

@@ -219,6 +219,7 @@ def test_an_own_term_is_a_lean_of_its_labels(tmp_path: Path) -> None:
     assert again.coefficients().names == own.coefficients().names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.covering(every=2)
 def test_an_own_term_in_a_stream(parts: int, tmp_path: Path) -> None:

@@ -195,6 +195,7 @@ def test_what_remembers_people_is_not_chosen_by_itself(
         prepare(found, asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("listed", "chosen"), [(("vfe", "fitc"), "vfe"), (("fitc",), "fitc")])
 def test_a_comparison_says_what_remembers_people(listed: tuple[str, ...], chosen: str) -> None:
     found = spg.compare(
@@ -206,6 +207,7 @@ def test_a_comparison_says_what_remembers_people(listed: tuple[str, ...], chosen
 
 
 @pytest.mark.parametrize("bent", [False, True])
+@pytest.mark.covering("True")
 def test_the_linear_kernel_is_taken_where_it_is_as_good(bent: bool) -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(16, 2))

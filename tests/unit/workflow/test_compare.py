@@ -735,6 +735,7 @@ def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparis
     assert score.log_evidence_per_duel == pytest.approx(np.mean(evidence), rel=IDENTITY)
 
 
+@pytest.mark.slow
 def test_going_on_is_a_fit_from_the_place_of_another(table: DuelTable) -> None:
     train, test = table.to_duels(), table.events
     settings = spg.CompareSettings(max_iterations=3)
@@ -757,6 +758,7 @@ def test_going_on_is_a_fit_from_the_place_of_another(table: DuelTable) -> None:
     assert found.position is None
 
 
+@pytest.mark.slow
 def test_columns_get_their_own_lengthscales_after_the_first_round(table: DuelTable) -> None:
     train, test = table.to_duels(), table.events
     given = {"settings": spg.CompareSettings(max_iterations=8), "inducing": 3, "groups": ()}

@@ -150,6 +150,7 @@ def test_pictures_are_the_same_each_time(board: Leaderboard) -> None:
     assert embedded(pictures[1]) == embedded(pictures[1])
 
 
+@pytest.mark.slow
 def test_columns_are_found_named_or_left_out() -> None:
     table = battles(60).rename(columns={"judge": "Annotator"})
     found = spg.leaderboard(table, **QUICK)
@@ -167,6 +168,7 @@ def test_columns_are_found_named_or_left_out() -> None:
         spg.leaderboard(table, category="topic")
 
 
+@pytest.mark.slow
 def test_a_category_for_each_battle_is_none() -> None:
     table = battles(60).assign(category=lambda frame: np.arange(len(frame)) // 2)
     with pytest.raises(ValueError, match="'category' has 30 labels in 60 battles"):
@@ -189,6 +191,7 @@ def test_numbers_of_categories_are_labels() -> None:
         Battles.opened(table, (), {}, Form()).read()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_of_a_board_is_noted() -> None:
     table = battles(120).assign(judge="ann", kind="crowd", day=np.arange(120.0) % 7)
     table.loc[:29, "day"] = np.nan
@@ -274,6 +277,7 @@ def test_prices_are_checked_before_the_fit(
         spg.leaderboard(battles(60), prices=prices, judge=judge, **QUICK)
 
 
+@pytest.mark.slow
 def test_boards_of_kinds_have_what_their_battles_have() -> None:
     """Of a kind some battles lack the anchor, all but one category, or what a style differs in."""
     table = battles(160)
@@ -314,6 +318,7 @@ def test_both_orders_are_two_votes_without_a_task_too() -> None:
         assert "whether on the same answers or not (--task)" in notes
 
 
+@pytest.mark.slow
 def test_without_a_winner_a_sentence_says_what_more_votes_would_settle() -> None:
     found = spg.leaderboard(battles(60, apart=0.02), judge="none", category="none", **QUICK)
     assert (found.board()["group"] == 1).sum() > 1
@@ -322,6 +327,7 @@ def test_without_a_winner_a_sentence_says_what_more_votes_would_settle() -> None
     assert "with 8 times today's votes (480) it is with a chance of" in found.conclusion
 
 
+@pytest.mark.slow
 def test_empty_answers_have_a_coefficient_of_their_own() -> None:
     rng, table = np.random.default_rng(0), battles(200)
     for side in "ab":
@@ -364,6 +370,7 @@ def test_what_is_odd_is_told() -> None:
     assert {"M3", "m3"} <= {*found.board()["model"]}, "named, not merged"
 
 
+@pytest.mark.slow
 def test_a_board_of_ties_alone_is_one_of_equals() -> None:
     table = battles(60).assign(winner="both good")
     with pytest.warns(UserWarning, match="All .* are ties"):

@@ -64,6 +64,7 @@ def call(*words: Any) -> Any:
 FIT = ("fit", "--items", "items.csv", "--duels", "duels.csv", "--ignore", "Unnamed: 0")
 
 
+@pytest.mark.slow
 def test_fitted_saved_and_loaded_by_name(folder: Path) -> None:
     words = (*FIT, "--kernel", "linear+Cauchy(price)", "--approximation", "half-fitc")
     unknown = call(*words, "--out", "fitted")

@@ -85,6 +85,7 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
         prepare(spg.read_table(items, duels, ignore=["who"]), settings)
 
 
+@pytest.mark.slow
 def test_new_people_are_predicted_by_their_features(
     tables: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:

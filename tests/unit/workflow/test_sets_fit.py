@@ -100,6 +100,7 @@ def test_the_same_choices_as_duels() -> None:
     }
 
 
+@pytest.mark.slow
 def test_rankings_are_scored_by_answer() -> None:
     rng = np.random.default_rng(1)
     items = pd.DataFrame({"item_id": range(12), "x": rng.standard_normal(12)})
@@ -146,6 +147,7 @@ def test_a_ranking_table_of_long_form_is_split_by_whole_sets() -> None:
     assert table.num_rows == 2 and table.sets().tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_predictions_of_sets_of_described_alternatives(written: tuple[Any, Path]) -> None:
     fitted, _ = written
     asked = survey().drop(columns=["chosen", "test"]).sample(frac=1.0, random_state=0)
@@ -164,6 +166,7 @@ def test_predictions_of_sets_of_described_alternatives(written: tuple[Any, Path]
     np.testing.assert_allclose(scores["held_out"]["choices"]["model"]["nlp_nats"], mean, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_predictions_of_named_alternatives() -> None:
     rng = np.random.default_rng(2)
     items = pd.DataFrame({"item_id": list("abcdef"), "x": rng.standard_normal(6)})
@@ -231,6 +234,7 @@ def test_contradictions_are_of_duels(written: tuple[Any, Path]) -> None:
         spg.consistency(fitted.model.duels)
 
 
+@pytest.mark.slow
 def test_shares_of_none_of_these() -> None:
     """A row without attributes, in the fit and in new sets."""
     rows = survey().drop(columns=["person", "test"])

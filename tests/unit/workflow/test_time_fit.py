@@ -66,6 +66,7 @@ def test_both_rules_next_to_elo(tables: tuple[pd.DataFrame, pd.DataFrame]) -> No
     assert outcomes["model_ahead"]["nlp_nats"] < outcomes["constant_shares"]["nlp_nats"]
 
 
+@pytest.mark.slow
 def test_duels_of_one_day_are_forecast_alike_by_both_rules(
     tables: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
