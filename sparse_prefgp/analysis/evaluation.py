@@ -47,9 +47,11 @@ from sparse_prefgp.analysis.updating import later_duels
 from sparse_prefgp.data.answers import TIE, Answers, Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.flags import refuse_cells
+from sparse_prefgp.data.roles import NONE, USUAL_NAMES
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.forms import Stated
+from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.io.streams.contexts import InContexts, Met
@@ -113,6 +115,8 @@ def evaluate(
     :param confidence: with which that holds.
     :param task: where votes are on tasks, the column of the task, of a `Duels` among its `labels`:
         then one vote of each task is tested, drawn by `rng`. Votes of one task are not independent.
+        By default of a table the column that is called `task`, `question_id` or the like; "none"
+        for none.
     :param trust: also return the duels themselves with how probable each was.
     :param choices: in place of duels, choices from sets as `read_choices` takes them.
     :param rankings: the same, as `read_rankings` takes them.
@@ -203,7 +207,8 @@ def evaluate(
             "duels_in_blocks": in_blocks if model.approximation.has_blocks else None,
         }
     if risk is not None and read is not None:
-        tasks = None if task is None else _tasks(read, task)
+        task = _usual_task(model, read) if task is None else task
+        tasks = None if task in (None, NONE) else _tasks(read, task)
         figures["threshold"] = threshold_of(found, risk, confidence, tasks, rng).to_dict()
     if trust and read is not None:
         frame = frame_of(source) if isinstance(source, Duels) else read.table.frame
@@ -214,6 +219,23 @@ def evaluate(
         "items_outside_range": None if there is None else int(there.outside.sum()),
         **(of_items if there is None else notes_on(there)),
     }
+
+
+def _usual_task(model: Predicts, read: ReadAnswers) -> str | None:
+    """The column that is called as that of the task usually is, and is no context; told."""
+    if read.table is None:
+        return None
+    rows = model.duels.item_rows
+    contexts = () if rows is None else rows.columns
+    names = Header(read.table.frame.columns).every(*USUAL_NAMES["task"])
+    found = next((str(name) for name in names if name not in contexts), None)
+    if found is not None:
+        warnings.warn(
+            f"Votes of one {found} are not independent, so that one of each is tested; if these "
+            "are no tasks, say so (--task none, task='none').",
+            stacklevel=3,
+        )
+    return found
 
 
 def _tasks(read: ReadAnswers, task: str) -> Codes:

@@ -535,8 +535,8 @@ class EloScale:
     """Points are `zero` and `points` for each unit of utility."""
 
     points: float
-    margin: float
-    """Of a tie, in standard deviations of the noise of a difference."""
+    margin: float | None
+    """Of a tie, in standard deviations of the noise of a difference; None where all are ties."""
     anchor: str
     """What has `anchor_points`: an item, or the average."""
     anchor_points: float
@@ -548,10 +548,14 @@ class EloScale:
 
     def sentence(self) -> str:
         """How points are made."""
+        ties = (
+            "as if nothing were a tie, of whose margin ties alone say no more than that it is wide"
+        )
+        if self.margin is not None:
+            ties = f"where a tie is half a point (margin {self.margin:.3g} sd of the noise)"
         return (
             f"Elo: {self.points:.1f} points for each unit of utility, the slope of the expected "
-            f"score at even odds where a tie is half a point (margin {self.margin:.3g} sd of the "
-            f"noise); {self.anchor} has {self.anchor_points:,.0f}."
+            f"score at even odds {ties}; {self.anchor} has {self.anchor_points:,.0f}."
         )
 
 
@@ -563,14 +567,15 @@ def _elo_of(model: Any, anchor: Any, ids: Sequence[Hashable], utility: FloatArra
     likelihood = model.at_mode.likelihood
     noise = float(likelihood.noise.numpy())
     margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-    if 0 < model.duels.num_ties == model.duels.num_duels:
+    only_ties = 0 < model.duels.num_ties == model.duels.num_duels
+    if only_ties:
         margin = 0.0  # which nothing but ties says to be large, so that nobody gains points
     points = points_per_unit(noise, margin)
     if not model.at_mode.engine.link_function.has_normal_noise:
         points = math.nan
     name, at = (anchor, ANCHORED) if isinstance(anchor, str) or anchor is None else anchor
     check_number("The Elo points of the anchor", at)
-    in_sd = margin / math.sqrt(2.0 * noise)
+    in_sd = None if only_ties else margin / math.sqrt(2.0 * noise)
     if name is None:
         return EloScale(points, in_sd, "the average", at, at)
     numbers = {id_text(one): i for i, one in enumerate(ids)}

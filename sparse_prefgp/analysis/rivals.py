@@ -561,15 +561,17 @@ def rivals_of(
 
     Of duels a linear probit, a coin, and without features and dates the strengths of Bradley and
     Terry; of answers about sets a conditional logit and equal shares, without features these alone.
+    Of ties alone a coin.
 
     :param people: label of who gave each answer about a set, as given: folds leave them whole.
-    :raises ValueError: all duels are ties.
     """
     rivals = {}
     if train.events.has_sets:
         if train.num_features or train.covariate_names:
             rivals[CONDITIONAL_LOGIT] = conditional_logit(train, people=people, rng=rng)
         return {**rivals, EQUAL_SHARES: KNOWS_NOTHING}
+    if train.num_ties == train.num_duels:  # of which nothing is learned
+        return {COIN: KNOWS_NOTHING}
     rivals[LINEAR_PROBIT] = linear_probit(train, rng=rng)
     if not train.num_features and train.events.time is None:
         rivals[BRADLEY_TERRY] = bradley_terry(train)

@@ -170,8 +170,7 @@ class Settled(Result):
         text = [f"Chances are from {self.draws:,} joint draws of the utilities."]
         if not self.settled:
             text.append(
-                "More votes are those asked as today's were; asking the pairs in doubt (suggest, "
-                "score settle) takes fewer."
+                "More votes are those asked as today's were; asking the pairs in doubt takes fewer."
             )
             text.append(
                 "The chance of today is the posterior probability of these first ones; those with "
@@ -278,8 +277,8 @@ def check_top(top: int, items: int) -> None:
     """Refuse a number of first items that leaves no others."""
     if top >= items:
         raise ValueError(
-            f"top is {top:,}, but there are only {items:,} items with different features; give "
-            f"at most {items - 1:,}."
+            f"top is {top:,}, but there are only {items:,} items that can be told apart; give at "
+            f"most {items - 1:,} (--top, top=)."
         )
 
 
@@ -474,7 +473,10 @@ def _prices(prices: Any) -> list[tuple[Hashable, Any]]:
         return list(prices.items())
     table = load(prices, "prices", lambda header: (JUDGE,))
     table.require(JUDGE, PRICE)
-    return list(zip(table.frame[JUDGE].tolist(), table.frame[PRICE].tolist(), strict=True))
+    cells = table.frame[PRICE]
+    numbers = require_pandas().to_numeric(cells, errors="coerce")  # one word makes all words
+    cells = numbers.astype(object).where(numbers.notna(), cells)
+    return list(zip(table.frame[JUDGE].tolist(), cells.tolist(), strict=True))
 
 
 def _in_doubt(

@@ -83,7 +83,7 @@ _BEHIND = 0.003
 _TAKEN_BY = {
     "linear_probit": "take --kernel linear",
     "conditional_logit": "take --kernel linear",
-    "bradley_terry": "take --kernel item",
+    "bradley_terry": "take --kernel item without what is learned by judge",
     WITHOUT_DATES: "leave --time out",
     ONE_UTILITY: "leave --person out",
 }

@@ -43,7 +43,7 @@ class EvaluateOptions(AboutSets):
     """With which the risk is kept."""
     task: str | None = option(default=None, needs="risk")
     """The column of the task that a vote is on: one vote of each is tested, as votes of one task
-    are not independent.
+    are not independent. By default one that is called task, question_id or the like; none for none.
     """
     trust: Path | None = option(default=None)
     """Write each duel with how probable it was here (.csv), the most surprising first."""
@@ -84,16 +84,16 @@ def evaluate(console: Output, saved: ModelAndTable, options: EvaluateOptions) ->
     if options.out is not None:
         write_file(options.out, as_json_text(scores))
     told = [scores["threshold"]["sentence"]] if "threshold" in scores else []
-    console.tell(*score_parts(scores, ""), *told, *_notes(scores))
+    console.tell(*score_parts(scores, ""), *told, *_notes(scores, fitted.duels.held))
     console.finish(scores, options.out)
 
 
-def _notes(scores: Mapping[str, Any]) -> Iterator[str]:
-    """What else there is to know."""
+def _notes(scores: Mapping[str, Any], held: bool) -> Iterator[str]:
+    """What else there is to know; `held` is whether the duels of the model are kept."""
     what = "alternatives"
     if "answers" not in scores:
         what = "duels"
-        if "linear_probit" not in scores["held_out"]:
+        if not held:
             yield (
                 "Without a linear probit, and without pairs never seen in training: the model "
                 "was fitted to a stream, whose duels are not kept."

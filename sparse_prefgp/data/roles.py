@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sparse_prefgp.data.answers import COLUMNS
 
@@ -10,6 +10,14 @@ from sparse_prefgp.data.answers import COLUMNS
 ROLES = {column.role: column for column in COLUMNS.values() if column.role is not None}
 # Those of codes that may lean to a side.
 LEANING = tuple(role for role, column in ROLES.items() if column.leans)
+# By which names columns of battles are found that nobody named.
+USUAL_NAMES: Mapping[str, Sequence[str]] = {
+    "judge": ("judge", "judge_id", "annotator", "annotator_id", "rater", "worker", "worker_id"),
+    "category": ("category",),
+    "task": ("task", "task_id", "question_id", "prompt_id", "prompt", "question"),
+    "date": ("date", "day", "time", "timestamp", "tstamp"),
+}
+NONE = "none"
 # How dates were written whose numbers have two readings, such as 11/08/2023; next to the roles.
 ORDER, DAY_FIRST, MONTH_FIRST = "order_of_dates", "day-first", "month-first"
 

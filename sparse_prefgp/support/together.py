@@ -295,7 +295,10 @@ TABLE: dict[str, dict[str, str]] = {
     "not_settle": dict.fromkeys(
         ("top", "of_prices"), "leave it out, or take the score settle (--score settle)"
     ),
-    "settle": {"contexts": "the first ones are items, whatever the context; take another score"},
+    "settle": {
+        "contexts": "the first ones are items, whatever the context; take the pairs of settled "
+        "(settled.csv of a board), or another score"
+    },
     "prices": {"one_noise": "leave them out, or fit with noise by judge (--noise-by)"},
     "context": dict.fromkeys(("pairs", "no_contexts"), "leave it out (--at)"),
     "no_pairs": {"column": "leave it out"},

@@ -69,7 +69,9 @@ class Result(Figures):
             return self.frame
         import pandas as pd
 
-        return pd.DataFrame(list(self.table().rows))
+        table = self.table()
+        columns = None if table.rows else [column.key for column in table.columns]
+        return pd.DataFrame(list(table.rows), columns=columns)
 
     def to_latex(self, most: int | None = None) -> str:
         """The first table, to \\input; it needs the package booktabs.

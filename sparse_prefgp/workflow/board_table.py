@@ -11,6 +11,7 @@ import numpy as np
 
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.roles import NONE, USUAL_NAMES
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Table, id_text
@@ -22,14 +23,6 @@ from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.words import agreeing, counted, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 
-# By which names a column is found that nobody named.
-NAMES: Mapping[str, Sequence[str]] = {
-    "judge": ("judge", "judge_id", "annotator", "annotator_id", "rater", "worker", "worker_id"),
-    "category": ("category",),
-    "task": ("task", "task_id", "question_id", "prompt_id", "prompt", "question"),
-    "date": ("date", "day", "time", "timestamp", "tstamp"),
-}
-NONE = "none"
 # A board of a category takes so many battles at least, on average; and so many have a board each.
 LEAST_BATTLES, MOST_CATEGORIES = 10, 50
 _NAMED = 5
@@ -54,12 +47,12 @@ class Roles:
         :raises ValueError: a column that there is not.
         """
         found: dict[str, str | None] = {}
-        for role, names in NAMES.items():
+        for role, names in USUAL_NAMES.items():
             given = asked.get(role)
             if given is not None and given != NONE:
                 where = f"The column of {role} (--{role}, {role}=)"
                 check_choice(where, given, header.names)
-            taken = {*sides, *(asked.get(other) for other in NAMES if other != role)}
+            taken = {*sides, *(asked.get(other) for other in USUAL_NAMES if other != role)}
             usual = next((x for x in header.every(*names) if x not in taken), None)
             found[role] = None if given == NONE else given or usual
         return cls(**found)

@@ -600,3 +600,8 @@ def test_folds_of_other_people_leave_products_as_they_are(said: Duels) -> None:
     other = spg.conditional_logit(duels, ridge=1.0, people=np.arange(len(duels.given)) % 2)
     assert one.names == other.names and len(one.names) == 6
     np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=FIXED_POINT)
+
+
+def test_of_ties_alone_nothing_is_learned() -> None:
+    duels = spg.Duels(np.eye(3), [0, 1], [1, 2], ties=[True, True])
+    assert list(rivals.rivals_of(duels, np.random.default_rng(0))) == [rivals.COIN]

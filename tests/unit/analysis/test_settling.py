@@ -226,6 +226,10 @@ def test_the_judge_who_tells_most_for_the_price(judged: spg.PreferenceGP, tmp_pa
         ({"dan": 1.0}, "The prices have 'dan', who is no judge of the votes"),
         ({"ann": 0.0}, "The price of ann is 0.0; give a number, above 0"),
         ({}, "There are no prices"),
+        (
+            pd.DataFrame({"judge": ["ann", "cem"], "price": ["1", "much"]}),
+            "The price of cem is 'much'; give a number",
+        ),
         (pd.DataFrame({"judge": ["ann", "ann"], "price": [1, 2]}), "The prices have 'ann' twice"),
         (pd.DataFrame({"judge": ["ann"]}), "no column 'price'"),
     ],
@@ -236,7 +240,7 @@ def test_prices_that_make_no_sense(judged: spg.PreferenceGP, prices: Any, words:
 
 
 def test_mistakes(model: spg.PreferenceGP) -> None:
-    with pytest.raises(ValueError, match=r"top is 7, but there are only 7 items .* at most 6\."):
+    with pytest.raises(ValueError, match=r"only 7 items .* at most 6 \(--top, top=\)"):
         spg.settled(model, 7)
     with pytest.raises(ValueError, match=r"top is 7, but there are only 7 items"):
         spg.suggest(model, score="settle", top=7)

@@ -129,7 +129,8 @@ def test_evaluate_says_what_to_rely_on(made: Any) -> None:
     assert curve["0.1"] > curve["1"]
     table = next(x for x in score_parts(plain, "") if getattr(x, "name", "") == "abstention")
     assert "100 %" in str(table) and f"{curve['0.5']:.3f}" in str(table)
-    found = spg.evaluate(model, votes, risk=0.1, confidence=0.9)["threshold"]
+    how = {"risk": 0.1, "confidence": 0.9, "task": "none"}
+    found = spg.evaluate(model, votes, **how)["threshold"]
     decided = votes[votes["tie"] == 0]
     assert found["tested"] == len(decided) and not found["tasks"]
     p = spg.predict(model, decided.rename(columns={"winner": "first", "loser": "second"}))
@@ -137,6 +138,10 @@ def test_evaluate_says_what_to_rely_on(made: Any) -> None:
     assert found["probability"] == pytest.approx(slow.threshold(list(won), 0.1, 0.9), rel=1e-6)
     by_task = spg.evaluate(model, votes, risk=0.3, task="task")["threshold"]
     assert by_task["tasks"] and by_task["tested"] == decided["task"].nunique()
+    for name in ("task", "Question ID"):
+        with pytest.warns(UserWarning, match=f"Votes of one {name} are not independent"):
+            usual = spg.evaluate(model, votes.rename(columns={"task": name}), risk=0.3)
+        assert usual["threshold"]["tested"] == by_task["tested"]
 
 
 def test_the_votes_by_surprise(made: Any) -> None:

@@ -190,7 +190,7 @@ def test_scores_are_told_in_order():
     ("ahead", "error", "rival", "named_option"),
     [
         (0.01, 0.004, "linear_probit", "; take --kernel linear."),
-        (0.01, 0.004, "bradley_terry", "; take --kernel item."),
+        (0.01, 0.004, "bradley_terry", "; take --kernel item without what is learned by judge."),
         (0.01, 0.006, "linear_probit", None),
         (0.002, 0.0005, "linear_probit", None),
         (-0.01, 0.004, "linear_probit", None),

@@ -159,6 +159,18 @@ class Found(tell.Result):
         return ["It is <so>."]
 
 
+class WithoutRows(tell.Result):
+    """Of nothing."""
+
+    def table(self, most: int | None = None) -> Table:
+        return Table("none", "", [Column("name", "name"), Column("score", "score")], [])
+
+
+def test_without_rows_a_frame_has_its_columns() -> None:
+    pytest.importorskip("pandas")
+    assert [*WithoutRows().to_frame().columns] == ["name", "score"]
+
+
 def test_a_result_is_told_by_all() -> None:
     found = Found(pytest.importorskip("pandas").DataFrame(ROWS), math.inf)
     assert str(found) == repr(found) == f"{found.table()}\nIt is <so>."
