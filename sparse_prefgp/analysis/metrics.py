@@ -27,6 +27,8 @@ GAIN_SE, SE_OVER = "gain_se", "se_over"
 TIE_BINS = 10
 # Equal bins of confidence on [0.5, 1], or of the probability of an alternative on [0, 1].
 CALIBRATION_BINS = 10
+# Probabilities of duels that differ by no more are one, but for rounding.
+EQUALLY_SURE = 1e-9
 # Shares of the duels that are answered, the surest ones first.
 ANSWERED = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 # Whoever gives a duel to the wrong side with more than this is confidently wrong.
@@ -253,9 +255,11 @@ def abstention_curve(
     :raises ValueError: what `score` raises.
     """
     seen = _Seen.of(log_probabilities, None, counts)
-    sure, place = np.unique(-seen.p.max(1), return_inverse=True)
-    number = np.bincount(place.reshape(-1), seen.weights, len(sure))
-    right = np.bincount(place.reshape(-1), seen.weights * seen.right, len(sure))
+    sure = seen.p.max(1)
+    order = np.argsort(-sure)
+    place = np.append(0, np.cumsum(-np.diff(sure[order]) > EQUALLY_SURE))
+    weights = seen.weights[order]
+    number, right = np.bincount(place, weights), np.bincount(place, weights * seen.right[order])
     reached, hits = np.cumsum(number), np.cumsum(right)
     asked = np.array(ANSWERED) * reached[-1]
     found = np.interp(asked, np.append(0.0, reached), np.append(0.0, hits)) / asked

@@ -338,8 +338,9 @@ def test_the_surest_duels_are_answered_first() -> None:
 
 
 def test_duels_that_are_equally_sure_count_as_their_average() -> None:
-    curve = abstention_curve(np.log([0.8, 0.2, 0.8, 0.8]), [1, 2, 1, 1])
-    assert all(right == pytest.approx(3 / 5) for right in curve.values())
+    for rounding in (0.0, 1e-12):
+        curve = abstention_curve(np.log([0.8, 0.2 - rounding, 0.8, 0.8]), [1, 2, 1, 1])
+        assert all(right == pytest.approx(3 / 5) for right in curve.values())
     assert abstention_curve(np.log([0.5, 0.5]))[0.1] == pytest.approx(0.5)
 
 
