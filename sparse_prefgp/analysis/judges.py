@@ -14,6 +14,7 @@ from scipy import sparse, special
 from sparse_prefgp.analysis.verdict_scores import Verdicts
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
+from sparse_prefgp.models.likelihood import usual
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import agreeing, and_so, counted
@@ -191,11 +192,6 @@ def _noises(model: Any, level: float, votes: FloatArray) -> dict[str, FloatArray
         for end, sign in (("lower", -1.0), ("upper", 1.0)):
             found[f"{name}_{end}"] = values * np.exp(sign * reach[:, place])
     return found
-
-
-def usual(values: FloatArray, votes: FloatArray) -> float:
-    """Geometric mean of values (J,) by votes (J,); NaN of NaN, which a model without margin has."""
-    return float(np.exp(np.average(np.log(values), weights=votes)))
 
 
 def _information(model: Any) -> FloatArray:

@@ -702,15 +702,13 @@ class Centred:
 
     @classmethod
     def on(
-        cls, posterior: Posterior, rows: FloatArray, chosen: IntArray, group: IntArray | None = None
+        cls, posterior: Posterior, rows: FloatArray, chosen: IntArray, group: IntArray
     ) -> Centred:
         """Centred on the rows (u, D) named by `chosen` (numbers, repeated for repeated items).
 
-        :param group: (u,) of each row, numbers from 0, each among those of `chosen`; by default all
-            are one.
+        :param group: (u,) of each row, numbers from 0, each among those of `chosen`.
         """
         posterior = posterior.seen_by(as_float(rows))
-        group = np.zeros(len(rows), dtype=np.int64) if group is None else group
         index, counts = np.unique(chosen, return_counts=True)
         share = counts / np.bincount(group[index], counts)[group[index]]
         weights = np.zeros((len(index), int(group.max()) + 1))
@@ -807,12 +805,12 @@ class CentredMixture:
         posterior: Any,
         rows: FloatArray,
         chosen: IntArray,
-        group: IntArray | None = None,
-        units: FloatArray | None = None,
+        group: IntArray,
+        units: FloatArray,
     ) -> CentredMixture:
         """See `Centred.on`."""
         parts = tuple(Centred.on(part, rows, chosen, group) for part in posterior.parts)
-        return cls(parts, posterior.weights, np.ones(len(parts)) if units is None else units)
+        return cls(parts, posterior.weights, units)
 
     def marginals(
         self, rows: FloatArray, done: Callable[[int], None] = lambda count: None

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.models.coefficients import KnownCoefficients
+from sparse_prefgp.models.likelihood import usual
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.normals import Normals
@@ -147,16 +148,15 @@ class IntegratedGP(PreferenceGP):
 
     @property
     def units(self) -> FloatArray:
-        """As `PreferenceGP.units`; the usual judge has the geometric mean noise, by votes."""
+        """As `PreferenceGP.units`."""
         groups = self.at_mode.graph.groups
         if self.at_mode.likelihood.noise_ratio is None or groups is None:
             return np.ones(len(self.weights))
         models = self.at_mode, *self.mixture.points
-        votes = np.bincount(groups, self.at_mode.graph.counts)
         ratios = [tf.convert_to_tensor(one.likelihood.noise_ratio).numpy() for one in models]
-        logs = np.log(ratios)[:, : len(votes)]
-        mode, *each = np.average(logs, axis=1, weights=votes)
-        return np.exp(0.5 * (mode - np.array(each)))
+        votes = np.bincount(groups, self.at_mode.graph.counts, len(ratios[0]))
+        mode, *each = (usual(ratio, votes.astype(np.float64)) for ratio in ratios)
+        return np.sqrt(mode / np.array(each))
 
     @property
     def points(self) -> list[PreferenceGP]:

@@ -17,7 +17,7 @@ from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, ratios_of_unknown
 from sparse_prefgp.models.known import KnownDuels, described_by
 from sparse_prefgp.models.parameters import LogParameter
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -370,6 +370,12 @@ class Probit(gpflow.Module):
         some = [None if x is None else tf.gather(x, new) for x in (variance, noise, lower, upper)]
         averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
         return tf.tensor_scatter_nd_update(logs, new[:, None], averaged)
+
+
+def usual(values: FloatArray, votes: FloatArray) -> float:
+    """That of the usual judge, the geometric mean of values (J,) by votes (J,); NaN of NaN, which
+    a model without margin has."""
+    return float(np.exp(np.average(np.log(values), weights=votes)))
 
 
 def steps_to_learn(used: IntArray) -> tuple[bool, ...]:
