@@ -407,7 +407,7 @@ def filtered(
             m = np.concatenate([m, np.zeros((n - before, r + k))])
         own = np.ascontiguousarray(c[:, at])
         if len(step.moved):
-            _move(own, m, step, moves)
+            _move(own, m, step, moves.transitions[step.gaps], moves.added[step.gaps])
             c[:, at], c[at] = own, own.T
         here, of_sides = m[at], _observed(step, own)
         found = _Kept(own, here, _observed(step, of_sides[at].T), None, None)
@@ -606,7 +606,7 @@ def smoothed(
             of_gaps[0, step.gaps], of_gaps[1, step.gaps] = g[step.moved], b[step.moved]
             if len(step.effects):
                 of_effects[step.effects] = _slopes(*given, step.entering[:, None])[0][:, 0, 0]
-        _move_back(own, lam, step, moves)
+        _move(own, lam, step, np.swapaxes(moves.transitions[step.gaps], 1, 2))
         big[:, at], big[at] = own, own.T
         lam, big = lam[: step.before], big[: step.before, : step.before]
     rows = seen.columns + z[:, r:]
@@ -673,38 +673,34 @@ def _spread(step: Step, columns: FloatArray) -> FloatArray:
     return columns if step.sides is None else columns @ step.sides
 
 
-def _move(own: FloatArray, m: FloatArray, step: Step, moves: Moves) -> None:
-    """Move the items of a slice: own, C of its numbers (N, p), and m."""
-    d, some, at = len(moves.start), step.moved, step.places
-    a, q = moves.transitions[step.gaps], moves.added[step.gaps]
+def _move(
+    own: FloatArray,
+    other: FloatArray,
+    step: Step,
+    transitions: FloatArray,
+    added: FloatArray | None = None,
+) -> None:
+    """Move the items of a slice.
+
+    :param own: C, or its adjoint, of the numbers of the slice, (N, p).
+    :param other: m, or its adjoint.
+    :param transitions: A from the left, (moved, d, d); of adjoints A'.
+    :param added: Q; None for nothing.
+    """
+    d, some, at = transitions.shape[1], step.moved, step.places
     if d == 1:
-        own[:, some] *= a[:, 0, 0]
-        own[at[some]] *= a[:, 0]
-        own[at[some], some] += q[:, 0, 0]
-        m[at[some]] *= a[:, 0]
+        own[:, some] *= transitions[:, 0, 0]
+        own[at[some]] *= transitions[:, 0]
+        if added is not None:
+            own[at[some], some] += added[:, 0, 0]
+        other[at[some]] *= transitions[:, 0]
         return
     p = step.items * d
     three = own[:, :p].reshape(len(own), -1, d)
-    three[:, some] = np.einsum("npb,pab->npa", three[:, some], a)
+    three[:, some] = np.einsum("npb,pab->npa", three[:, some], transitions)
     rows = at[:p].reshape(-1, d)[some]
-    moved = np.einsum("pab,pbz->paz", a, own[rows])
-    moved[:, :, :p].reshape(len(some), d, -1, d)[np.arange(len(some)), :, some] += q
+    moved = np.einsum("pab,pbz->paz", transitions, own[rows])
+    if added is not None:
+        moved[:, :, :p].reshape(len(some), d, -1, d)[np.arange(len(some)), :, some] += added
     own[rows] = moved
-    m[rows] = np.einsum("pab,pbz->paz", a, m[rows])
-
-
-def _move_back(own: FloatArray, lam: FloatArray, step: Step, moves: Moves) -> None:
-    """The same of adjoints, by A' from the left and A from the right."""
-    d, some, at = len(moves.start), step.moved, step.places
-    a = moves.transitions[step.gaps]
-    if d == 1:
-        own[:, some] *= a[:, 0, 0]
-        own[at[some]] *= a[:, 0]
-        lam[at[some]] *= a[:, 0]
-        return
-    p = step.items * d
-    three = own[:, :p].reshape(len(own), -1, d)
-    three[:, some] = np.einsum("npa,pab->npb", three[:, some], a)
-    rows = at[:p].reshape(-1, d)[some]
-    own[rows] = np.einsum("pab,paz->pbz", a, own[rows])
-    lam[rows] = np.einsum("pab,paz->pbz", a, lam[rows])
+    other[rows] = np.einsum("pab,pbz->paz", transitions, other[rows])

@@ -91,59 +91,6 @@ def _scalars(values: tf.Tensor) -> tf.Tensor:
     return values[:, None, None]
 
 
-class Wiener(MarkovKernel):
-    """A level that drifts for ever: from the first date on, its variance grows by `rate` a unit of
-    time.
-
-    :param variance: at the first date of an item.
-    :param rate: growth of the variance in a unit of time (a year in `ItemInTime`).
-    """
-
-    is_stationary = False
-    starts_with_level = True
-
-    def __init__(self, variance: Any = 1.0, rate: Any = 0.02) -> None:
-        super().__init__()
-        self.variance, self.rate = _positive(variance), _positive(rate)
-
-    def start(self) -> tf.Tensor:
-        return tf.reshape(self.variance, [1, 1])
-
-    def exponents(self, spans: tf.Tensor) -> tf.Tensor:
-        return _scalars(tf.zeros_like(spans))
-
-    def transitions(self, spans: tf.Tensor) -> tf.Tensor:
-        return _scalars(tf.ones_like(spans))
-
-    def added(self, spans: tf.Tensor) -> tf.Tensor:
-        return _scalars(self.rate * spans)
-
-
-class Matern12(MarkovKernel):
-    """Form that comes back to the mean: k(t, t') = variance exp(-|t - t'| / lengthscale).
-
-    :param variance: at any date.
-    :param lengthscale: in units of time (years in `ItemInTime`).
-    """
-
-    def __init__(self, variance: Any = 1.0, lengthscale: Any = 10.0) -> None:
-        super().__init__()
-        self.variance, self.lengthscale = _positive(variance), _positive(lengthscale)
-
-    def start(self) -> tf.Tensor:
-        return tf.reshape(self.variance, [1, 1])
-
-    def exponents(self, spans: tf.Tensor) -> tf.Tensor:
-        return _scalars(-spans / self.lengthscale)
-
-    def transitions(self, spans: tf.Tensor) -> tf.Tensor:
-        return tf.exp(self.exponents(spans))
-
-    def added(self, spans: tf.Tensor) -> tf.Tensor:
-        # Not 1 - a²: all digits of a short span would be lost.
-        return _scalars(-self.variance * tf.math.expm1(-2.0 * spans / self.lengthscale))
-
-
 class Constant(MarkovKernel):
     """A level that never moves: an independent effect of each item.
 
@@ -169,7 +116,58 @@ class Constant(MarkovKernel):
         return _scalars(tf.zeros_like(spans))
 
 
-class Matern32(MarkovKernel):
+class Wiener(Constant):
+    """A level that drifts for ever: from the first date on, its variance grows by `rate` a unit of
+    time.
+
+    :param variance: at the first date of an item.
+    :param rate: growth of the variance in a unit of time (a year in `ItemInTime`).
+    """
+
+    is_stationary = False
+
+    def __init__(self, variance: Any = 1.0, rate: Any = 0.02) -> None:
+        super().__init__(variance)
+        self.rate = _positive(rate)
+
+    def added(self, spans: tf.Tensor) -> tf.Tensor:
+        return _scalars(self.rate * spans)
+
+
+class _Matern(MarkovKernel):
+    """Form that comes back to the mean.
+
+    :param variance: at any date.
+    :param lengthscale: in units of time (years in `ItemInTime`).
+    """
+
+    def __init__(self, variance: Any = 1.0, lengthscale: Any = 10.0) -> None:
+        super().__init__()
+        self.variance, self.lengthscale = _positive(variance), _positive(lengthscale)
+
+    def start(self) -> tf.Tensor:
+        return self.variance * tf.eye(self.size, dtype=self.variance.dtype)
+
+
+class Matern12(_Matern):
+    """Form that comes back to the mean: k(t, t') = variance exp(-|t - t'| / lengthscale).
+
+    :param variance: at any date.
+    :param lengthscale: in units of time (years in `ItemInTime`).
+    """
+
+    def exponents(self, spans: tf.Tensor) -> tf.Tensor:
+        return _scalars(-spans / self.lengthscale)
+
+    def transitions(self, spans: tf.Tensor) -> tf.Tensor:
+        return tf.exp(self.exponents(spans))
+
+    def added(self, spans: tf.Tensor) -> tf.Tensor:
+        # Not 1 - a²: all digits of a short span would be lost.
+        return _scalars(-self.variance * tf.math.expm1(-2.0 * spans / self.lengthscale))
+
+
+class Matern32(_Matern):
     """Smooth form: k = variance (1 + u) exp(-u), u = √3 |t - t'| / lengthscale.
 
     The state is f and l f'/√3, both of the same variance. With N = [[1, 1], [-1, -1]], N² = 0,
@@ -181,13 +179,6 @@ class Matern32(MarkovKernel):
     """
 
     size = 2
-
-    def __init__(self, variance: Any = 1.0, lengthscale: Any = 10.0) -> None:
-        super().__init__()
-        self.variance, self.lengthscale = _positive(variance), _positive(lengthscale)
-
-    def start(self) -> tf.Tensor:
-        return self.variance * tf.eye(2, dtype=self.variance.dtype)
 
     def _scaled(self, spans: tf.Tensor) -> tf.Tensor:
         return _ROOT * spans / self.lengthscale

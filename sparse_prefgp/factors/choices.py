@@ -16,7 +16,6 @@ section 5.6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,8 +69,12 @@ def choice_log_probabilities(
         observed = covariance[some] + noise[some, None, None] * np.eye(size)
         there = mask[some]
         counted = there[:, :, None] & there[:, None, :] & ~np.eye(size, dtype=bool)
+        lead = np.einsum("atk,bk->bat", others, mean[some]).reshape(-1, size)
+        spread = np.einsum("atk,bkl,aul->batu", others, observed, others).reshape(-1, size, size)
         # Of s² (I + 11') the first part is each row's own.
-        return _of_rows(mean[some], observed, _Rows(others, counted, noise[some]), points)
+        own = np.repeat(noise[some], size)
+        found = _orthants(lead, spread, counted.reshape(-1, size), own, points)
+        return found.reshape(-1, size)
 
     found = np.where(mask, _in_parts(of, len(mean), size**3), -np.inf)
     return found if points is not None else found - logsumexp(found, axis=1, keepdims=True)
@@ -108,39 +111,6 @@ def propagated_choices(
     return found, tf.reduce_max(tf.reshape(change, [sets, size]), 1)
 
 
-def ranking_log_probability(
-    mean: FloatArray,
-    covariance: FloatArray,
-    noise_variance: npt.ArrayLike,
-    mask: BoolArray,
-    points: FloatArray | None = None,
-) -> FloatArray:
-    """Log probability that alternatives are ranked in the order in which they stand, best first.
-
-    :param mean: (b, k), of utilities.
-    :param covariance: (b, k, k), of utilities.
-    :param noise_variance: s², one for all or (b,).
-    :param mask: (b, k), which alternatives there are: the first ones of each row.
-    :param points: (p, k - 2) of `orthants.sobol_points`, for separation of variables; by default
-        expectation propagation.
-    :return: (b,), in nats.
-    """
-    size = mean.shape[1]
-    if size < 2:
-        return np.zeros(len(mean))
-    noise = _noise(noise_variance, len(mean))
-    steps = np.eye(size)[1:] - np.eye(size)[:-1]
-    # The smallest eigenvalue of s² tridiag(-1, 2, -1).
-    own = noise * (2.0 - 2.0 * np.cos(np.pi / size))
-
-    def of(some: slice) -> FloatArray:
-        observed = covariance[some] + noise[some, None, None] * np.eye(size)
-        said = _Rows(steps[None], mask[some, None, 1:], own[some])
-        return _of_rows(mean[some], observed, said, points)[:, 0]
-
-    return _in_parts(of, len(mean), size**2)
-
-
 def answer_log_probability(
     mean: FloatArray,
     covariance: FloatArray,
@@ -168,11 +138,9 @@ def answer_log_probability(
         lead = mean[some] @ worse_less_better.T
         spread = worse_less_better @ covariance[some] @ worse_less_better.T
         spread = spread + noise[some, None, None] * shared_noise(form.draws)
-        every = np.ones(lead.shape, bool)
-        if points is not None:
-            return log_orthants(lead, spread, every, points)
         # Of rows of several looks the smallest share serves all.
-        return log_orthants_by_ep(lead, spread, every, noise[some] * form.own.min())
+        own = noise[some] * form.own.min()
+        return _orthants(lead, spread, np.ones(lead.shape, bool), own, points)
 
     return _in_parts(of, len(mean), rows**2)
 
@@ -190,33 +158,17 @@ def _noise(noise_variance: npt.ArrayLike, sets: int) -> FloatArray:
     return np.broadcast_to(np.asarray(noise_variance, np.float64), (sets,))
 
 
-class _Rows(NamedTuple):
-    """What `a` answers say of the k utilities of each set."""
-
-    rows: FloatArray
-    """(a, t, k), differences below zero."""
-    counted: BoolArray
-    """(b, a, t)."""
-    own: FloatArray
-    """(b,), of `log_orthants_by_ep`."""
-
-
-def _of_rows(
-    mean: FloatArray, observed: FloatArray, said: _Rows, points: FloatArray | None
+def _orthants(
+    mean: FloatArray,
+    covariance: FloatArray,
+    mask: BoolArray,
+    own: FloatArray,
+    points: FloatArray | None,
 ) -> FloatArray:
-    """Log probability of each answer about each set, (b, a)."""
-    rows, counted, own = said
-    sets = len(mean)
-    answers, number = rows.shape[:2]
-    lead = np.einsum("atk,bk->bat", rows, mean)
-    spread = np.einsum("atk,bkl,aul->batu", rows, observed, rows)
-    flat = (sets * answers, number)
-    m, s, c = lead.reshape(flat), spread.reshape(*flat, number), counted.reshape(flat)
+    """By the points, where there are any, else by expectation propagation."""
     if points is None:
-        found = log_orthants_by_ep(m, s, c, np.repeat(own, answers))
-    else:
-        found = log_orthants(m, s, c, points)
-    return found.reshape(sets, answers)
+        return log_orthants_by_ep(mean, covariance, mask, own)
+    return log_orthants(mean, covariance, mask, points)
 
 
 def independent_choice_log_probabilities(

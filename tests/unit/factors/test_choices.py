@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from sparse_prefgp.data.sets import best_worst, set_form
+from sparse_prefgp.data.sets import best_worst, ranking, set_form
 from sparse_prefgp.factors import choices
 from sparse_prefgp.factors.choices import (
     answer_log_probability,
     choice_log_probabilities,
     independent_choice_log_probabilities,
-    ranking_log_probability,
 )
 from sparse_prefgp.factors.orthants import log_orthants, log_orthants_by_ep, sobol_points
 from tests.cases import read
@@ -32,6 +31,7 @@ CASES = {
 MEANS = np.array([[0.0, 1.0, -0.5, 0.3], [0.4, -1.0, 0.2, 0.0]])
 VARIANCES = np.array([[0.1, 2.0, 0.5, 1.0], [0.0, 0.4, 9.0, 0.2]])
 NOISE = 0.05
+RANKING = set_form(ranking, 4, 4)
 
 
 def everywhere(values: np.ndarray) -> np.ndarray:
@@ -55,9 +55,9 @@ def test_expectation_propagation_gives_the_numbers_of_the_cases(name: str) -> No
     by_ep = np.array(expected["choice_probabilities_by_ep"])
     found = np.exp(choice_log_probabilities(*of_case(CASES[name]))[0])
     np.testing.assert_allclose(found, by_ep / by_ep.sum(), rtol=IDENTITY)
-    ranking = np.exp(ranking_log_probability(*of_case(CASES[name])))
+    in_order = np.exp(answer_log_probability(*of_case(CASES[name])[:3], RANKING))
     np.testing.assert_allclose(
-        ranking, expected["probability_of_the_ranking_0123_by_ep"], rtol=IDENTITY
+        in_order, expected["probability_of_the_ranking_0123_by_ep"], rtol=IDENTITY
     )
 
 
@@ -69,7 +69,7 @@ def test_points_find_the_truth(name: str) -> None:
         points = sobol_points(512, 3, rng)
         case = of_case(CASES[name])
         choices = choice_log_probabilities(*case, points)[0]
-        found.append([*choices, *ranking_log_probability(*case, points[:, :2])])
+        found.append([*choices, *answer_log_probability(*case[:3], RANKING, points[:, :2])])
     draws = np.exp(found)
     truth = [*expected["choice_probabilities"], expected["probability_of_the_ranking_0123"]]
     errors = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
@@ -188,14 +188,6 @@ def test_what_is_masked_out_does_not_count() -> None:
             expected = choice_log_probabilities(*alone, some, cut)[0]
             np.testing.assert_allclose(found[:size], expected, rtol=IDENTITY, atol=ROUNDING)
             assert np.all(found[size:] == -np.inf)
-            cut = None if pts is None else pts[:, : max(0, size - 2)]
-            order = None if pts is None else pts[:, :4]
-            np.testing.assert_allclose(
-                ranking_log_probability(mean, covariance, noise, mask, order)[i],
-                ranking_log_probability(*alone, some, cut)[0],
-                rtol=IDENTITY,
-                atol=ROUNDING,
-            )
         free = (alone[0], variance[i : i + 1, :size], noise[i], some)
         found = independent_choice_log_probabilities(mean, variance, noise, mask)[i]
         expected = independent_choice_log_probabilities(*free)[0]
@@ -232,12 +224,11 @@ def test_sets_in_parts_are_those_of_the_whole(
     def every() -> list[np.ndarray]:
         sobol = [
             None if points is None else sobol_points(points, size, np.random.default_rng(0))
-            for size in (3, 2, len(form.own) - 1)
+            for size in (3, len(form.own) - 1)
         ]
         return [
             choice_log_probabilities(mean, covariance, noise, there, sobol[0]),
-            ranking_log_probability(mean, covariance, noise, there, sobol[1]),
-            answer_log_probability(mean, covariance, noise, form, sobol[2]),
+            answer_log_probability(mean, covariance, noise, form, sobol[1]),
         ]
 
     whole = every()
