@@ -29,7 +29,6 @@ from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.covariances.residual import (
     MAX_BLOCK,
     PEOPLE,
-    Tastes,
     Term,
     Unexplained,
     ends_apart,
@@ -109,7 +108,8 @@ def over_people(
     """
     graph, by_features = problem.graph, problem.by_features
     assert problem.taste is not None and graph.people is not None
-    terms: list[Term] = [Tastes(problem.taste_of_rows, graph, graph.people)]
+    taste = problem.taste_of_rows
+    terms: list[Term] = [Unexplained(taste, graph, graph.people, PEOPLE, columns=0)]
     noise = problem.own_noise
     items = basis.of(as_float(graph.rows))
     clipped = tf.zeros([], items.dtype)
@@ -131,7 +131,7 @@ def over_people(
         _ask([bucket.rows for bucket in buckets], items.shape[1])
         parts = [tf.gather(items, bucket.rows) for bucket in buckets]
         inputs = [tf.gather(as_float(graph.rows), bucket.rows) for bucket in buckets]
-        kernels = [stacked_covariance(problem.taste_of_rows, each) for each in inputs]
+        kernels = [stacked_covariance(taste, each) for each in inputs]
         whole = parts
         if by_features is not None:
             # A block is one person's, whom its first site names.

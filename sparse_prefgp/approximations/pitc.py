@@ -23,7 +23,7 @@ from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.residual import (
     BLOCKS,
-    Tastes,
+    PEOPLE,
     Term,
     Unexplained,
     joined,
@@ -153,7 +153,8 @@ class PITC(SummedApproximation):
         assert graph.blocks is not None
         terms: list[Term] = [Unexplained(problem.of_rows, graph, graph.blocks, columns=columns)]
         if problem.taste is not None and graph.people is not None:
-            terms.append(Tastes(problem.taste_of_rows, graph, graph.people))
+            taste = problem.taste_of_rows
+            terms.append(Unexplained(taste, graph, graph.people, PEOPLE, columns=0))
         if graph.noises is not None:
             terms.append(SharedNoise(graph.noises, 0.5 * problem.noise))
         return tuple(terms)

@@ -60,7 +60,8 @@ class Term(Protocol):
 
 
 class Unexplained(NamedTuple):
-    """`K_vv - Phi Phi'` within blocks of sites."""
+    """`K_vv - Phi Phi'` within groups of sites, such as blocks of PITC; or `A_u K_1 A_u'` of what
+    people prefer besides what all do, of which Phi explains nothing."""
 
     kernel: gpflow.kernels.Kernel
     """What K_vv is made of."""
@@ -77,10 +78,7 @@ class Unexplained(NamedTuple):
         rows = tf.gather(as_float(self.graph.rows), bucket.rows)
         # Whole rows are gathered twice as fast as single entries, and three times in the gradient.
         half = ends_apart(stacked_covariance(self.kernel, rows), bucket)
-        between = ends_apart(tf.linalg.matrix_transpose(half), bucket)
-        own = features[..., : self.columns]
-        left = between - tf.matmul(own, own, transpose_b=True)
-        return left if self.share == 1.0 else self.share * left
+        return self._left(ends_apart(tf.linalg.matrix_transpose(half), bucket), features, features)
 
     def with_inputs(
         self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
@@ -88,32 +86,14 @@ class Unexplained(NamedTuple):
         graph = self.graph
         winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
         related = with_rows(self.kernel, inputs, losers)
-        related -= with_rows(self.kernel, inputs, winners)
-        own = (values[:, : self.columns] for values in (features, theirs))
-        left = related - tf.matmul(*own, transpose_b=True)
+        return self._left(related - with_rows(self.kernel, inputs, winners), features, theirs)
+
+    def _left(self, covariance: tf.Tensor, *features: tf.Tensor) -> tf.Tensor:
+        if self.columns == 0:
+            return covariance
+        own = (values[..., : self.columns] for values in features)
+        left = covariance - tf.matmul(*own, transpose_b=True)
         return left if self.share == 1.0 else self.share * left
-
-
-class Tastes(NamedTuple):
-    """What people prefer besides what all do: `A_u K_1 A_u'` within the sites of each of them."""
-
-    kernel: gpflow.kernels.Kernel
-    """Of one's own utility, on rows of the graph."""
-    graph: DuelGraph
-    groups: IntArray
-    name: str = PEOPLE
-
-    def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
-        rows = tf.gather(as_float(self.graph.rows), bucket.rows)
-        half = ends_apart(stacked_covariance(self.kernel, rows), bucket)
-        return ends_apart(tf.linalg.matrix_transpose(half), bucket)
-
-    def with_inputs(
-        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
-    ) -> tf.Tensor:
-        graph = self.graph
-        winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
-        return with_rows(self.kernel, inputs, losers) - with_rows(self.kernel, inputs, winners)
 
 
 def ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:
@@ -130,7 +110,16 @@ def joined(groups: Mapping[str, IntArray]) -> IntArray:
     """
     blocks, *others = groups.values()
     if others or blocks.min() < 0 or np.bincount(blocks).min() == 0:
-        blocks = _components([blocks, *others])
+        t = len(blocks)
+        ends, nodes = [], t
+        for group in groups.values():
+            site = np.flatnonzero(group >= 0)
+            ends.append(np.stack([site, nodes + group[site]]))
+            nodes += int(group.max()) + 1
+        edges = np.concatenate(ends, 1)
+        graph = sparse.coo_matrix((np.ones(edges.shape[1]), tuple(edges)), shape=(nodes, nodes))
+        component = connected_components(graph, directed=False)[1][:t]
+        blocks = np.unique(component, return_inverse=True)[1].reshape(-1)
     largest = int(np.bincount(blocks).max())
     if largest > MAX_BLOCK:
         names = " and ".join(groups)
@@ -138,20 +127,6 @@ def joined(groups: Mapping[str, IntArray]) -> IntArray:
             f"The {names} make one block of {largest:,} rows of duels, and a block has at most "
             f"{MAX_BLOCK:,}; take smaller {names}, or another approximation, such as FITC()."
         )
-    return blocks
-
-
-def _components(groups: Sequence[IntArray]) -> IntArray:
-    t = len(groups[0])
-    ends, nodes = [], t
-    for group in groups:
-        site = np.flatnonzero(group >= 0)
-        ends.append(np.stack([site, nodes + group[site]]))
-        nodes += int(group.max()) + 1
-    edges = np.concatenate(ends, 1)
-    graph = sparse.coo_matrix((np.ones(edges.shape[1]), tuple(edges)), shape=(nodes, nodes))
-    component = connected_components(graph, directed=False)[1][:t]
-    blocks: IntArray = np.unique(component, return_inverse=True)[1].reshape(-1)
     return blocks
 
 
