@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.evidence import Slopes
-from sparse_prefgp.factors.links import Link
+from sparse_prefgp.factors.links import Link, Probit
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, damp
 from sparse_prefgp.support.checks import check_number, plain_scalars
 
@@ -144,23 +144,14 @@ class Engine(Protocol):
         """Whether each site has the moments of its own factor: EP itself."""
         return False
 
-    @property
-    def takes_expectations(self) -> bool:
-        """Whether what Z leaves of a duel's variance counts in the expectations of its factor,
-        with approximations that let it, in place of their correction."""
-        return False
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether sites are updated one after the other, those of each copy of an answer about a
-        set too."""
-        return False
-
-    @property
-    def keeps_growth(self) -> bool:
-        """Whether evidence that never falls as Z grows does not with this engine either, but for
-        its own error."""
-        return True
+    takes_expectations: ClassVar[bool] = False
+    """What Z leaves of a duel's variance counts in the expectations of its factor, with
+    approximations that let it, in place of their correction."""
+    one_by_one: ClassVar[bool] = False
+    """Sites are updated one after the other, those of each copy of an answer about a set too."""
+    keeps_growth: ClassVar[bool] = True
+    """Evidence that never falls as Z grows does not with this engine either, but for its own error.
+    """
 
     @property
     def label(self) -> str:
@@ -267,49 +258,68 @@ class Pace(NamedTuple):
 
 
 class IterationState(NamedTuple):
-    """State of `iterate`."""
+    """State of the loop of `SimultaneousIteration`."""
 
     evaluation: SweepState
     sweeps: tf.Tensor
     pace: Pace
 
 
-def iterate(
-    evaluate: Callable[[Sites], SweepState],
-    sites: Sites,
-    settings: Iteration,
-) -> tuple[SweepState, tf.Tensor, tf.Tensor]:
-    """Take damped steps until no site would move by more than the tolerance.
+@dataclass(frozen=True)
+class SimultaneousIteration(Iteration):
+    """One that finds the next sites of all from the same marginals."""
 
-    Returns the last evaluation, the sweeps and the damping.
-    """
-    first = evaluate(sites)
-    pace = Pace.start(settings.damping, first.change.dtype).after(first.change)
+    @property
+    def link_function(self) -> Probit:
+        return Probit()
 
-    def unsettled(loop: IterationState) -> tf.Tensor:
-        # A NaN compares false: the loop stops and the result says so.
-        return (loop.evaluation.change > settings.tolerance) & (loop.sweeps < settings.max_sweeps)
+    @abstractmethod
+    def evaluate(self, covariance: Covariance, factors: Factors, sites: Sites) -> SweepState:
+        """Marginals, what the factors are compared with, and the sites of one undamped sweep."""
 
-    def step(loop: IterationState) -> Sites:
-        here = loop.evaluation
-        return damp(here.sites, here.proposal, loop.pace.damping)
+    @abstractmethod
+    def ended(
+        self, found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
+    ) -> FixedPoint:
+        """The point where sweeps end, with what is not computed until then."""
 
-    def seen(to: Sites, sweeps: tf.Tensor, pace: Pace) -> IterationState:
-        new = evaluate(to)
-        return IterationState(new, sweeps + 1, pace.after(new.change))
+    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """The state at `sites`, without a step."""
+        factors = constant_factors(factors)
+        found = self.evaluate(covariance, factors, sites)
+        damping = tf.constant(self.damping, factors.upper.dtype)
+        return self.ended(found, factors, tf.constant(1), damping)
 
-    loop = IterationState(first, tf.constant(1), pace)
-    if tf.executing_eagerly():
-        del first
-        while unsettled(loop):
-            to, sweeps, pace = step(loop), loop.sweeps, loop.pace
-            del loop  # a dozen arrays of all sites, which a loop of TensorFlow would hold meanwhile
-            loop = seen(to, sweeps, pace)
-    else:
-        (loop,) = tf.while_loop(
-            unsettled,
-            lambda loop: (seen(step(loop), loop.sweeps, loop.pace),),
-            (loop,),
-            parallel_iterations=1,
-        )
-    return loop.evaluation, loop.sweeps, loop.pace.damping
+    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """Take damped steps until no site would move by more than the tolerance."""
+        factors = constant_factors(factors)
+        first = self.evaluate(covariance, factors, sites)
+        pace = Pace.start(self.damping, first.change.dtype).after(first.change)
+
+        def unsettled(loop: IterationState) -> tf.Tensor:
+            # A NaN compares false: the loop stops and the result says so.
+            return (loop.evaluation.change > self.tolerance) & (loop.sweeps < self.max_sweeps)
+
+        def step(loop: IterationState) -> Sites:
+            here = loop.evaluation
+            return damp(here.sites, here.proposal, loop.pace.damping)
+
+        def seen(to: Sites, sweeps: tf.Tensor, pace: Pace) -> IterationState:
+            new = self.evaluate(covariance, factors, to)
+            return IterationState(new, sweeps + 1, pace.after(new.change))
+
+        loop = IterationState(first, tf.constant(1), pace)
+        if tf.executing_eagerly():
+            del first
+            while unsettled(loop):
+                to, sweeps, pace = step(loop), loop.sweeps, loop.pace
+                del loop  # a dozen arrays of all sites, which a loop of TensorFlow would hold
+                loop = seen(to, sweeps, pace)
+        else:
+            (loop,) = tf.while_loop(
+                unsettled,
+                lambda loop: (seen(step(loop), loop.sweeps, loop.pace),),
+                (loop,),
+                parallel_iterations=1,
+            )
+        return self.ended(loop.evaluation, factors, loop.sweeps, loop.pace.damping)

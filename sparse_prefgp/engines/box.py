@@ -173,12 +173,8 @@ def _by_sites(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _checked(given: np.ndarray | LowRankPlusDiagonal) -> _Matrix | LowRankPlusDiagonal:
-    if isinstance(given, LowRankPlusDiagonal):
-        return _checked_low_rank(given)
-    return _Matrix(_checked_matrix(given))
-
-
-def _checked_low_rank(given: LowRankPlusDiagonal) -> LowRankPlusDiagonal:
+    if not isinstance(given, LowRankPlusDiagonal):
+        return _Matrix(_checked_matrix(given))
     features = np.asarray(given.features, float)
     diagonal = np.asarray(given.diagonal, float)
     check_shape("features", features, "t", "m")

@@ -7,16 +7,9 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, Marginals
-from sparse_prefgp.engines.base import (
-    FixedPoint,
-    Iteration,
-    SweepState,
-    constant_factors,
-    iterate,
-)
+from sparse_prefgp.engines.base import FixedPoint, SimultaneousIteration, SweepState
 from sparse_prefgp.evidence import Slopes, ep_log_evidence
 from sparse_prefgp.factors import array_moments
-from sparse_prefgp.factors.links import Probit
 from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
@@ -91,7 +84,7 @@ def _plain(factors: Factors, power: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Propagation(Iteration):
+class Propagation(SimultaneousIteration):
     """Settings of all EP engines, which update all sites at once unless they say otherwise.
 
     :raises ValueError: what `Iteration` raises; site_power outside (0, 1].
@@ -117,21 +110,10 @@ class Propagation(Iteration):
         own = super().label
         return own if self.site_power == 1.0 else f"{own}, site power {self.site_power:g}"
 
-    @property
-    def link_function(self) -> Probit:
-        return Probit()
+    def evaluate(self, covariance: Covariance, factors: Factors, sites: Sites) -> SweepState:
+        return evaluate(covariance, factors, sites, self.site_power)
 
-    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        """The state at `sites`, without a step."""
-        factors = constant_factors(factors)
-        found = evaluate(covariance, factors, sites, self.site_power)
-        damping = tf.constant(self.damping, factors.upper.dtype)
-        return FixedPoint(found, *ends(found, factors, self.site_power), tf.constant(1), damping)
-
-    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        """Update every site from the same marginals until none would move."""
-        factors = constant_factors(factors)
-        found, sweeps, damping = iterate(
-            lambda here: evaluate(covariance, factors, here, self.site_power), sites, self
-        )
+    def ended(
+        self, found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
+    ) -> FixedPoint:
         return FixedPoint(found, *ends(found, factors, self.site_power), sweeps, damping)

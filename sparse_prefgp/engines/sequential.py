@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Column, Covariance, SequentialCovariance, SequentialState
 from sparse_prefgp.engines.base import FixedPoint, SweepState, constant_factors
-from sparse_prefgp.engines.propagation import Propagation, ends, evaluate
+from sparse_prefgp.engines.propagation import Propagation
 from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
@@ -36,9 +37,7 @@ class SequentialEP(Propagation):
     :param site_power: as for `ParallelEP`.
     """
 
-    @property
-    def one_by_one(self) -> bool:
-        return True
+    one_by_one: ClassVar[bool] = True
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         if not isinstance(covariance, SequentialCovariance):
@@ -46,25 +45,24 @@ class SequentialEP(Propagation):
                 "SequentialEP() updates one site after the other, for which "
                 f"{type(covariance).__name__} has no columns; use ParallelEP()."
             )
-        columns = covariance
         factors = constant_factors(factors)
         sweeps = tf.constant(1)
-        evaluation = evaluate(covariance, factors, sites, self.site_power)
+        evaluation = self.evaluate(covariance, factors, sites)
 
         def unsettled(evaluation: SweepState, sweeps: tf.Tensor) -> tf.Tensor:
             return (evaluation.change > self.tolerance) & (sweeps < self.max_sweeps)
 
         @tf.function(autograph=False)  # t small steps: too slow one by one
         def one_by_one(nu: tf.Tensor, tau: tf.Tensor) -> Sites:
-            return self._sweep(columns, factors, Sites(nu, tau))
+            return self._sweep(covariance, factors, Sites(nu, tau))
 
         def sweep(evaluation: SweepState, sweeps: tf.Tensor) -> tuple[SweepState, tf.Tensor]:
             new = one_by_one(*evaluation.sites)
-            return evaluate(covariance, factors, new, self.site_power), sweeps + 1
+            return self.evaluate(covariance, factors, new), sweeps + 1
 
         evaluation, sweeps = tf.while_loop(unsettled, sweep, (evaluation, sweeps))
         damping = tf.constant(self.damping, factors.upper.dtype)
-        return FixedPoint(evaluation, *ends(evaluation, factors, self.site_power), sweeps, damping)
+        return self.ended(evaluation, factors, sweeps, damping)
 
     def _sweep(self, covariance: SequentialCovariance, factors: Factors, sites: Sites) -> Sites:
         state = covariance.start(*totals(sites, factors.counts))

@@ -8,21 +8,14 @@ from typing import ClassVar
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.engines.base import (
-    FixedPoint,
-    Iteration,
-    SweepState,
-    constant_factors,
-    iterate,
-)
+from sparse_prefgp.engines.base import FixedPoint, SimultaneousIteration, SweepState
 from sparse_prefgp.evidence import Slopes, variational_bound
 from sparse_prefgp.factors.expectations import average_log_factor, average_slopes
-from sparse_prefgp.factors.links import Probit
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, largest_change, totals
 
 
 @dataclass(frozen=True)
-class Variational(Iteration):
+class Variational(SimultaneousIteration):
     """The Gaussian q that maximises the evidence lower bound, as a fixed point of sites.
 
     With N(m, v) the marginal of z_i, tau_i = -E d² log p_i / dz² and nu_i = E d log p_i / dz +
@@ -42,53 +35,36 @@ class Variational(Iteration):
     the rule of `ParallelEP`.
     """
 
-    @property
-    def link_function(self) -> Probit:
-        return Probit()
-
-    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        factors = constant_factors(factors)
-        found, sweeps, damping = iterate(
-            lambda here: _evaluate(covariance, factors, here), sites, self
+    def evaluate(self, covariance: Covariance, factors: Factors, sites: Sites) -> SweepState:
+        mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
+        # Rounding can leave a variance just below 0.
+        whole = tf.maximum(variance, tf.zeros_like(variance))
+        if factors.inside is not None:
+            whole += factors.inside
+        around = Cavity(mean, whole)
+        slope, curvature = average_slopes(*around, factors.noise, factors.lower, factors.upper)
+        proposal = Sites(nu=slope - curvature * mean, tau=-curvature)
+        # The value is taken where the sweeps end; until then it would double their time.
+        tilted = Tilted(tf.zeros_like(slope), slope, curvature)
+        change = largest_change(sites, proposal, variance)
+        return SweepState(
+            sites, proposal, mean, variance, half_log_det, kept, around, tilted, change
         )
-        return _point(found, factors, sweeps, damping)
 
-    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        """The state at `sites`, without a step."""
-        factors = constant_factors(factors)
-        damping = tf.constant(self.damping, factors.upper.dtype)
-        return _point(_evaluate(covariance, factors, sites), factors, tf.constant(1), damping)
-
-
-def _evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> SweepState:
-    mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
-    # Rounding can leave a variance just below 0.
-    whole = tf.maximum(variance, tf.zeros_like(variance))
-    if factors.inside is not None:
-        whole += factors.inside
-    around = Cavity(mean, whole)
-    slope, curvature = average_slopes(*around, factors.noise, factors.lower, factors.upper)
-    proposal = Sites(nu=slope - curvature * mean, tau=-curvature)
-    # The value is taken where the sweeps end; until then it would double their time.
-    tilted = Tilted(tf.zeros_like(slope), slope, curvature)
-    change = largest_change(sites, proposal, variance)
-    return SweepState(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
-
-
-def _point(
-    found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
-) -> FixedPoint:
-    c = factors.counts
-    by = average_log_factor(*found.cavity, factors.noise, factors.lower, factors.upper)
-    slopes = Slopes(
-        noise=c * by.noise,
-        upper=c * by.upper,
-        lower=None if factors.lower is None else c * by.lower,
-        # dE/dv is half the curvature (Price's theorem).
-        inside=None if factors.inside is None else 0.5 * c * by.curvature,
-    )
-    log_z = variational_bound(
-        found.mean, found.variance, by.value, found.half_log_det, found.sites, c
-    )
-    found = found._replace(tilted=Tilted(by.value, by.slope, by.curvature))
-    return FixedPoint(found, log_z, slopes, sweeps, damping)
+    def ended(
+        self, found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
+    ) -> FixedPoint:
+        c = factors.counts
+        by = average_log_factor(*found.cavity, factors.noise, factors.lower, factors.upper)
+        slopes = Slopes(
+            noise=c * by.noise,
+            upper=c * by.upper,
+            lower=None if factors.lower is None else c * by.lower,
+            # dE/dv is half the curvature (Price's theorem).
+            inside=None if factors.inside is None else 0.5 * c * by.curvature,
+        )
+        log_z = variational_bound(
+            found.mean, found.variance, by.value, found.half_log_det, found.sites, c
+        )
+        found = found._replace(tilted=Tilted(by.value, by.slope, by.curvature))
+        return FixedPoint(found, log_z, slopes, sweeps, damping)
