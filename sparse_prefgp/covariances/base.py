@@ -132,3 +132,12 @@ class SequentialCovariance(Covariance, Protocol):
     ) -> tuple[tf.Tensor, tf.Tensor] | None:
         """Mean and variance of z_i without its site, recomputed exactly; None where dividing the
         site out is exact enough."""
+        return None
+
+
+class SequentialOverSites(SequentialCovariance):
+    """One whose state is of the z themselves, (t, t)."""
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        column = state.covariance[:, site]
+        return Column(column, mean=state.mean[site], variance=column[site])

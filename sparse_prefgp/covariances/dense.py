@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import abstractmethod
 
 import tensorflow as tf
 from check_shapes import inherit_check_shapes
@@ -12,6 +12,7 @@ from sparse_prefgp.covariances.base import (
     Marginals,
     PosteriorTerms,
     SequentialCovariance,
+    SequentialOverSites,
     SequentialState,
     WholeTerms,
 )
@@ -24,21 +25,23 @@ from sparse_prefgp.support.linalg import (
 )
 
 
-class _Factor(NamedTuple):
-    """What `surrogate` wants back of exact inference over sites."""
+class _Dense(SequentialCovariance):
+    """What both have of a matrix K."""
 
-    lower: tf.Tensor
-    """Cholesky factor of I + T^½ K T^½, (t, t)."""
+    _matrix: tf.Tensor
+
+    @abstractmethod
+    def _terms(self, precision: tf.Tensor, shift: tf.Tensor, kept: tf.Tensor) -> WholeTerms:
+        """a = s - T mean, and what conditioning takes off, between the sites or the items."""
+
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+        # d/dK = ½ (a a' - reduction), GPML eq. 5.9: no gradient of a Cholesky factor is taken.
+        terms = self._terms(precision, shift, kept)
+        slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
+        return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
 
 
-class _Half(NamedTuple):
-    """What `surrogate` wants back of exact inference over items."""
-
-    half: tf.Tensor
-    """C with C C' the posterior covariance of f, (n, n)."""
-
-
-class DenseOverDuels(SequentialCovariance):
+class DenseOverDuels(SequentialOverSites, _Dense):
     """`K_vv` itself, (t, t), positive semi-definite, singular allowed. O(t³) a sweep.
 
     :param matrix: (t, t).
@@ -66,21 +69,11 @@ class DenseOverDuels(SequentialCovariance):
         root = tf.sqrt(precision)
         factor = self._factor(root)
         half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
-        if self._noise_free:
-            return self._marginals_left_out(factor, root, precision, shift, half_log_det)
-        half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
-        mean = tf.linalg.matvec(self._constant, self._weights(factor, root, shift))
-        variance = tf.linalg.diag_part(self._constant) - tf.reduce_sum(half * half, 0)
-        return Marginals(mean, variance, half_log_det, kept=_Factor(factor))
-
-    def _marginals_left_out(
-        self,
-        factor: tf.Tensor,
-        root: tf.Tensor,
-        precision: tf.Tensor,
-        shift: tf.Tensor,
-        half_log_det: tf.Tensor,
-    ) -> Marginals:
+        if not self._noise_free:
+            half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
+            mean = tf.linalg.matvec(self._constant, self._weights(factor, root, shift))
+            variance = tf.linalg.diag_part(self._constant) - tf.reduce_sum(half * half, 0)
+            return Marginals(mean, variance, half_log_det, kept=factor)
         covariance = self._covariance(factor, root)
         inverse = inverse_lower(factor)
         q = tf.reduce_sum(inverse * inverse, 0)  # diagonal of B⁻¹ = 1 - tau v
@@ -94,15 +87,9 @@ class DenseOverDuels(SequentialCovariance):
             mean=from_others + variance * shift,
             variance=variance,
             half_log_det=half_log_det,
-            kept=_Factor(factor),
+            kept=factor,
             left_out=(from_others / q, variance / q),
         )
-
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: _Factor) -> tf.Tensor:
-        # d/dK = ½ (a a' - T^½ B⁻¹ T^½), a = s - T mean. GPML eq. 5.9
-        terms = self._terms(precision, shift, kept.lower)
-        slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
-        return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(left * tf.linalg.matvec(self._matrix, right))
@@ -110,11 +97,12 @@ class DenseOverDuels(SequentialCovariance):
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         return self._terms(precision, shift, self._factor(tf.sqrt(precision)))
 
-    def _terms(self, precision: tf.Tensor, shift: tf.Tensor, factor: tf.Tensor) -> PosteriorTerms:
+    def _terms(self, precision: tf.Tensor, shift: tf.Tensor, kept: tf.Tensor) -> WholeTerms:
+        # T^½ B⁻¹ T^½, with the Cholesky factor of B.
         root = tf.sqrt(precision)
-        inverse = inverse_lower(factor) * root[None, :]
+        inverse = inverse_lower(kept) * root[None, :]
         reduction = constant_matmul(inverse, inverse, transpose_a=True)
-        return WholeTerms(self._weights(factor, root, shift), reduction)
+        return WholeTerms(self._weights(kept, root, shift), reduction)
 
     def _weights(self, factor: tf.Tensor, root: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
         """a = s - T mean, for which the mean is K a, as `T^½ B⁻¹ T^-½ s`.
@@ -135,10 +123,6 @@ class DenseOverDuels(SequentialCovariance):
         mean = tf.linalg.matvec(self._constant, self._weights(factor, root, shift))
         return SequentialState(self._covariance(factor, root), mean)
 
-    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
-        column = state.covariance[:, site]
-        return Column(column, mean=state.mean[site], variance=column[site])
-
     def left_out(
         self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor] | None:
@@ -149,11 +133,11 @@ class DenseOverDuels(SequentialCovariance):
         return state.mean[site], state.covariance[site, site]
 
 
-class DenseOverItems(SequentialCovariance):
+class DenseOverItems(_Dense):
     """`K` over the n distinct items of a graph, (n, n): exact inference in O(n³ + t) a sweep.
 
-    z = A L u with `K = L L'` and `u ~ N(0, I)`; L is never inverted, so a nearly singular K is
-    harmless. `jitter` is what was added to the diagonal of K to factorise it (most often 0).
+    z = A f, f = L u with `K = L L'` and `u ~ N(0, I)`; L is never inverted, so a nearly singular K
+    is harmless. `jitter` is what was added to the diagonal of K to factorise it (most often 0).
     """
 
     def __init__(self, matrix: tf.Tensor, graph: DuelGraph) -> None:
@@ -165,43 +149,44 @@ class DenseOverItems(SequentialCovariance):
         self, precision: tf.Tensor, shift: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Cholesky factor of P, C with Sigma = C C' the covariance of f, and A' s."""
-        weighted = self._weighted(precision, self._root)
+        weighted = self._graph.laplacian.matmul(precision, self._root)
         inner = constant_matmul(self._root, weighted, transpose_a=True)
         factor = tf.linalg.cholesky(add_to_diagonal(inner, tf.ones([], inner.dtype)))
         half = constant_matmul(self._root, inverse_lower(factor), transpose_b=True)
-        return factor, half, self._back(shift)
+        return factor, half, incidence_transpose(self._graph, shift)
 
     @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         factor, half, summed = self._condition(precision, shift)
         covariance = constant_matmul(half, half, transpose_b=True)
+        # The diagonal of A Sigma A'.
+        winners, losers = self._graph.edges
+        own = tf.linalg.diag_part(covariance)
+        between = tf.gather_nd(covariance, tf.stack([winners, losers], 1))
         return Marginals(
-            mean=self._forward(tf.linalg.matvec(covariance, summed)),
-            variance=self._variances(covariance),
+            mean=differences(self._graph, tf.linalg.matvec(covariance, summed)),
+            variance=tf.gather(own, winners) + tf.gather(own, losers) - 2.0 * between,
             half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
-            kept=_Half(half),
+            kept=half,
         )
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: _Half) -> tf.Tensor:
-        # d/dK = ½ (a a' - W + W Sigma W): no gradient of a Cholesky factor is taken.
-        terms = self._terms(precision, shift, kept.half)
-        slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
-        return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
-
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        both = [self._back(values) for values in (left, right)]
+        both = [incidence_transpose(self._graph, values) for values in (left, right)]
         return tf.reduce_sum(both[0] * tf.linalg.matvec(self._matrix, both[1]))
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         return self._terms(precision, shift, self._condition(precision, shift)[1])
 
-    def _terms(self, precision: tf.Tensor, shift: tf.Tensor, half: tf.Tensor) -> PosteriorTerms:
-        summed = self._back(shift)
-        weighted = self._weighted(precision, half)  # W C
+    def _terms(self, precision: tf.Tensor, shift: tf.Tensor, kept: tf.Tensor) -> WholeTerms:
+        # W - W Sigma W with Sigma = C C'.
+        summed = incidence_transpose(self._graph, shift)
+        weighted = self._graph.laplacian.matmul(precision, kept)  # W C
         weights = summed - tf.linalg.matvec(
-            weighted, tf.linalg.matvec(half, summed, transpose_a=True)
+            weighted, tf.linalg.matvec(kept, summed, transpose_a=True)
         )
-        reduction = self._weights(precision) - constant_matmul(weighted, weighted, transpose_b=True)
+        reduction = self._graph.laplacian.dense(precision) - constant_matmul(
+            weighted, weighted, transpose_b=True
+        )
         return WholeTerms(weights, reduction)
 
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
@@ -218,31 +203,3 @@ class DenseOverItems(SequentialCovariance):
             mean=state.mean[loser] - state.mean[winner],
             variance=column[loser] - column[winner],
         )
-
-    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
-        return None
-
-    # z = A f, and what becomes of A: (t, n), the incidence matrix of the graph.
-
-    def _back(self, values: tf.Tensor) -> tf.Tensor:
-        """A' values of (t,), (n,)."""
-        return incidence_transpose(self._graph, values)
-
-    def _forward(self, values: tf.Tensor) -> tf.Tensor:
-        """A values of (n,), (t,)."""
-        return differences(self._graph, values)
-
-    def _weights(self, precision: tf.Tensor) -> tf.Tensor:
-        """W = A' T A, (n, n)."""
-        return self._graph.laplacian.dense(precision)
-
-    def _weighted(self, precision: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
-        """W dense of (n, k), (n, k)."""
-        return self._graph.laplacian.matmul(precision, dense)
-
-    def _variances(self, covariance: tf.Tensor) -> tf.Tensor:
-        """Diagonal of A covariance A', (t,)."""
-        winners, losers = self._graph.edges
-        item_variance = tf.linalg.diag_part(covariance)
-        between = tf.gather_nd(covariance, tf.stack([winners, losers], 1))
-        return tf.gather(item_variance, winners) + tf.gather(item_variance, losers) - 2.0 * between

@@ -133,9 +133,6 @@ class LowRank(SequentialCovariance, ABC):
     ) -> tf.Tensor:
         return self.surrogate_under(precision, shift, kept.u, kept.own)
 
-    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
-        return None
-
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """Of u alone: a new input shares no residual with any site."""
         return self.conditioned(precision, shift).u.terms

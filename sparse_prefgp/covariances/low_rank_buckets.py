@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Column, SequentialState
+from sparse_prefgp.covariances.base import SequentialOverSites, SequentialState
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.support.linalg import constant_matmul
@@ -36,7 +36,7 @@ class Told(NamedTuple):
     """(g, ·, m) A'G A Phi chol(P)⁻ᵀ."""
 
 
-class LowRankInBuckets(LowRank):
+class LowRankInBuckets(SequentialOverSites, LowRank):
     """The covariance of z, never formed.
 
     :param features: for each bucket Phi, (g, ·, m).
@@ -155,10 +155,6 @@ class LowRankInBuckets(LowRank):
         scaled = self._collect(pieces)
         covariance = covariance[:t, :t] + constant_matmul(scaled, scaled, transpose_b=True)
         return SequentialState(covariance, self._collect(means)[:, 0])
-
-    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
-        column = state.covariance[:, site]
-        return Column(column, mean=state.mean[site], variance=column[site])
 
 
 def check_sequential(sites: int) -> None:

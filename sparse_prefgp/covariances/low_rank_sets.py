@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Column, SequentialState
+from sparse_prefgp.covariances.base import SequentialOverSites, SequentialState
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
@@ -71,7 +71,7 @@ class Own(NamedTuple):
     """What `under_sites` kept, one form after the other, flat."""
 
 
-class LowRankOverSets(LowRankOverItems):
+class LowRankOverSets(SequentialOverSites, LowRankOverItems):
     """`features` is B, (n, m); O(n m² + m Σ k²) a sweep.
 
     :param residuals: R of each form, (r, r, g), or (g,) times 1 1'.
@@ -270,7 +270,3 @@ class LowRankOverSets(LowRankOverItems):
             noise = tf.tensor_scatter_nd_add(noise, index, tf.matmul(kept, ours))
         scaled = tf.matmul(left, step)
         return SequentialState(noise + tf.matmul(scaled, scaled, transpose_b=True), mean)
-
-    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
-        column = state.covariance[:, site]
-        return Column(column, mean=state.mean[site], variance=column[site])
