@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gpflow
 import numpy as np
@@ -197,6 +197,21 @@ class DuelPrior:
     in_time: InTime | None = None
     """Of utilities that move in time; else None."""
 
+    @classmethod
+    def of(
+        cls,
+        problem: DuelProblem,
+        covariance: Covariance,
+        features: Callable[[tf.Tensor], tf.Tensor],
+        jitter: tf.Tensor | float = 0.0,
+        **more: Any,
+    ) -> DuelPrior:
+        """That of a problem, nothing corrected or clipped unless the fields in `more` say so."""
+        factors, offset = build_factors(problem)
+        zero = tf.zeros([], factors.noise.dtype)
+        more = {"correction": zero, "clipped": zero, **more}
+        return cls(covariance, factors, offset, features=features, jitter=jitter + zero, **more)
+
 
 @dataclass(frozen=True)
 class Approximation(ABC):
@@ -290,9 +305,9 @@ def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tenso
     return of_sites(*between.edges)
 
 
-def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:
-    """The factors of all sites with noise (t,), and the offset (t,) taken off their limits."""
-    graph = problem.graph
+def build_factors(problem: DuelProblem) -> tuple[Factors, tf.Tensor]:
+    """The factors of all sites with their own noise, and the offset (t,) taken off their limits."""
+    graph, noise = problem.graph, problem.own_noise
     known = np.zeros(graph.num_sites), graph.counts, graph.lower, graph.upper
     name = f"as {noise.dtype.name}"
     offset, counts, lower, upper = graph.once(name, lambda: [*map(as_float, known)])

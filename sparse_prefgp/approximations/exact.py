@@ -14,7 +14,6 @@ from sparse_prefgp.approximations.base import (
     DuelProblem,
     InTime,
     ask_for_squares,
-    build_factors,
     sample_duels,
 )
 from sparse_prefgp.approximations.duel_terms import (
@@ -87,14 +86,14 @@ class Exact(Approximation):
         _ask(size, "items" if over_items else "distinct duels")
         covariance: Covariance
         if over_items:
-            matrix = DenseOverItems(kernel_matrix(kernel, rows), graph)
-            covariance, jitter = matrix, matrix.jitter
+            covariance = dense = DenseOverItems(kernel_matrix(kernel, rows), graph)
+            jitter = dense.jitter
         else:
             between = _between_duels(kernel_matrix(kernel, rows), graph)
             if graph.noises is not None:
                 between += _shared_noise(problem, graph.noises)
             covariance = DenseOverDuels(between)
-            jitter = tf.zeros([], rows.dtype)
+            jitter = 0.0
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
             inputs = widened(inputs, graph.layout)
@@ -105,9 +104,7 @@ class Exact(Approximation):
             )
             return ahead - behind
 
-        factors, offset = build_factors(problem, problem.own_noise)
-        zero = tf.zeros([], rows.dtype)
-        return DuelPrior(covariance, factors, offset, zero, features, jitter, zero)
+        return DuelPrior.of(problem, covariance, features, jitter)
 
     def _over_pairs(self, problem: DuelProblem, effects: tf.Tensor) -> DuelPrior:
         """Over items, next to effects of this variance of pairs, each of its own duels alone."""
@@ -124,9 +121,7 @@ class Exact(Approximation):
             np.ones(graph.num_sites),
             diagonal=apart and of_one and items.shape[0] == items.shape[1],
         )
-        factors, offset = build_factors(problem, problem.noise)
-        zero = tf.zeros([], items.dtype)
-        return DuelPrior(covariance, factors, offset, zero, basis.of_inputs, basis.jitter, zero)
+        return DuelPrior.of(problem, covariance, basis.of_inputs, basis.jitter)
 
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same, copies of an answer about a set apart: each has noises of its own."""
@@ -137,11 +132,8 @@ def _over_time(problem: DuelProblem, terms: Apart) -> DuelPrior:
     """Utilities in time, next to terms of finitely many features."""
     features = exact_columns(problem, terms.others)
     columns = columns_of(problem, features)
-    covariance = over_time(problem, terms, columns)
-    factors, offset = build_factors(problem, problem.noise)
-    zero = tf.zeros([], columns.dtype)
-    in_time = InTime(terms, features, columns)
-    return DuelPrior(covariance, factors, offset, zero, features, zero, zero, in_time=in_time)
+    covariance, in_time = over_time(problem, terms, columns), InTime(terms, features, columns)
+    return DuelPrior.of(problem, covariance, features, in_time=in_time)
 
 
 @dataclass(frozen=True)
@@ -217,10 +209,8 @@ def _over_columns(problem: DuelProblem) -> DuelPrior | None:
     basis = features_of_rows(alone)
     items = basis.of(as_float(alone.graph.rows))
     covariance = LowRankBesideColumns(items, alone.graph, *terms.border_beside(graph))
-    factors, offset = build_factors(alone, problem.noise)
-    zero = tf.zeros([], items.dtype)
     features = beside_items(terms, graph, basis.of_inputs)
-    prior = DuelPrior(covariance, factors, offset, zero, features, basis.jitter, zero)
+    prior = DuelPrior.of(alone, covariance, features, basis.jitter)
     if pairs is not None:
         return with_pairs(prior, pairs, graph)
     return with_levels(prior, terms, graph) if terms.leans else prior

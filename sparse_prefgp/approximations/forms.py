@@ -7,7 +7,6 @@ that is noise, and what it costs.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,6 @@ from sparse_prefgp.approximations.base import (
     DuelPrior,
     DuelProblem,
     InTime,
-    build_factors,
 )
 from sparse_prefgp.approximations.duel_terms import (
     Border,
@@ -83,7 +81,6 @@ class SummedApproximation(Approximation):
         """What is added to log Z, a scalar; nothing by default."""
         return tf.zeros([], gpflow.default_float())
 
-    @abstractmethod
     def over_duels(
         self, problem: DuelProblem, basis: Whitened, chunk: int, look: bool = True
     ) -> DuelPrior:
@@ -93,6 +90,16 @@ class SummedApproximation(Approximation):
 
         :param look: whether residual or correction are wanted.
         """
+        graph = problem.graph
+        if problem.taste is not None:
+            return _of_people(self, problem, basis, look)
+        if graph.noises is not None:
+            return _over_looks(self, problem, basis, basis.features(as_float(graph.rows)), look)
+        features = features_of_duels(basis, graph, chunk)
+        left = ResidualOfDuels.beside(
+            problem, lambda: tf.concat([*map(own_squared_lengths, features)], 0)
+        )
+        return _completed(self, problem, basis, LowRankOverDuels(features), left, look)
 
 
 Form: TypeAlias = Callable[[SummedApproximation, DuelProblem], DuelPrior]
@@ -244,22 +251,6 @@ def over_items(
     return _completed(row, problem, basis, covariance, left, look)
 
 
-def over_duels(
-    row: SummedApproximation, problem: DuelProblem, basis: Whitened, chunk: int, look: bool
-) -> DuelPrior:
-    """`SummedApproximation.over_duels` of all without blocks."""
-    graph = problem.graph
-    if problem.taste is not None:
-        return _of_people(row, problem, basis, look)
-    if graph.noises is not None:
-        return _over_looks(row, problem, basis, basis.features(as_float(graph.rows)), look)
-    features = features_of_duels(basis, graph, chunk)
-    left = ResidualOfDuels.beside(
-        problem, lambda: tf.concat([*map(own_squared_lengths, features)], 0)
-    )
-    return _completed(row, problem, basis, LowRankOverDuels(features), left, look)
-
-
 def _over_looks(
     row: SummedApproximation,
     problem: DuelProblem,
@@ -297,13 +288,8 @@ def _completed(
 
     :param look: whether residual or correction are wanted.
     """
-    factors, offset = build_factors(problem, problem.own_noise)
-    correction = clipped = tf.zeros([], factors.noise.dtype)
+    prior = DuelPrior.of(problem, covariance, basis.of_inputs, basis.jitter)
     if look or row.residual_share > 0.0:
-        factors = left.as_noise(factors, row.residual_share, row.bounds_by_expectation)
-        clipped = left.clipped
-    if look:
-        correction = row.correction(left)
-    return DuelPrior(
-        covariance, factors, offset, correction, basis.of_inputs, basis.jitter, clipped
-    )
+        factors = left.as_noise(prior.factors, row.residual_share, row.bounds_by_expectation)
+        prior = replace(prior, factors=factors, clipped=left.clipped)
+    return replace(prior, correction=row.correction(left)) if look else prior

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.exact import check_over
-from sparse_prefgp.approximations.forms import SummedApproximation, form_of, over_duels
-from sparse_prefgp.approximations.whitened import Whitened
+from sparse_prefgp.approximations.forms import SummedApproximation, form_of
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.checks import check_number, plain_scalars
 
@@ -54,8 +53,3 @@ class InducingApproximation(SummedApproximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         return form_of(problem, self.over)(self, problem)
-
-    def over_duels(
-        self, problem: DuelProblem, basis: Whitened, chunk: int, look: bool = True
-    ) -> DuelPrior:
-        return over_duels(self, problem, basis, chunk, look)

@@ -10,20 +10,16 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelProblem
 from sparse_prefgp.approximations.set_residual import ResidualOfSets
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
-from sparse_prefgp.covariances.sets_under_sites import Form
 from sparse_prefgp.support.arrays import FloatArray
 
 
 class ResidualOfPairs(ResidualOfSets):
     """The same of pairs: a look is at all rows of a pair, and C is `N^-½ R~ N^-½` of its sites."""
 
-    @classmethod
-    def of(cls, problem: DuelProblem, features: tf.Tensor) -> ResidualOfSets:
-        return cls._of_looks(problem, features, looks_of_pairs(problem.graph))
+    looks_of = staticmethod(looks_of_pairs)
 
     def shared(self) -> list[tf.Tensor]:
         effect = pair_effect(self.problem.kernel)
@@ -56,27 +52,11 @@ class ResidualOfPairs(ResidualOfSets):
     def traces(self) -> list[tf.Tensor]:
         return [tf.linalg.trace(contrasts) for contrasts in self.contrasts()]
 
-    def over_items(self) -> tf.Tensor:
-        # The sum over pairs of `A'N⁻¹A`, A the differences of the sites of a pair.
-        n = self.problem.graph.num_rows
-        total = tf.zeros([n, n], self.variance.dtype)
+    def precisions(self) -> list[tf.Tensor]:
+        # `A'N⁻¹A`, A the differences of the sites of a pair.
+        found = []
         for form, noise in zip(self.looks.forms, self._noises(), strict=True):
-            ends = as_float(_ends(form))
-            each = tf.matmul(tf.matmul(ends, tf.linalg.inv(noise), transpose_a=True), ends)
-            rows = form.bucket.rows
-            shape = (*rows.shape, rows.shape[1])
-            index = np.stack(
-                [np.broadcast_to(rows[:, :, None], shape), np.broadcast_to(rows[:, None], shape)],
-                -1,
-            )
-            total = tf.tensor_scatter_nd_add(total, index, each)
-        return total
-
-
-def _ends(form: Form) -> FloatArray:
-    """A, (r, k)."""
-    found = np.zeros((len(form.places), form.num_places))
-    every = np.arange(len(form.places))
-    found[every, form.places[:, 1]] = 1.0
-    found[every, form.places[:, 0]] = -1.0
-    return found
+            each = np.arange(form.num_places)
+            ends = as_float(form.places[:, 1:] == each) - as_float(form.places[:, :1] == each)
+            found.append(tf.matmul(tf.matmul(ends, tf.linalg.inv(noise), transpose_a=True), ends))
+        return found

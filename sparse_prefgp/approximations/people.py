@@ -8,14 +8,14 @@ approximation treats as without tastes, but that their own tastes are noise to g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, FeaturesOfItems, build_factors
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, FeaturesOfItems
 from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
@@ -110,9 +110,9 @@ def over_people(
     assert problem.taste is not None and graph.people is not None
     taste = problem.taste_of_rows
     terms: list[Term] = [Unexplained(taste, graph, graph.people, PEOPLE, columns=0)]
-    noise = problem.own_noise
     items = basis.of(as_float(graph.rows))
     clipped = tf.zeros([], items.dtype)
+    unexplained = None
     if graph.noises is not None:
         terms.append(SharedNoise(graph.noises, 0.5 * problem.noise))
         if share > 0.0:
@@ -121,8 +121,6 @@ def over_people(
     elif share > 0.0:
         unexplained = ResidualOfDuels.beside(problem, lambda: squared_distances(graph, items))
         clipped = unexplained.clipped
-        noise += share * unexplained.variance
-    factors, offset = build_factors(problem, noise)
     counted = as_float(graph.counts) / problem.noise
     covariance: LowRankPlusBlocks | LowRankPlusTastes
     buckets = graph.buckets(np.unique(graph.people, return_inverse=True)[1].reshape(-1))
@@ -163,20 +161,21 @@ def over_people(
             _known(terms[0].within(bucket, part), each)
             for bucket, part, each in zip(buckets, parts, told, strict=True)
         )
-    added = tf.zeros([], items.dtype)
-    if correction is not None:
-        added = correction(ResidualOfPeople(problem, left, known))
-    return DuelPrior(
+    prior = DuelPrior.of(
+        problem,
         covariance,
-        factors,
-        offset,
-        added,
         padded_for(problem, basis.of_inputs),
         basis.jitter,
-        clipped,
+        clipped=clipped,
         people=covariance,
         shared=basis,
     )
+    if unexplained is not None:
+        prior = replace(prior, factors=unexplained.as_noise(prior.factors, share, False))
+    if correction is not None:
+        added = correction(ResidualOfPeople(problem, left, known))
+        prior = replace(prior, correction=added)
+    return prior
 
 
 def _ask(blocks: Sequence[IntArray], width: int) -> None:

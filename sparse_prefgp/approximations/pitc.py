@@ -9,13 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import tensorflow as tf
 
-from sparse_prefgp.approximations.base import (
-    DuelPrior,
-    DuelProblem,
-    build_factors,
-)
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.forms import SummedApproximation
 from sparse_prefgp.approximations.people import features_of_sites, padded_for
 from sparse_prefgp.approximations.whitened import Whitened, whitened
@@ -132,15 +127,12 @@ class PITC(SummedApproximation):
         features = basis.features(as_float(graph.rows))
         parts = [features_of_sites(problem, bucket, features) for bucket in buckets]
         covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
-        factors, offset = build_factors(problem, problem.own_noise)
-        return DuelPrior(
+        return DuelPrior.of(
+            problem,
             covariance,
-            factors,
-            offset,
-            tf.zeros([], features.dtype),
             padded_for(problem, basis.of_inputs),
             basis.jitter,
-            covariance.clipped,
+            clipped=covariance.clipped,
             blocks=covariance,
             labels=self.labels or range(int(graph.blocks.max()) + 1),
             people=None if problem.taste is None else covariance,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +16,7 @@ from sparse_prefgp.approximations.base import DuelProblem, prior_variance
 from sparse_prefgp.approximations.residual import ResidualOfSites, shared_out
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.sets_under_sites import Form, Looks, shared_noises
-from sparse_prefgp.data.graph import squared_distances
+from sparse_prefgp.data.graph import DuelGraph, squared_distances
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -29,20 +30,18 @@ class ResidualOfSets(ResidualOfSites):
 
     looks: Looks
 
+    looks_of: ClassVar[Callable[[DuelGraph], Looks]] = staticmethod(Looks.of_graph)
+
     @classmethod
     def of(cls, problem: DuelProblem, features: tf.Tensor) -> ResidualOfSets:
         """That of the answers of a problem.
 
         :param features: B, (n, m).
         """
-        return cls._of_looks(problem, features, Looks.of_graph(problem.graph))
-
-    @classmethod
-    def _of_looks(cls, problem: DuelProblem, features: tf.Tensor, looks: Looks) -> ResidualOfSets:
-        pairs = looks.pairs
+        looks = cls.looks_of(problem.graph)
         return cls(
             problem,
-            lambda: prior_variance(problem, pairs) - squared_distances(pairs, features),
+            lambda: prior_variance(problem, looks.pairs) - squared_distances(looks.pairs, features),
             looks,
         )
 
@@ -116,16 +115,23 @@ class ResidualOfSets(ResidualOfSites):
             found.append(tf.reduce_sum(copies[:, None] * each(share[:, None] * values)))
         return tf.add_n(found)
 
+    def precisions(self) -> list[tf.Tensor]:
+        """W of the looks of each form, (g, k, k), x'Wx what each tells of utilities x."""
+        found = []
+        pieces = zip(self.looks.forms, self.variances(), self.counts(), strict=True)
+        for form, variance, counts in pieces:
+            k = form.num_places
+            weight = counts / (k * variance)
+            found.append(weight[:, None, None] * (k * np.eye(k) - 1.0))
+        return found
+
     def over_items(self) -> tf.Tensor:
         n = self.problem.graph.num_rows
         total = tf.zeros([n, n], self.variance.dtype)
-        first, second = self.looks.pairs.winners, self.looks.pairs.losers
-        pieces = zip(self.looks.forms, self.variances(), self.counts(), strict=True)
-        for form, variance, counts in pieces:
-            weight = tf.broadcast_to(counts / (form.num_places * variance), form.pairs.shape)
-            a, b = first[form.pairs], second[form.pairs]
-            for ends, sign in (((a, a), 1.0), ((b, b), 1.0), ((a, b), -1.0), ((b, a), -1.0)):
-                total = tf.tensor_scatter_nd_add(total, np.stack(ends, -1), sign * weight)
+        for form, precision in zip(self.looks.forms, self.precisions(), strict=True):
+            first = np.broadcast_to(form.bucket.rows[:, :, None], precision.shape)
+            index = np.stack([first, np.swapaxes(first, 1, 2)], -1)
+            total = tf.tensor_scatter_nd_add(total, index, precision)
         return total
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
+
+from sparse_prefgp.support.linalg import add_to_diagonal
 
 # What a covariance computed under sites: tensors in tuples by name, read by nobody but itself.
 Intermediates: TypeAlias = Any
@@ -44,45 +47,77 @@ class Column(NamedTuple):
     variance: tf.Tensor
 
 
-class PosteriorTerms(Protocol):
+class WholeTerms(NamedTuple):
     """With p features a of a new input: E f = a weights, Var f = k - a reduction a'.
 
     Where the first m features are of u and the others of effects, of which an input sees few, parts
     of the reduction are asked for by the places of effects among these.
     """
 
-    @property
-    def weights(self) -> tf.Tensor:
-        """(p,)."""
-
-    @property
-    def reduction(self) -> tf.Tensor:
-        """(p, p)."""
+    weights: tf.Tensor
+    """(p,)."""
+    reduction: tf.Tensor
+    """(p, p)."""
 
     def of_u(self, m: int) -> tf.Tensor:
         """(m, m) of the reduction."""
-
-    def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
-        """(N, m) of the reduction, of effects (N,) with u."""
-
-    def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        """(N,) of the reduction, of effects (N,) with other ones."""
-
-
-class WholeTerms(NamedTuple):
-    """The reduction in one piece."""
-
-    weights: tf.Tensor
-    reduction: tf.Tensor
-
-    def of_u(self, m: int) -> tf.Tensor:
         return self.reduction[:m, :m]
 
     def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
+        """(N, m) of the reduction, of effects (N,) with u."""
         return tf.gather(self.reduction[m:, :m], place)
 
     def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        """(N,) of the reduction, of effects (N,) with other ones."""
         return tf.gather_nd(self.reduction, tf.stack([place + m, other + m], 1))
+
+
+class LevelTerms(NamedTuple):
+    """The same of u and of the effects of levels, of which only these parts are kept."""
+
+    weights: tf.Tensor
+    """(m + L q,)."""
+    covariance: tf.Tensor
+    """P⁻¹, (m, m)."""
+    gain: tf.Tensor
+    """G, (L, q, q)."""
+    crossed: tf.Tensor
+    """G R, (L q, m)."""
+
+    @property
+    def reduction(self) -> tf.Tensor:
+        # 1 less the covariance of (u, e), of which that of e given u is in blocks: of thousands of
+        # levels it is large, and made with one copy.
+        m, q = self.covariance.shape[0], self.gain.shape[-1]
+        around = tf.concat([self.covariance, -tf.matmul(self.crossed, self.covariance)], 0)
+        through = tf.concat([tf.eye(m, dtype=around.dtype), -self.crossed], 0)
+        rest = tf.matmul(-around, through, transpose_b=True)
+        effects = m + np.arange(q * self.gain.shape[0]).reshape(-1, q)
+        rows = np.append(np.arange(m), np.repeat(effects, q))
+        columns = np.append(np.arange(m), np.repeat(effects, q, axis=0))
+        of_level = tf.reshape(tf.eye(q, dtype=rest.dtype) - self.gain, [-1])
+        own = tf.concat([tf.ones([m], rest.dtype), of_level], 0)
+        return tf.tensor_scatter_nd_add(rest, np.stack([rows, columns], 1), own)
+
+    def of_u(self, m: int) -> tf.Tensor:
+        return add_to_diagonal(-self.covariance, tf.ones([], self.covariance.dtype))
+
+    def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(tf.gather(self.crossed, place), self.covariance)
+
+    def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        q = self.gain.shape[-1]
+        level, own = place // q, place % q
+        among = tf.one_hot(own, q, dtype=self.gain.dtype)
+        of_level = tf.reduce_sum(tf.gather(self.gain, level) * among[:, :, None], 1)
+        left = among - of_level  # of each effect of the level
+        seen = tf.gather(left, other % q, axis=1, batch_dims=1)
+        explained = self.with_u(m, place) * tf.gather(self.crossed, other)
+        same = tf.cast(level == other // q, seen.dtype)
+        return same * seen - tf.reduce_sum(explained, -1)
+
+
+PosteriorTerms: TypeAlias = WholeTerms | LevelTerms
 
 
 class Covariance(Protocol):

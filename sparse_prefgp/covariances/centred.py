@@ -12,7 +12,7 @@ from __future__ import annotations
 import gpflow
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import parts_of
+from sparse_prefgp.covariances.finite import parts_of, sum_of
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -58,7 +58,7 @@ def centred(
     ]
     if all(new is old for new, old in zip(about, parts, strict=True)):
         return kernel
-    return about[0] if len(about) == 1 else gpflow.kernels.Sum(about)
+    return sum_of(about)
 
 
 def of_the_centre(kernel: gpflow.kernels.Kernel, rows: tf.Tensor) -> tf.Tensor | None:

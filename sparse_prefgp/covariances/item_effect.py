@@ -9,12 +9,12 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel, parts_of, terms_of
-from sparse_prefgp.covariances.item_in_context import ItemTimes
+from sparse_prefgp.covariances.finite import FiniteKernel, parts_of, sum_of, terms_of
+from sparse_prefgp.covariances.item_in_context import ItemTimes, SameLevel, most_compared
 from sparse_prefgp.covariances.item_in_time import ItemInTime
 from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Matrices between all items with effects are held, of up to so many items.
 MAX_ITEM_EFFECTS = 5000
@@ -24,7 +24,7 @@ _HELD = 8
 MAX_IN_BLOCKS = 1000
 
 
-class ItemEffect(FiniteKernel):
+class ItemEffect(SameLevel, FiniteKernel):
     """An independent normal effect of every item, for items that are seen many times.
 
     Written as `kernel + ItemEffect()`: the utility of an item is a function of its features plus
@@ -41,21 +41,13 @@ class ItemEffect(FiniteKernel):
     """
 
     def __init__(self, variance: Any = 1.0, name: str | None = None) -> None:
-        super().__init__(active_dims=slice(-1, None), name=name)
-        self.variance = gpflow.Parameter(variance, transform=gpflow.utilities.positive())
+        super().__init__(variance, active_dims=slice(-1, None), name=name)
         # Of a model that was saved when only the effects of so many items were known by inducing
         # variables, and all others unexplained; None is all.
         self.most: int | None = None
 
-    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        apart = gpflow.utilities.ops.difference_matrix(X, X2)[..., 0]
-        return tf.where(apart == 0.0, self.variance, tf.zeros_like(apart))
-
-    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
-        return tf.fill(tf.shape(X)[:-1], tf.squeeze(self.variance))
-
     def num_own(self, graph: DuelGraph) -> int:
-        return len(items_with_effects(graph, self._most(graph)))
+        return len(self._numbers(graph))
 
     def num_all(self, graph: DuelGraph) -> int:
         """How many items were compared."""
@@ -63,13 +55,14 @@ class ItemEffect(FiniteKernel):
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         number, _ = self.slice(inputs, None)
-        numbers = items_with_effects(graph, self._most(graph))
-        same = number == tf.constant(numbers, number.dtype)[None, :]
+        same = number == tf.constant(self._numbers(graph), number.dtype)[None, :]
         return tf.sqrt(self.variance) * tf.cast(same, number.dtype)
 
-    def _most(self, graph: DuelGraph) -> int | None:
-        """How many effects are known besides what blocks of duels share; None is all."""
-        return MAX_IN_BLOCKS if self.most is None and graph.blocks is not None else self.most
+    def _numbers(self, graph: DuelGraph) -> FloatArray:
+        """Of the items whose effects are known: those compared, or the most compared ones, besides
+        what blocks of duels share."""
+        most = MAX_IN_BLOCKS if self.most is None and graph.blocks is not None else self.most
+        return most_compared(graph.rows[:, graph.layout.number], graph.comparisons, most)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         (one, _), (other, _) = self.slice(first, None), self.slice(second, None)
@@ -77,27 +70,22 @@ class ItemEffect(FiniteKernel):
         return tf.where(one[..., 0] == other[..., 0], zero, 2.0 * self.variance)
 
 
+def _effect(kernel: gpflow.kernels.Kernel) -> ItemEffect | None:
+    """The effect of items, whatever the context, among the terms of a kernel."""
+    return next((part for part in parts_of(kernel) if isinstance(part, ItemEffect)), None)
+
+
 def known_effects(kernel: gpflow.kernels.Kernel) -> int | None:
     """Of how many items a kernel knows the effects: a model that was saved before; None is all."""
-    return next((part.most for part in parts_of(kernel) if isinstance(part, ItemEffect)), None)
+    effect = _effect(kernel)
+    return None if effect is None else effect.most
 
 
 def know_effects(kernel: gpflow.kernels.Kernel, most: int | None) -> None:
     """Let a kernel know the effects of so many items, the most compared ones; None is all."""
-    for part in parts_of(kernel):
-        if isinstance(part, ItemEffect):
-            part.most = most
-
-
-def items_with_effects(graph: DuelGraph, most: int | None) -> np.ndarray:
-    """Numbers of the items whose effects are known: those compared, or the most compared ones."""
-    column = graph.rows[:, graph.layout.number]
-    numbers, first, row = np.unique(column, return_index=True, return_inverse=True)
-    if most is None or len(numbers) <= most:
-        return numbers
-    compared = np.bincount(row.reshape(-1), graph.comparisons)
-    order = np.lexsort((first, -compared))
-    return np.sort(numbers[order[:most]])
+    effect = _effect(kernel)
+    if effect is not None:
+        effect.most = most
 
 
 def beside_effects(
@@ -105,12 +93,10 @@ def beside_effects(
 ) -> tuple[gpflow.kernels.Kernel, ItemEffect] | None:
     """The other terms of a kernel on rows, and its effects of items; None without, or where not
     all effects are known."""
-    parts = parts_of(kernel)
-    effect = next((part for part in parts if isinstance(part, ItemEffect)), None)
+    effect = _effect(kernel)
     if effect is None or effect.num_own(graph) < effect.num_all(graph):
         return None
-    others = [part for part in parts if part is not effect]
-    return others[0] if len(others) == 1 else gpflow.kernels.Sum(others), effect
+    return sum_of([part for part in parts_of(kernel) if part is not effect]), effect
 
 
 def check_number_of_effects(kernel: gpflow.kernels.Kernel, graph: DuelGraph, name: str) -> None:
@@ -119,7 +105,7 @@ def check_number_of_effects(kernel: gpflow.kernels.Kernel, graph: DuelGraph, nam
     :param name: of the approximation.
     :raises ValueError: more than 5,000.
     """
-    effect = next((part for part in parts_of(kernel) if isinstance(part, ItemEffect)), None)
+    effect = _effect(kernel)
     if effect is None or effect.most is not None:
         return
     number = effect.num_all(graph)
@@ -139,7 +125,7 @@ def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect | ItemTimes]:
     :raises ValueError: more than one that is of items alone, or one inside something that is not a
         sum.
     """
-    return terms_of(kernel, _EFFECTS, once=ItemEffect)
+    return terms_of(kernel, (ItemEffect, ItemTimes), once=ItemEffect)
 
 
 def context_kernels(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
@@ -194,9 +180,6 @@ def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.
             whole = np.array_equal(columns, np.arange(num_features))
             part.active_dims = slice(0, num_features) if whole else columns
     return result
-
-
-_EFFECTS = (ItemEffect, ItemTimes)
 
 
 def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:

@@ -27,8 +27,10 @@ class SameLevel(gpflow.kernels.Kernel):
     :param variance: of the effects; one positive number, trainable.
     """
 
-    def __init__(self, variance: Any = 1.0, active_dims: Any = None) -> None:
-        super().__init__(active_dims=active_dims)
+    def __init__(
+        self, variance: Any = 1.0, active_dims: Any = None, name: str | None = None
+    ) -> None:
+        super().__init__(active_dims=active_dims, name=name)
         self.variance = gpflow.Parameter(variance, transform=gpflow.utilities.positive())
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
@@ -94,7 +96,9 @@ class ItemTimes(FiniteKernel):
         return len(np.unique(keys.reshape(-1, keys.shape[2]), axis=0))
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        keys = self._most_compared(graph)
+        keys = self.effects_of(graph.rows)[0]
+        compared = np.repeat(graph.comparisons, keys.shape[1])
+        keys = most_compared(keys.reshape(-1, keys.shape[2]), compared, self._most())
         return self.weights_of(keys, inputs) * tf.sqrt(self.variances_of(keys))
 
     @property
@@ -139,12 +143,17 @@ class ItemTimes(FiniteKernel):
         each = 1 if isinstance(self.kernel, SameLevel) else len(self.seen) - 1
         return max(MAX_EFFECTS_IN_CONTEXT // each, 1) * each
 
-    def _most_compared(self, graph: DuelGraph) -> FloatArray:
-        keys = self.effects_of(graph.rows)[0]
-        _, each, size = keys.shape
-        keys, first, row = np.unique(
-            keys.reshape(-1, size), axis=0, return_index=True, return_inverse=True
-        )
-        compared = np.bincount(row.reshape(-1), np.repeat(graph.comparisons, each))
-        order = np.lexsort((first, -compared))
-        return keys[np.sort(order[: self._most()])]
+
+def most_compared(keys: FloatArray, compared: FloatArray, most: int | None) -> FloatArray:
+    """The distinct ones of keys (q,) or (q, c), ascending, that were compared most often.
+
+    :param compared: how often each was, (q,).
+    :param most: how many at most, the first of equals; None for all.
+    """
+    distinct, first, place = np.unique(
+        keys, axis=0 if keys.ndim > 1 else None, return_index=True, return_inverse=True
+    )
+    if most is None or len(distinct) <= most:
+        return distinct
+    order = np.lexsort((first, -np.bincount(place.reshape(-1), compared)))
+    return distinct[np.sort(order[:most])]

@@ -8,10 +8,9 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel, parts_of, terms_of
+from sparse_prefgp.covariances.finite import FiniteKernel, parts_of, sum_of, terms_of
 from sparse_prefgp.covariances.item_in_context import ItemTimes
 from sparse_prefgp.covariances.markov import MarkovKernel
-from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import AUTO, DAYS_A_YEAR, FEWEST, SLICES, check_slices, sliced
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -92,12 +91,6 @@ class ItemInTime(FiniteKernel):
         """Numbers of the items of rows (N, ...), (N, 1, 1), and ones, (N, 1)."""
         return rows[:, None, self.number], np.ones((len(rows), 1))
 
-    def num_own(self, graph: DuelGraph) -> int:
-        raise AssertionError("utilities in time are filtered, and have no features of their own")
-
-    def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        raise AssertionError("utilities in time are filtered, and have no features of their own")
-
     def settle(self, days: FloatArray, noise: float) -> None:
         """Replace "auto" by the slices that it stands for, see `asked_for`."""
         if isinstance(self.slices, str) and self.slices == AUTO:
@@ -149,5 +142,4 @@ def beside_time(kernel: gpflow.kernels.Kernel) -> Apart | None:
     parts = [part for part in parts_of(kernel) if part is not term]
     effects = [part for part in parts if isinstance(part, ItemTimes) and part.is_finite]
     others = [part for part in parts if part not in effects]
-    whole = gpflow.kernels.Sum(others) if len(others) > 1 else others[0] if others else None
-    return Apart(whole, term, tuple(effects))
+    return Apart(sum_of(others), term, tuple(effects))

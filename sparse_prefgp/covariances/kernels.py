@@ -63,23 +63,22 @@ def between_inducing(
     inducing: gpflow.inducing_variables.InducingVariables, kernel: gpflow.kernels.Kernel
 ) -> tf.Tensor:
     """K_uu, (m, m), without jitter."""
-    if isinstance(inducing, ProjectedPoints) and isinstance(kernel, Projected):
-        return kernel_matrix(kernel.kernel, inducing.Z)
-    if _are_values(inducing, kernel):
-        return kernel_matrix(kernel, inducing.Z)
-    return gpflow.covariances.Kuu(inducing, kernel, jitter=0.0)
+    return with_inducing(inducing, kernel, None)
 
 
 def with_inducing(
     inducing: gpflow.inducing_variables.InducingVariables,
     kernel: gpflow.kernels.Kernel,
-    inputs: tf.Tensor,
+    inputs: tf.Tensor | None,
 ) -> tf.Tensor:
-    """K_ux, (m, N), for inputs (N, D)."""
+    """K_ux, (m, N), for inputs (N, D); K_uu for None."""
     if isinstance(inducing, ProjectedPoints) and isinstance(kernel, Projected):
-        return kernel_matrix(kernel.kernel, inducing.Z, kernel.project(inputs))
+        directions = None if inputs is None else kernel.project(inputs)
+        return kernel_matrix(kernel.kernel, inducing.Z, directions)
     if _are_values(inducing, kernel):
         return kernel_matrix(kernel, inducing.Z, inputs)
+    if inputs is None:
+        return gpflow.covariances.Kuu(inducing, kernel, jitter=0.0)
     return gpflow.covariances.Kuf(inducing, kernel, inputs)
 
 

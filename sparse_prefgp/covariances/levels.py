@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Intermediates, PosteriorTerms
+from sparse_prefgp.covariances.base import Intermediates, LevelTerms, PosteriorTerms
 from sparse_prefgp.covariances.low_rank import NoResidual, WithoutBlocks
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
@@ -141,51 +140,6 @@ class LevelsPosterior(NamedTuple):
         """(m + L q, m + L q)."""
         reduction = self.terms.reduction
         return add_to_diagonal(-reduction, tf.ones([], reduction.dtype))
-
-
-class LevelTerms(NamedTuple):
-    """The reduction of u and of the effects of levels, of which only these parts are kept."""
-
-    weights: tf.Tensor
-    """(m + L q,)."""
-    covariance: tf.Tensor
-    """P⁻¹, (m, m)."""
-    gain: tf.Tensor
-    """G, (L, q, q)."""
-    crossed: tf.Tensor
-    """G R, (L q, m)."""
-
-    @property
-    def reduction(self) -> tf.Tensor:
-        # 1 less the covariance of (u, e), of which that of e given u is in blocks: of thousands of
-        # levels it is large, and made with one copy.
-        m, q = self.covariance.shape[0], self.gain.shape[-1]
-        around = tf.concat([self.covariance, -tf.matmul(self.crossed, self.covariance)], 0)
-        through = tf.concat([tf.eye(m, dtype=around.dtype), -self.crossed], 0)
-        rest = tf.matmul(-around, through, transpose_b=True)
-        effects = m + np.arange(q * self.gain.shape[0]).reshape(-1, q)
-        rows = np.append(np.arange(m), np.repeat(effects, q))
-        columns = np.append(np.arange(m), np.repeat(effects, q, axis=0))
-        of_level = tf.reshape(tf.eye(q, dtype=rest.dtype) - self.gain, [-1])
-        own = tf.concat([tf.ones([m], rest.dtype), of_level], 0)
-        return tf.tensor_scatter_nd_add(rest, np.stack([rows, columns], 1), own)
-
-    def of_u(self, m: int) -> tf.Tensor:
-        return add_to_diagonal(-self.covariance, tf.ones([], self.covariance.dtype))
-
-    def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
-        return tf.matmul(tf.gather(self.crossed, place), self.covariance)
-
-    def between(self, m: int, place: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        q = self.gain.shape[-1]
-        level, own = place // q, place % q
-        among = tf.one_hot(own, q, dtype=self.gain.dtype)
-        of_level = tf.reduce_sum(tf.gather(self.gain, level) * among[:, :, None], 1)
-        left = among - of_level  # of each effect of the level
-        seen = tf.gather(left, other % q, axis=1, batch_dims=1)
-        explained = self.with_u(m, place) * tf.gather(self.crossed, other)
-        same = tf.cast(level == other // q, seen.dtype)
-        return same * seen - tf.reduce_sum(explained, -1)
 
 
 class LowRankWithLevels(WithoutBlocks):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -56,22 +56,22 @@ class ThirdDerivatives(NamedTuple):
     """(t, 3), derivatives of those three in the noise and the limits."""
 
 
-class Link(Protocol):
-    """Probit or logit."""
+@dataclass(frozen=True)
+class Probit:
+    """Normal noise: everything in closed form."""
 
-    @property
-    def name(self) -> str:
-        """`probit` or `logit`."""
-
-    @property
-    def has_normal_noise(self) -> bool:
-        """Whether the noise is normal, with the variance that the model names."""
+    has_normal_noise: ClassVar[bool] = True
+    """Whether the noise is normal, with the variance that the model names."""
+    name: str = "probit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
         """log p_i, its slope and its curvature at z, (t,) each."""
+        # As moments against a normal without variance, of whole factors whatever they count.
+        return match_all_moments(Cavity(z, tf.zeros_like(z)), factors._replace(portions=None))[1]
 
     def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
         """The next derivatives, for the gradient of a mode that moves."""
+        return _mixed_in_graph(z, factors.noise, factors.lower, factors.upper)
 
     def log_probability(
         self,
@@ -85,30 +85,6 @@ class Link(Protocol):
 
         lower None is -inf everywhere, with finite upper.
         """
-
-
-@dataclass(frozen=True)
-class Probit:
-    """Normal noise: everything in closed form."""
-
-    has_normal_noise: ClassVar[bool] = True
-    name: str = "probit"
-
-    def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
-        # As moments against a normal without variance, of whole factors whatever they count.
-        return match_all_moments(Cavity(z, tf.zeros_like(z)), factors._replace(portions=None))[1]
-
-    def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
-        return _mixed_in_graph(z, factors.noise, factors.lower, factors.upper)
-
-    def log_probability(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        noise: tf.Tensor,
-        lower: tf.Tensor | None,
-        upper: tf.Tensor,
-    ) -> tf.Tensor:
         scale = tf.sqrt(variance + noise)
         if lower is None:
             return log_cdf((upper - mean) / scale)
@@ -344,4 +320,5 @@ def _log_logistic(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     return tf.math.log_sigmoid(b) + tf.math.log_sigmoid(-a) + inside
 
 
+Link: TypeAlias = Probit | Logit
 LINKS: dict[str, Link] = {"probit": Probit(), "logit": Logit()}

@@ -438,7 +438,7 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
     Noise that sites share is as it was before anybody answered.
     """
     graph = problem.graph
-    factors, offset = build_factors(problem, problem.own_noise)
+    factors, offset = build_factors(problem)
     ends = tf.constant(graph.rows[np.stack([graph.losers, graph.winners], 1)], offset.dtype)
     both = in_chunks(posterior.difference, ends).numpy()
     variance = np.maximum(both[:, 1], 0.0) + (problem.noise - problem.own_noise).numpy()
