@@ -21,7 +21,7 @@ from sparse_prefgp.covariances.filter_in_time import (
 )
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.linalg import by_numpy
+from sparse_prefgp.support.linalg import each_by_numpy
 
 
 class ItemsInTime(Covariance):
@@ -55,36 +55,32 @@ class ItemsInTime(Covariance):
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         t = self._columns.shape[0]
 
-        def sweep(*values: FloatArray) -> FloatArray:
+        def sweep(*values: FloatArray) -> tuple[Any, ...]:
             if not all(np.all(np.isfinite(x)) for x in values):
-                return np.full(2 * t + 1, np.nan)  # for an engine to see
+                return np.full(t, np.nan), np.full(t, np.nan), np.nan  # for an engine to see
             found = self._smoothed(values)
             both = found.mean[:, 0], found.variance
-            return np.concatenate([*map(self._as_given, both), [found.half_log_det]])
+            return (*map(self._as_given, both), found.half_log_det)
 
         inside = precision, shift, *self._constants
-        mean, variance, half_log_det = tf.split(
-            by_numpy(sweep, *inside, shape=[2 * t + 1]), [t, t, 1]
-        )
-        return Marginals(mean, variance, half_log_det[0], kept=())
+        return Marginals(*each_by_numpy(sweep, *inside, shapes=[[t], [t], []]), kept=())
 
     def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Any) -> tf.Tensor:
         tensors = self._start, self._added, self._exponents, self._variances, self._columns
 
-        def slopes(*values: FloatArray) -> FloatArray:
+        def slopes(*values: FloatArray) -> tuple[FloatArray, ...]:
             found = self._smoothed(values, slopes=True)
             assert found.slopes is not None
             t, s = (values[i][self._plan.order] for i in (0, 1))
             by_columns = (s - t * found.mean[:, 0])[:, None] * found.weights[:, 0]
             by_columns -= t[:, None] * (found.rows @ found.covariance)
             start, added, exponents, effects = found.slopes
-            every = 0.5 * start, 0.5 * added, exponents, 0.5 * effects, self._as_given(by_columns)
-            return np.concatenate([values.reshape(-1) for values in every])
+            return 0.5 * start, 0.5 * added, exponents, 0.5 * effects, self._as_given(by_columns)
 
-        sizes = [int(np.prod(x.shape)) for x in tensors]
-        found = by_numpy(slopes, precision, shift, *self._constants, shape=[sum(sizes)])
-        each = zip(tf.split(tf.stop_gradient(found), sizes), tensors, strict=True)
-        return tf.add_n([tf.reduce_sum(slope * tf.reshape(x, [-1])) for slope, x in each])
+        shapes = [x.shape.as_list() for x in tensors]
+        found = each_by_numpy(slopes, precision, shift, *self._constants, shapes=shapes)
+        each = zip(map(tf.stop_gradient, found), tensors, strict=True)
+        return tf.add_n([tf.reduce_sum(slope * x) for slope, x in each])
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         # ½ s'K s is the surrogate's own value at T = 0, and K s the mean.
@@ -99,15 +95,14 @@ class ItemsInTime(Covariance):
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """Of w alone: utilities are asked for by date (`TimePosterior`)."""
 
-        def sweep(*values: FloatArray) -> FloatArray:
+        def sweep(*values: FloatArray) -> tuple[FloatArray, ...]:
             found = self._smoothed(values)
-            return np.concatenate([found.weights[:, 0], found.covariance.reshape(-1)])
+            return found.weights[:, 0], found.covariance
 
         k = self._columns.shape[1]
-        found = by_numpy(sweep, precision, shift, *self._constants, shape=[k + k * k])
-        weights, covariance = tf.split(found, [k, k * k])
-        reduction = tf.eye(k, dtype=found.dtype) - tf.reshape(covariance, [k, k])
-        return WholeTerms(weights, reduction)
+        inside = precision, shift, *self._constants
+        weights, covariance = each_by_numpy(sweep, *inside, shapes=[[k], [k, k]])
+        return WholeTerms(weights, tf.eye(k, dtype=weights.dtype) - covariance)
 
     def _as_given(self, values: FloatArray) -> FloatArray:
         """Values (t, ...) in the order of the plan as those in the order of the sites."""

@@ -164,8 +164,11 @@ class LowRankWithLevels(WithoutBlocks):
 
     def _of_sites(self, each: tf.Tensor) -> tf.Tensor:
         """Σ x_k each_k of the level of every site, (t,), of (L, q)."""
-        picked = tf.unstack(tf.gather(each, self._at), axis=1)
-        return tf.add_n([x * value for x, value in zip(self._x, picked, strict=True)])
+        return self._times_x(tf.unstack(tf.gather(each, self._at), axis=1))
+
+    def _times_x(self, each: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Σ x_k each_k, (t,), of q times (t,)."""
+        return tf.add_n([x * values for x, values in zip(self._x, each, strict=True)])
 
     # Conditioning.
 
@@ -191,13 +194,9 @@ class LowRankWithLevels(WithoutBlocks):
     def marginals_under(self, u: JointPosterior, own: Intermediates) -> tuple[tf.Tensor, tf.Tensor]:
         mean, variance = self._base.marginals_under(u.u, own)
         with_u = u.with_u
-        variance -= 2.0 * tf.add_n(
-            [x * along for x, along in zip(self._x, self._along(with_u), strict=True)]
-        )
+        variance -= 2.0 * self._times_x(self._along(with_u))
         among = tf.unstack(u.own(with_u), axis=1)
-        variance += tf.add_n(
-            [x * self._of_sites(each) for x, each in zip(self._x, among, strict=True)]
-        )
+        variance += self._times_x([self._of_sites(each) for each in among])
         return mean + self._of_sites(u.effects), variance
 
     def _along(self, with_u: tf.Tensor) -> list[tf.Tensor]:

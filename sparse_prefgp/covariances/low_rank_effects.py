@@ -28,16 +28,11 @@ from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialSta
 from sparse_prefgp.covariances.graph_inverse import GraphInverse
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
-from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Laplacian, Links, differences
+from sparse_prefgp.covariances.sets_under_sites import PairLinks
+from sparse_prefgp.data.graph import DuelGraph, Laplacian, Links, differences
 from sparse_prefgp.data.graph import incidence_transpose as back
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.linalg import add_to_diagonal, by_numpy, constant_matmul
-
-
-class _Links(ChunkLinks):
-    """Between items, laid out in advance."""
-
-    passing = False
+from sparse_prefgp.support.linalg import add_to_diagonal, by_numpy, constant_matmul, each_by_numpy
 
 
 class ItemsOfRows:
@@ -50,7 +45,7 @@ class ItemsOfRows:
         self._of_row = of_row.reshape(-1)
         # Rows of duels with something said of them, or of contexts, are more than items.
         ends = self._of_row[graph.winners], self._of_row[graph.losers]
-        self.links = _Links(len(self.numbers), *ends)
+        self.links = PairLinks(len(self.numbers), *ends)
 
     @property
     def laplacian(self) -> Laplacian:
@@ -184,24 +179,20 @@ class LowRankWithEffects(LowRank):
         items, graph, m = self._items, self._graph, self._constant.shape[1]
         seen = items.summed(graph.laplacian.matmul(precision, self._constant))
         columns = tf.concat([seen, back(items.links, shift)[:, None]], 1)
-        laplacian, inverse = items.laplacian, items.inverse
+        laplacian = items.laplacian
         n, pairs = laplacian.num_rows, len(laplacian.pairs)
-
-        def select(
-            columns: FloatArray, pair: FloatArray, degree: FloatArray, scale: FloatArray
-        ) -> FloatArray:
-            found = inverse.selected(pair, degree, float(scale), columns)
-            rest = np.array([found.half_log_det, 0.0])
-            return np.concatenate([found.product.reshape(-1), found.between, rest])
-
-        size = n * (m + 1) + pairs + 2
-        found = by_numpy(select, columns, *laplacian.entries(precision), self._scale, shape=[size])
-        both = tf.reshape(found[: n * (m + 1)], [n, m + 1])
+        both, between, half_log_det = each_by_numpy(
+            items.inverse.selected,
+            *laplacian.entries(precision),
+            self._scale,
+            columns,
+            shapes=[[n, m + 1], [pairs], []],
+        )
         crossed, mean = both[:, :-1], both[:, -1]
         # Last of all is 0, of duels of an item with itself.
-        between = tf.concat([found[n * (m + 1) : -2], found[-1:]], 0)
+        between = tf.concat([between, tf.zeros([1], between.dtype)], 0)
         return Own(
-            found[-2],
+            half_log_det,
             crossed,
             mean,
             self._constant - self._scale * items.spread(crossed),
@@ -257,13 +248,9 @@ class LowRankWithEffects(LowRank):
         root = tf.sqrt(self._scale)
         half = constant_matmul(own.crossed, u.inverse, transpose_b=True)
         crossed = -root * constant_matmul(half, u.inverse)
-        laplacian, inverse = self._items.laplacian, self._items.inverse
-
-        def invert(pair: FloatArray, degree: FloatArray, scale: FloatArray) -> FloatArray:
-            return inverse.whole(pair, degree, float(scale))
-
-        n = laplacian.num_rows
-        whole = by_numpy(invert, *laplacian.entries(precision), self._scale, shape=[n, n])
+        items, laplacian = self._items, self._items.laplacian
+        entries, n = laplacian.entries(precision), laplacian.num_rows
+        whole = by_numpy(items.inverse.whole, *entries, self._scale, shape=[n, n])
         of_effects = whole + self._scale * constant_matmul(half, half, transpose_b=True)
         covariance = tf.concat(
             [

@@ -13,7 +13,7 @@ sites: of c copies one is done, and counts c times.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -29,7 +29,7 @@ from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
 from sparse_prefgp.covariances.sets_under_sites import Form, Looks, LooksUnderSites, StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.linalg import by_numpy, chunks
+from sparse_prefgp.support.linalg import chunks, each_by_numpy
 
 
 class _Part(NamedTuple):
@@ -117,15 +117,13 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
     # Conditioning.
 
     def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Own:
-        t, pairs = len(self._copies), self._looks.pairs.num_sites
+        t, size = len(self._copies), self._starts[-1]
 
-        size = t + pairs + 1 + self._starts[-1]
-
-        def compute(precision: FloatArray, shift: FloatArray, *residuals: FloatArray) -> FloatArray:
-            found = np.empty(size)
-            natural, half_log_det, edges = found[:t], 0.0, []
-            pieces = zip(self._each(found[t + pairs + 1 :]), residuals, strict=True)
-            for (part, kept), residual in pieces:
+        def compute(
+            precision: FloatArray, shift: FloatArray, *residuals: FloatArray
+        ) -> tuple[Any, ...]:
+            natural, half_log_det, edges, flat = np.empty(t), 0.0, [], np.empty(size)
+            for (part, kept), residual in zip(self._each(flat), residuals, strict=True):
                 between = np.empty(part.pairs)
                 each = part.algebra.under_sites(
                     residual, part.of_one(precision), part.of_one(shift), kept, between
@@ -133,13 +131,10 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
                 natural[part.sites] = part.of_all(kept[part.algebra.natural])
                 edges.append(part.of_all(between).reshape(-1))
                 half_log_det += float(np.sum(part.of_all(each)))
-            found[t : t + pairs] = self._looks.summed_over_pairs(edges)
-            found[t + pairs] = half_log_det
-            return found
+            return self._looks.summed_over_pairs(edges), natural, half_log_det, flat
 
-        found = by_numpy(compute, precision, shift, *self._r, shape=[size])
-        end = t + pairs
-        return Own(found[t:end], found[:t], found[end], found[end + 1 :])
+        shapes = [[self._looks.pairs.num_sites], [t], [], [size]]
+        return Own(*each_by_numpy(compute, precision, shift, *self._r, shapes=shapes))
 
     def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Own) -> Sums:
         return Sums(self._product(own.edges), tf.stop_gradient(self._back(own.natural)))
@@ -164,8 +159,9 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
                 found[0][part.sites], found[1][part.sites] = both  # by rows is three times as fast
             return found
 
-        found = by_numpy(compute, own.kept, *self._explained(u), *self._r, shape=[2, t])
-        return found[0], found[1]
+        inside = own.kept, *self._explained(u), *self._r
+        mean, variance = each_by_numpy(compute, *inside, shapes=[[t], [t]])
+        return mean, variance
 
     def surrogate_under(
         self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Own
@@ -173,19 +169,18 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
         # As of `LowRankPlusBlocks`, d/dPhi and d/dR; the first over items is that of a Laplacian.
         def compute(
             flat: FloatArray, mean: FloatArray, distances: FloatArray, *residuals: FloatArray
-        ) -> FloatArray:
-            found = []
-            for (part, kept), residual in zip(self._each(flat), residuals, strict=True):
-                slopes = part.algebra.slopes(residual, kept, mean, distances)
-                found.append(part.of_all(slopes).reshape(-1))
-            return np.concatenate(found)
+        ) -> list[FloatArray]:
+            return [
+                part.of_all(part.algebra.slopes(residual, kept, mean, distances))
+                for (part, kept), residual in zip(self._each(flat), residuals, strict=True)
+            ]
 
-        residual = tf.concat([tf.reshape(residual, [-1]) for residual in self._residuals], 0)
-        slopes = by_numpy(
-            compute, own.kept, *self._explained(u), *self._r, shape=list(residual.shape)
-        )
+        shapes = [residual.shape.as_list() for residual in self._residuals]
+        slopes = each_by_numpy(compute, own.kept, *self._explained(u), *self._r, shapes=shapes)
         total = self._linear(own.edges, own.natural, u.covariance, u.mean)
-        return total + tf.reduce_sum(tf.stop_gradient(slopes) * residual)
+        for slope, residual in zip(slopes, self._residuals, strict=True):
+            total += tf.reduce_sum(tf.stop_gradient(slope) * residual)
+        return total
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         total = tf.reduce_sum(self._back(left) * self._back(right))
@@ -198,17 +193,13 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
 
     def _gains(self, own: Own) -> list[tf.Tensor]:
         """G of each form, (r, r, g)."""
-        found = []
-        for part, start, r in zip(self._parts, self._starts[:-1], self._r, strict=True):
-            rows, g = part.sites.shape
 
-            def gain(
-                flat: FloatArray, r: FloatArray, part: _Part = part, start: int = start
-            ) -> FloatArray:
-                return part.algebra.gain(r, part.kept(flat, start))
+        def gains(flat: FloatArray, *residuals: FloatArray) -> list[FloatArray]:
+            each = zip(self._each(flat), residuals, strict=True)
+            return [part.algebra.gain(r, kept) for (part, kept), r in each]
 
-            found.append(by_numpy(gain, own.kept, r, shape=[rows, rows, g]))
-        return found
+        shapes = [[len(part.sites), *part.sites.shape] for part in self._parts]
+        return each_by_numpy(gains, own.kept, *self._r, shapes=shapes)
 
     # Prediction.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -110,10 +111,19 @@ def by_numpy(
 
     `tf.numpy_function` copies what it is given where nothing is traced.
     """
+    return each_by_numpy(lambda *arrays: [function(*arrays)], *tensors, shapes=[shape])[0]
+
+
+def each_by_numpy(
+    function: Callable[..., Sequence[Any]], *tensors: tf.Tensor, shapes: Sequence[list[int]]
+) -> list[tf.Tensor]:
+    """The same of a function that gives several arrays."""
+    dtype = tensors[0].dtype
     if tf.executing_eagerly():
-        return tf.convert_to_tensor(function(*(np.asarray(memoryview(x)) for x in tensors)))
-    found = tf.numpy_function(function, tensors, tensors[0].dtype)
-    return tf.ensure_shape(found, shape)
+        found = function(*(np.asarray(memoryview(x)) for x in tensors))
+        return [tf.convert_to_tensor(values, dtype) for values in found]
+    found = tf.numpy_function(function, tensors, [dtype] * len(shapes))
+    return [tf.ensure_shape(*each) for each in zip(found, shapes, strict=True)]
 
 
 # Bytes of rows that are worked on at once where all of them would need a second array.
