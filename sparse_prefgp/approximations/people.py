@@ -244,7 +244,7 @@ def _fewer_rows(buckets: Sequence[Bucket], width: int) -> bool:
 
 def _told_of_rows(counted: tf.Tensor, bucket: Bucket) -> tf.Tensor:
     """W = A'(c / D) A, (g, p, p), of c / D (g, b, 1)."""
-    apart = ends_of_rows(bucket, counted.dtype)
+    apart = ends_of_rows(bucket)
     return tf.matmul(apart, counted * apart, transpose_a=True)
 
 

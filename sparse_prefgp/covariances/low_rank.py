@@ -77,12 +77,6 @@ class NoResidual(WithoutBlocks):
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
         """|inverse row|² of each row of Phi, (t,), without gradient."""
 
-    @abstractmethod
-    def _linear(
-        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
-    ) -> tf.Tensor:
-        """A scalar whose derivative in Phi is `(s - T Phi mean) mean' - T Phi covariance`."""
-
     # For effects of levels beside Phi u, of which each site sees one (`levels.py`).
 
     @abstractmethod
@@ -114,12 +108,6 @@ class NoResidual(WithoutBlocks):
         self, u: InducingPosterior, own: Intermediates
     ) -> tuple[tf.Tensor, tf.Tensor]:
         return self.project(u.mean), self._squared_lengths(u.inverse)
-
-    def surrogate_under(
-        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Intermediates
-    ) -> tf.Tensor:
-        # d(½ h'P⁻¹h - ½ log|P|)/d Phi = (s - T Phi mu) mu' - T Phi P⁻¹
-        return self._linear(precision, shift, u.covariance, u.mean)
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(self._back(left) * self._back(right))
@@ -157,19 +145,14 @@ class LowRankOverDuels(NoResidual):
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
         return tf.concat([squared_lengths(chunk, inverse) for chunk in self._constants], 0)
 
-    def _linear(
-        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Intermediates
     ) -> tf.Tensor:
-        each = zip(
-            self._chunks,
-            self._constants,
-            self._split(precision),
-            self._split(shift),
-            strict=True,
-        )
+        of_sites = (self._split(values) for values in (precision, shift))
+        each, moment = zip(self._chunks, self._constants, *of_sites, strict=True), u.second_moment
         return tf.add_n(
             [
-                _with_slope(chunk, partial(_slope, rows, covariance, mean, s[:, None], weights))
+                _with_slope(chunk, partial(_slope, rows, moment, u.mean, s[:, None], weights))
                 for chunk, rows, weights, s in each
             ]
         )
@@ -269,11 +252,11 @@ class LowRankOverItems(NoResidual):
             scaled = constant_matmul(self._gathered, inverse, transpose_b=True)
         return tf.cast(squared_distances_without_gradient(self._graph, scaled), self.features.dtype)
 
-    def _linear(
-        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Intermediates
     ) -> tf.Tensor:
         weighted = self._graph.laplacian.matmul(precision, self._constant)
-        slope = partial(_slope, weighted, covariance, mean, self._summed(shift), None)
+        slope = partial(_slope, weighted, u.second_moment, u.mean, self._summed(shift), None)
         return _with_slope(self.features, slope)
 
     def site_features(self, site: tf.Tensor) -> tf.Tensor:
@@ -375,13 +358,13 @@ class LowRankBesideColumns(LowRankOverItems):
         more = 2.0 * between + tf.matmul(self._columns, among)
         return super()._squared_lengths(of_items) + tf.reduce_sum(more * self._columns, -1)
 
-    def _linear(
-        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Intermediates
     ) -> tf.Tensor:
         m, weighted = self._m, precision[:, None] * self._columns
         among = self._of_rows(weighted)
         rows = tf.concat([self._graph.laplacian.matmul(precision, self._constant), among], 1)
-        moment = covariance + tf.matmul(mean, mean, transpose_b=True)
+        moment, mean = u.second_moment, u.mean
         summed = self._summed(shift)
 
         def slope(share: tf.Tensor) -> tf.Tensor:
@@ -425,16 +408,18 @@ def by_level(
 
 def _slope(
     rows: tf.Tensor,
-    covariance: tf.Tensor,
+    moment: tf.Tensor,
     mean: tf.Tensor,
     summed: tf.Tensor,
     weights: tf.Tensor | None,
     share: tf.Tensor,
 ) -> tf.Tensor:
-    """`(summed - weighted mean) mean' - weighted covariance` times a scalar share, where weighted
-    is diag(weights) rows, or without weights the rows (t, p) themselves."""
-    moment = -share * (covariance + tf.matmul(mean, mean, transpose_b=True))
-    return product_plus_outer(rows, moment, share * summed, mean, weights)
+    """The derivative in Phi, `s (E u)' - T Phi E u u'`, times a scalar share.
+
+    :param rows: (t, p), of Phi; without weights of T Phi.
+    :param summed: s, (t, 1).
+    """
+    return product_plus_outer(rows, -share * moment, share * summed, mean, weights)
 
 
 def _with_slope(values: tf.Tensor, slope: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:

@@ -54,6 +54,11 @@ class InducingPosterior(NamedTuple):
         return tf.matmul(self.inverse, self.inverse, transpose_a=True)
 
     @property
+    def second_moment(self) -> tf.Tensor:
+        """E u u', (m, m)."""
+        return self.covariance + tf.matmul(self.mean, self.mean, transpose_b=True)
+
+    @property
     def terms(self) -> WholeTerms:
         """What prediction needs, for whitened features of the inputs."""
         covariance = self.covariance

@@ -225,7 +225,7 @@ class LowRankWithEffects(LowRank):
         # duel under G⁻¹.
         items = self._items
         left = shift - precision * differences(self._graph, own.mean)
-        total = self._given(own).slope(precision, left, u)
+        total = self._given(own).surrogate_under(precision, left, u, ())
         mean, _ = self._given(own).explained(u)
         unseen = left - precision * mean
         # b = F'A'(s - T E z): what the sites say that the posterior mean does not yet.
@@ -303,7 +303,3 @@ class _GivenEffects(LowRankOverItems):
     def explained(self, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of A B~ u, (t,)."""
         return self.project(u.mean), self._squared_lengths(u.inverse)
-
-    def slope(self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior) -> tf.Tensor:
-        """A scalar whose derivative in B is `A'(shift - TA B~ E u) (E u)' - A'TA B~ P⁻¹`."""
-        return self._linear(precision, shift, u.covariance, u.mean)

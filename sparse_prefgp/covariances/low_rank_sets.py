@@ -177,7 +177,7 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
 
         shapes = [residual.shape.as_list() for residual in self._residuals]
         slopes = each_by_numpy(compute, own.kept, *self._explained(u), *self._r, shapes=shapes)
-        total = self._linear(own.edges, own.natural, u.covariance, u.mean)
+        total = super().surrogate_under(own.edges, own.natural, u, own)
         for slope, residual in zip(slopes, self._residuals, strict=True):
             total += tf.reduce_sum(tf.stop_gradient(slope) * residual)
         return total

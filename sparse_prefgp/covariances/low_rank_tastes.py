@@ -14,12 +14,13 @@ however strong tastes are, and K_1 may be singular.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior
 from sparse_prefgp.covariances.low_rank_buckets import LowRankInBuckets, Told, spread, times
 from sparse_prefgp.covariances.residual import ends_apart
@@ -50,15 +51,9 @@ class LowRankPlusTastes(LowRankInBuckets):
 
     over_rows: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        features: Sequence[tf.Tensor],
-        residuals: Sequence[tf.Tensor],
-        buckets: Sequence[Bucket],
-        num_sites: int,
-    ) -> None:
-        super().__init__(features, residuals, buckets, num_sites)
-        self._apart = tuple(ends_of_rows(one, features[0].dtype) for one in buckets)
+    @cached_property
+    def _apart(self) -> tuple[tf.Tensor, ...]:
+        return tuple(map(ends_of_rows, self.buckets))
 
     def _part(self, number: int, precision: tf.Tensor, shift: tf.Tensor) -> _Part:
         phi, kernel, apart = self._phi[number], self._r[number], self._apart[number]
@@ -115,12 +110,12 @@ class LowRankPlusTastes(LowRankInBuckets):
         return f, mean, tf.matmul(half, apart, transpose_b=True)
 
 
-def ends_of_rows(bucket: Bucket, dtype: tf.DType) -> tf.Tensor:
+def ends_of_rows(bucket: Bucket) -> tf.Tensor:
     """A, (g, b, p): the loser of each site less its winner among the rows of its person."""
     places = np.arange(bucket.rows.shape[1])
     losers = bucket.losers[..., None] == places
     winners = bucket.winners[..., None] == places
-    return tf.constant(losers.astype(np.float64) - winners, dtype)
+    return as_float(losers.astype(np.float64) - winners)
 
 
 def undone(kernels: tf.Tensor, told: tf.Tensor) -> tf.Tensor:
@@ -135,10 +130,7 @@ def _variance(covariance: tf.Tensor, bucket: Bucket) -> tf.Tensor:
     diagonal = tf.linalg.diag_part(covariance)
     rows = tf.gather(covariance, bucket.losers, axis=1, batch_dims=1)
     between = tf.gather(rows, bucket.winners, axis=2, batch_dims=2)
-    own = tf.add_n(
-        [
-            tf.gather(diagonal, ends, axis=1, batch_dims=1)
-            for ends in (bucket.losers, bucket.winners)
-        ]
+    lost, won = (
+        tf.gather(diagonal, ends, axis=1, batch_dims=1) for ends in (bucket.losers, bucket.winners)
     )
-    return own - 2.0 * between
+    return lost + won - 2.0 * between

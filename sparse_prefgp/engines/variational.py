@@ -10,7 +10,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines.base import FixedPoint, SimultaneousIteration, SweepState
 from sparse_prefgp.evidence import Slopes, variational_bound
-from sparse_prefgp.factors.expectations import average_log_factor, average_slopes
+from sparse_prefgp.factors.expectations import average_log_factor, average_slopes, site_table
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, largest_change, totals
 
 
@@ -42,7 +42,8 @@ class Variational(SimultaneousIteration):
         if factors.inside is not None:
             whole += factors.inside
         around = Cavity(mean, whole)
-        slope, curvature = average_slopes(*around, factors.noise, factors.lower, factors.upper)
+        table = site_table(*around, factors.noise, factors.lower, factors.upper)
+        slope, curvature = average_slopes(table)
         proposal = Sites(nu=slope - curvature * mean, tau=-curvature)
         # The value is taken where the sweeps end; until then it would double their time.
         tilted = Tilted(tf.zeros_like(slope), slope, curvature)
@@ -55,7 +56,8 @@ class Variational(SimultaneousIteration):
         self, found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
     ) -> FixedPoint:
         c = factors.counts
-        by = average_log_factor(*found.cavity, factors.noise, factors.lower, factors.upper)
+        table = site_table(*found.cavity, factors.noise, factors.lower, factors.upper)
+        by = average_log_factor(table)
         slopes = Slopes(
             noise=c * by.noise,
             upper=c * by.upper,

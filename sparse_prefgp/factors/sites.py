@@ -196,20 +196,12 @@ def _unless_whole(
 
 def power_averages(cavity: Cavity, factors: Factors, powers: Power) -> PowerMoments:
     """`power_moments` of all sites, or of one whose tensors have no axis."""
-    single = factors.upper.shape.rank == 0
-
-    def row(values: tf.Tensor) -> tf.Tensor:
-        return values[None] if single else values
-
-    found = power_moments(
-        row(cavity.mean),
-        row(cavity.variance),
-        row(factors.noise),
-        None if factors.lower is None else row(factors.lower),
-        row(factors.upper),
-        row(powers * tf.ones_like(factors.upper)),
-    )
-    return PowerMoments(*[x[0] for x in found]) if single else found
+    limits = factors.noise, factors.lower, factors.upper
+    given = *cavity, *limits, powers * tf.ones_like(factors.upper)
+    if factors.upper.shape.rank > 0:
+        return power_moments(*given)
+    found = power_moments(*(None if x is None else x[None] for x in given))
+    return PowerMoments(*(x[0] for x in found))
 
 
 class FactorSlopes(NamedTuple):

@@ -167,7 +167,7 @@ class KnownPeople:
         some = Bucket(*(values[slot] for values in layout))
         said = [tf.gather(values, slot) for values in self._told(i)]
         if not self.covariance.over_rows:
-            apart = self._own_ends(some, numbers, said[0].dtype)
+            apart = self._own_ends(some, numbers)
             weights, explained, scaled = said
             said = [
                 tf.matmul(apart, weights, transpose_a=True),
@@ -184,16 +184,16 @@ class KnownPeople:
         weights = tf.gather(self._told(i).weights, slot)
         if not self.covariance.over_rows:
             some = Bucket(*(values[slot] for values in self.covariance.buckets[i]))
-            apart = self._own_ends(some, numbers, weights.dtype)
+            apart = self._own_ends(some, numbers)
             weights = tf.matmul(apart, weights, transpose_a=True)
         return weights[..., 0]
 
-    def _own_ends(self, some: Bucket, numbers: IntArray, dtype: tf.DType) -> tf.Tensor:
+    def _own_ends(self, some: Bucket, numbers: IntArray) -> tf.Tensor:
         """A of k people, (k, b, p), without the sites of others in their blocks."""
         people = self.problem.graph.people
         assert people is not None
         own = np.append(people, -1)[some.sites] == numbers[:, None]
-        return ends_of_rows(some, dtype) * as_float(own[..., None])
+        return ends_of_rows(some) * as_float(own[..., None])
 
     def _told(self, i: int) -> Told:
         if i not in self._held:

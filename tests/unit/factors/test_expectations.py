@@ -14,6 +14,7 @@ from sparse_prefgp.factors.expectations import (
     average_log_factor,
     expected_log_cdf,
     expected_log_factor,
+    site_table,
 )
 from tests.tolerances import EXPECTATION, GRADIENT, ROUNDING
 
@@ -64,7 +65,7 @@ def fast(mean: float, variance: float, noise: float, lower: float | None, upper:
         tf.constant([x], tf.float64) for x in (mean, variance, noise, upper)
     )
     lower_ = None if lower is None else tf.constant([lower], tf.float64)
-    return average_log_factor(mean_, variance_, noise_, lower_, upper_)
+    return average_log_factor(site_table(mean_, variance_, noise_, lower_, upper_))
 
 
 def compare(found: Averages, wanted: tuple[float, float, float], noise: float) -> None:
@@ -105,11 +106,9 @@ def test_the_value_is_that_of_numpy(sites: int, sided: str) -> None:
     mean, upper = rng.normal(size=sites), rng.normal(size=sites)
     variance, noise = 10 ** rng.uniform(-3, 4, sites), rng.exponential(1, sites)
     lower = None if sided == "one" else upper - rng.exponential(1, sites)
-    found = average_log_factor(
-        *(tf.constant(x) for x in (mean, variance, noise)),
-        None if lower is None else tf.constant(lower),
-        tf.constant(upper),
-    )
+    given = (mean, variance, noise, lower, upper)
+    table = site_table(*(None if x is None else tf.constant(x) for x in given))
+    found = average_log_factor(table)
     wanted = expected_log_factor(mean, variance, noise, lower, upper)
     np.testing.assert_allclose(found.value, wanted, rtol=EXPECTATION)
     assert found.slope.shape == found.curvature.shape == (sites,)
@@ -159,6 +158,6 @@ def test_second_derivatives_are_refused_and_not_zero() -> None:
         outer.gradient(slope, one)
     with tf.GradientTape() as tape:
         tape.watch(one)
-        found = average_log_factor(one, one, one, None, one)
+        found = average_log_factor(site_table(one, one, one, None, one))
     with pytest.raises(LookupError, match="take their slope and curvature"):
         tape.gradient(found.value, one)
