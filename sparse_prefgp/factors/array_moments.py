@@ -15,7 +15,6 @@ from scipy.special import erfcx
 
 from sparse_prefgp.factors.truncated_normal import (
     FAR,
-    FRACTION_TERMS,
     LOG_SQRT_2PI,
     NODE_WEIGHTS,
     NODES,
@@ -23,6 +22,7 @@ from sparse_prefgp.factors.truncated_normal import (
     WIDE,
     HalfLine,
     Moments,
+    far_out,
 )
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -211,11 +211,8 @@ def half_line(b: FloatArray) -> HalfLine:
     far = np.flatnonzero(b < FAR)
     if len(far):
         x = -b[far]
-        later = np.zeros_like(x)
-        for k in range(FRACTION_TERMS, 1, -1):
-            later = k / (x + later)
-        e = 1.0 / (x + later)
-        ratio[far], distance[far], variance[far] = x + e, e, e * (later - e)
+        distance[far], variance[far] = far_out(x)
+        ratio[far] = x + distance[far]
     return HalfLine(log_mass, ratio, distance, variance)
 
 

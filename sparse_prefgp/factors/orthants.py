@@ -12,7 +12,6 @@ another.
 from __future__ import annotations
 
 import warnings
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -177,7 +176,7 @@ def propagated_orthants(
         mask[:, :, None] & mask[:, None, :], covariance - own[:, None, None] * none, none
     )
     counted = tf.cast(mask, tf.float64)
-    found = _propagated()(tf.where(mask, mean, tf.zeros_like(mean)), rest, counted, own)
+    found = _propagated(tf.where(mask, mean, tf.zeros_like(mean)), rest, counted, own)
     return found[0], found[1]
 
 
@@ -213,52 +212,49 @@ def _log_share(around: Cavity, sites: Sites) -> tf.Tensor:
     return inside / spread - 0.5 * tf.math.log(spread)
 
 
-@cache
-def _propagated() -> Any:
-    """Compiled once for every number and size."""
-    signature = [tf.TensorSpec([None] * rank, tf.float64) for rank in (2, 3, 2, 1)]
+# Compiled once for every number and size.
+@tf.function(
+    autograph=False,
+    input_signature=[tf.TensorSpec([None] * rank, tf.float64) for rank in (2, 3, 2, 1)],
+)
+def _propagated(
+    prior_mean: tf.Tensor, prior: tf.Tensor, counted: tf.Tensor, own: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    size = tf.shape(prior_mean)[1]
+    rows = tf.eye(size, dtype=tf.float64)
 
-    @tf.function(autograph=False, input_signature=signature)
-    def propagate(
-        prior_mean: tf.Tensor, prior: tf.Tensor, counted: tf.Tensor, own: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        size = tf.shape(prior_mean)[1]
-        rows = tf.eye(size, dtype=tf.float64)
+    def one(i: tf.Tensor, nu: tf.Tensor, tau: tf.Tensor, mean: tf.Tensor, s: tf.Tensor) -> Any:
+        column = tf.gather(s, i, axis=2)
+        v, m = tf.gather(column, i, axis=1), tf.gather(mean, i, axis=1)
+        old = Sites(tf.gather(nu, i, axis=1), tf.gather(tau, i, axis=1))
+        new, _ = match_moments(cavity(m, v, old), _factors(m, own))
+        share = tf.gather(counted, i, axis=1)
+        by_nu, by_tau = share * (new.nu - old.nu), share * (new.tau - old.tau)
+        spread = 1.0 + by_tau * v
+        mean += column * ((by_nu - by_tau * m) / spread)[:, None]
+        s -= (by_tau / spread)[:, None, None] * column[:, :, None] * column[:, None, :]
+        at = rows[i]
+        return i + 1, nu + by_nu[:, None] * at, tau + by_tau[:, None] * at, mean, s
 
-        def one(i: tf.Tensor, nu: tf.Tensor, tau: tf.Tensor, mean: tf.Tensor, s: tf.Tensor) -> Any:
-            column = tf.gather(s, i, axis=2)
-            v, m = tf.gather(column, i, axis=1), tf.gather(mean, i, axis=1)
-            old = Sites(tf.gather(nu, i, axis=1), tf.gather(tau, i, axis=1))
-            new, _ = match_moments(cavity(m, v, old), _factors(m, own))
-            share = tf.gather(counted, i, axis=1)
-            by_nu, by_tau = share * (new.nu - old.nu), share * (new.tau - old.tau)
-            spread = 1.0 + by_tau * v
-            mean += column * ((by_nu - by_tau * m) / spread)[:, None]
-            s -= (by_tau / spread)[:, None, None] * column[:, :, None] * column[:, None, :]
-            at = rows[i]
-            return i + 1, nu + by_nu[:, None] * at, tau + by_tau[:, None] * at, mean, s
+    def sweep(k: tf.Tensor, nu: tf.Tensor, tau: tf.Tensor, change: tf.Tensor) -> Any:
+        # Afresh from the sites: updates of rank one add up rounding.
+        mean, s, _ = _mixed(prior_mean, prior, Sites(nu, tau))
+        begin = (tf.constant(0), nu, tau, mean, s)
+        _, new_nu, new_tau, _, s = tf.while_loop(lambda i, *_: i < size, one, begin)
+        by = changes(Sites(nu, tau), Sites(new_nu, new_tau), tf.linalg.diag_part(s))
+        # The largest, NaN if any is.
+        return k + 1, new_nu, new_tau, tf.reduce_max(by, 1) + 0.0 * tf.reduce_sum(by, 1)
 
-        def sweep(k: tf.Tensor, nu: tf.Tensor, tau: tf.Tensor, change: tf.Tensor) -> Any:
-            # Afresh from the sites: updates of rank one add up rounding.
-            mean, s, _ = _mixed(prior_mean, prior, Sites(nu, tau))
-            begin = (tf.constant(0), nu, tau, mean, s)
-            _, new_nu, new_tau, _, s = tf.while_loop(lambda i, *_: i < size, one, begin)
-            by = changes(Sites(nu, tau), Sites(new_nu, new_tau), tf.linalg.diag_part(s))
-            # The largest, NaN if any is.
-            return k + 1, new_nu, new_tau, tf.reduce_max(by, 1) + 0.0 * tf.reduce_sum(by, 1)
-
-        zero = tf.zeros_like(prior_mean)
-        far = tf.fill([tf.shape(prior_mean)[0]], tf.constant(np.inf, tf.float64))
-        _, nu, tau, change = tf.while_loop(
-            lambda k, nu, tau, change: tf.reduce_any(change > SETTLED) & (k < SWEEPS),
-            sweep,
-            (tf.constant(0), zero, zero, far),
-        )
-        sites = Sites(nu, tau)
-        mean, s, log_mass = _mixed(prior_mean, prior, sites)
-        around = cavity(mean, tf.linalg.diag_part(s), sites)
-        _, tilted = match_moments(around, _factors(mean, own[:, None]))
-        each = tilted.log_mass - _log_share(around, sites)
-        return log_mass + tf.reduce_sum(counted * each, 1), change
-
-    return propagate
+    zero = tf.zeros_like(prior_mean)
+    far = tf.fill([tf.shape(prior_mean)[0]], tf.constant(np.inf, tf.float64))
+    _, nu, tau, change = tf.while_loop(
+        lambda k, nu, tau, change: tf.reduce_any(change > SETTLED) & (k < SWEEPS),
+        sweep,
+        (tf.constant(0), zero, zero, far),
+    )
+    sites = Sites(nu, tau)
+    mean, s, log_mass = _mixed(prior_mean, prior, sites)
+    around = cavity(mean, tf.linalg.diag_part(s), sites)
+    _, tilted = match_moments(around, _factors(mean, own[:, None]))
+    each = tilted.log_mass - _log_share(around, sites)
+    return log_mass + tf.reduce_sum(counted * each, 1), change

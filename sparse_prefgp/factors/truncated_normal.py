@@ -12,7 +12,6 @@ of a truncated normal (Johnson, Kotz & Balakrishnan 1994, ch. 13).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
 LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 # Below this bound a continued fraction of so many terms is exact to 1e-14; above it the direct form
 # still is to 1e-13 (both measured against 60 digits).
-FAR, FRACTION_TERMS = -5.0, 28
+FAR, _FRACTION_TERMS = -5.0, 28
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 # Share of the half-line below an interval from which on its density is integrated by these nodes.
 WIDE = 0.2
@@ -77,13 +76,7 @@ def half_line(b: tf.Tensor) -> HalfLine:
     near_b = tf.where(far, tf.zeros_like(b), b)
     x = tf.where(far, -b, tf.fill(tf.shape(b), tf.cast(5.0, b.dtype)))
 
-    # e = t_1 and d = e (t_2 - e) of the continued fraction t_k = k / (x + t_(k+1)).
-    later = tf.zeros_like(x)
-    for k in range(FRACTION_TERMS, 1, -1):
-        later = k / (x + later)
-    far_e = 1.0 / (x + later)
-    far_d = far_e * (later - far_e)
-
+    far_e, far_d = far_out(x)
     near_r = SQRT_2_OVER_PI / _erfcx(-near_b / _SQRT2)
     # Beyond b = 38 erfcx overflows to inf and the ratio is 0, which is right to 1e-300.
     near_e = near_r + near_b
@@ -94,6 +87,16 @@ def half_line(b: tf.Tensor) -> HalfLine:
         distance=tf.where(far, far_e, near_e),
         variance=tf.where(far, far_d, 1.0 - near_r * near_e),
     )
+
+
+def far_out(x: Any) -> tuple[Any, Any]:
+    """e and d of bounds -x < -5, arrays or tensors: t_1 and t_1 (t_2 - t_1) of the continued
+    fraction t_k = k / (x + t_(k+1))."""
+    later = _FRACTION_TERMS / x
+    for k in range(_FRACTION_TERMS - 1, 1, -1):
+        later = k / (x + later)
+    e = 1.0 / (x + later)
+    return e, e * (later - e)
 
 
 # Each trace of it registers its gradient for ever, and with it the graph that it is part of.
@@ -231,17 +234,11 @@ def log_mass(a: FloatArray | None, b: FloatArray) -> FloatArray:
     """log(Phi(b) - Phi(a)) for a < b of the same shape, tail-safe; a None is -inf everywhere."""
     if a is None:
         return log_ndtr(b)
-    flat = _interval_log_mass()(a.reshape(-1), b.reshape(-1))
+    flat = _interval_log_mass(a.reshape(-1), b.reshape(-1))
     return np.asarray(flat.numpy(), dtype=float).reshape(b.shape)
 
 
-@cache
-def _interval_log_mass() -> Any:
-    """Compiled once for every length: called op by op it takes ten times as long."""
-    vector = tf.TensorSpec([None], tf.float64)
-
-    @tf.function(autograph=False, input_signature=[vector, vector])
-    def compute(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-        return truncated_moments(a, b).log_mass
-
-    return compute
+# Compiled once for every length: called op by op it takes ten times as long.
+@tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.float64)] * 2)
+def _interval_log_mass(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    return truncated_moments(a, b).log_mass
