@@ -120,19 +120,20 @@ class DuelProblem(NamedTuple):
         return self.noise if noises is None else 0.5 * as_float(noises.own) * self.noise
 
 
-class FeaturesOfItems(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FeaturesOfItems:
     """The features of g: what all people share."""
 
-    of: Callable[[tf.Tensor], tf.Tensor]
-    """Maps inputs (N, D) to features (N, p)."""
+    features: Callable[[tf.Tensor], tf.Tensor]
+    """Maps inputs (N, D) to features (N, p), of which differences alone count."""
     jitter: tf.Tensor
     """What was added to a diagonal to have them."""
     shift: tf.Tensor | None = None
     """(p,) what those of single utilities have besides (`shift_of`); None for nothing."""
 
     def of_inputs(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The same of single utilities; those of which differences alone count are `of`."""
-        found = self.of(inputs)
+        """The features of single utilities."""
+        found = self.features(inputs)
         return found if self.shift is None else found + self.shift
 
 
@@ -331,7 +332,8 @@ def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     graph = problem.graph
     scale = None
     if problem.cut_scale is not None and graph.groups is not None:
-        scale = tf.gather(problem.cut_scale, places_of_groups(graph))
+        groups = graph.once("groups", lambda: as_places(np.asarray(graph.groups)))
+        scale = tf.gather(problem.cut_scale, groups)
     if graph.cuts is None:  # wins alone
         above = -cuts[0] if scale is None else -cuts[0] * scale
         return tf.zeros_like(above), above
@@ -341,12 +343,6 @@ def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     if scale is not None:
         moved *= scale[:, None]
     return moved[:, 0], moved[:, 1]
-
-
-def places_of_groups(graph: DuelGraph) -> tf.Tensor:
-    """The number of the group of each site, (t,), by which values of groups are gathered."""
-    found: tf.Tensor = graph.once("groups", lambda: as_places(np.asarray(graph.groups)))
-    return found
 
 
 def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelGraph:

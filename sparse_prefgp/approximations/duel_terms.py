@@ -60,10 +60,6 @@ class TermsOfDuels(NamedTuple):
         """(p,) standard deviations of the coefficients of the border."""
         return tf.sqrt(tf.concat([term.variances(graph) for term in self.border], 0))
 
-    def border_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        """(N, p), what these are multiplied by in rows (N, ...)."""
-        return tf.concat([term.columns_of(graph, inputs) for term in self.border], 1)
-
     def columns(self, graph: DuelGraph) -> tf.Tensor:
         """X of the border, (t, p), of the losers less of the winners."""
 
@@ -175,6 +171,7 @@ def beside_items(
     def features(inputs: tf.Tensor) -> tf.Tensor:
         inputs = widened(inputs, graph.layout)
         items = of_items(inputs[:, : graph.layout.first_covariate])
-        return tf.concat([items, terms.border_of(graph, inputs) * scale], 1)
+        border = tf.concat([term.columns_of(graph, inputs) for term in terms.border], 1)
+        return tf.concat([items, border * scale], 1)
 
     return features

@@ -23,7 +23,7 @@ from sparse_prefgp.approximations.duel_terms import (
     with_levels,
     with_pairs,
 )
-from sparse_prefgp.approximations.in_time import columns_of, exact_columns, over_time
+from sparse_prefgp.approximations.in_time import exact_columns, over_time
 from sparse_prefgp.approximations.people import features_of_rows, over_people
 from sparse_prefgp.covariances import (
     Covariance,
@@ -45,7 +45,7 @@ from sparse_prefgp.covariances.pair_effect import (
 )
 from sparse_prefgp.covariances.residual import summed
 from sparse_prefgp.covariances.sets_under_sites import SharedNoise
-from sparse_prefgp.data.graph import DuelGraph, Noises
+from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.support.checks import check_choice, check_number, plain_scalars
 from sparse_prefgp.support.machine import ask
 
@@ -91,7 +91,10 @@ class Exact(Approximation):
         else:
             between = _between_duels(kernel_matrix(kernel, rows), graph)
             if graph.noises is not None:
-                between += _shared_noise(problem, graph.noises)
+                everything = graph.buckets(np.zeros(graph.num_sites, np.int64))
+                term = SharedNoise(graph.noises, 0.5 * problem.noise)
+                nothing = tf.zeros([1, graph.num_sites, 1], between.dtype)
+                between += summed((term,), everything, (nothing,))[0][0][0]
             covariance = DenseOverDuels(between)
             jitter = 0.0
 
@@ -111,7 +114,7 @@ class Exact(Approximation):
         graph = problem.graph
         _ask(graph.num_rows, "items")
         basis = features_of_rows(problem)
-        items, looks = basis.of(as_float(graph.rows)), looks_of_pairs(graph)
+        items, looks = basis.features(as_float(graph.rows)), looks_of_pairs(graph)
         apart = graph.num_rows == len(np.unique(graph.rows[:, graph.layout.number]))
         of_one = all(isinstance(x, ItemEffect | PairEffect) for x in parts_of(problem.kernel))
         covariance = LowRankOverSets(
@@ -130,8 +133,8 @@ class Exact(Approximation):
 
 def _over_time(problem: DuelProblem, terms: Apart) -> DuelPrior:
     """Utilities in time, next to terms of finitely many features."""
-    features = exact_columns(problem, terms.others)
-    columns = columns_of(problem, features)
+    graph, features = problem.graph, exact_columns(problem, terms.others)
+    columns = differences(graph, features(as_float(graph.rows)))
     covariance, in_time = over_time(problem, terms, columns), InTime(terms, features, columns)
     return DuelPrior.of(problem, covariance, features, in_time=in_time)
 
@@ -207,22 +210,13 @@ def _over_columns(problem: DuelProblem) -> DuelPrior | None:
     )
     alone = problem._replace(graph=over_items_alone(graph), kernel=terms.others)
     basis = features_of_rows(alone)
-    items = basis.of(as_float(alone.graph.rows))
+    items = basis.features(as_float(alone.graph.rows))
     covariance = LowRankBesideColumns(items, alone.graph, *terms.border_beside(graph))
     features = beside_items(terms, graph, basis.of_inputs)
     prior = DuelPrior.of(alone, covariance, features, basis.jitter)
     if pairs is not None:
         return with_pairs(prior, pairs, graph)
     return with_levels(prior, terms, graph) if terms.leans else prior
-
-
-def _shared_noise(problem: DuelProblem, noises: Noises) -> tf.Tensor:
-    """What sites share of their noise, (t, t)."""
-    graph = problem.graph
-    everything = graph.buckets(np.zeros(graph.num_sites, np.int64))
-    nothing = tf.zeros([1, graph.num_sites, 1], problem.noise.dtype)
-    term = SharedNoise(noises, 0.5 * problem.noise)
-    return summed((term,), everything, (nothing,))[0][0][0]
 
 
 def check_over(over: str | None) -> None:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import gpflow
 import tensorflow as tf
@@ -67,10 +67,8 @@ class SummedApproximation(Approximation):
         """Whether sums over duels are in float32 while inference runs."""
         return False
 
-    @property
-    def bounds_by_expectation(self) -> bool:
-        """Whether the correction is what taking k~ into the expectations gives a Gaussian v."""
-        return False
+    bounds_by_expectation: ClassVar[bool] = False
+    """The correction is what taking k~ into the expectations gives a Gaussian v."""
 
     @property
     def over(self) -> str | None:
@@ -200,7 +198,7 @@ def _of_people(
     look: bool = True,
 ) -> DuelPrior:
     """Of people with tastes."""
-    items = (whitened(problem) if basis is None else basis).of_items
+    items = whitened(problem) if basis is None else basis
     try:
         return over_people(problem, items, row.residual_share, row.correction if look else None)
     except NotImplementedError as unknown:

@@ -15,8 +15,7 @@ from sparse_prefgp.covariances import ItemsInTime
 from sparse_prefgp.covariances.filter_in_time import Moves, Plan, States
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
 from sparse_prefgp.covariances.item_in_time import Apart
-from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.data.graph import DuelGraph, differences
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
@@ -189,16 +188,9 @@ def exact_columns(
     return of
 
 
-def _is_finite(part: gpflow.kernels.Kernel) -> bool:
-    return isinstance(part, FiniteKernel) or type(part) is gpflow.kernels.Linear
-
-
 def exact_in_time(kernel: gpflow.kernels.Kernel) -> bool:
     """Whether all terms next to the utilities in time have finitely many features."""
-    return all(map(_is_finite, parts_of(kernel)))
-
-
-def columns_of(problem: DuelProblem, features: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """X, (t, k), loser less winner."""
-    graph = problem.graph
-    return differences(graph, features(as_float(graph.rows)))
+    return all(
+        isinstance(part, FiniteKernel) or type(part) is gpflow.kernels.Linear
+        for part in parts_of(kernel)
+    )

@@ -110,7 +110,7 @@ def over_people(
     assert problem.taste is not None and graph.people is not None
     taste = problem.taste_of_rows
     terms: list[Term] = [Unexplained(taste, graph, graph.people, PEOPLE, columns=0)]
-    items = basis.of(as_float(graph.rows))
+    items = basis.features(as_float(graph.rows))
     clipped = tf.zeros([], items.dtype)
     unexplained = None
     if graph.noises is not None:
@@ -142,9 +142,10 @@ def over_people(
             stacked_covariance(problem.of_rows, each) - tf.matmul(part, part, transpose_b=True)
             for each, part in zip(inputs, parts, strict=True)
         )
-        known = (
-            _known(kernel, _told_of_rows(each, bucket))
-            for kernel, each, bucket in zip(kernels, spread(counted, buckets), buckets, strict=True)
+        apart = map(ends_of_rows, buckets)
+        known = (  # W = A'(c / D) A
+            _known(kernel, tf.matmul(ends, each * ends, transpose_a=True))
+            for kernel, each, ends in zip(kernels, spread(counted, buckets), apart, strict=True)
         )
     else:
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
@@ -240,12 +241,6 @@ def _fewer_rows(buckets: Sequence[Bucket], width: int) -> bool:
         for k, size in enumerate((bucket.rows.shape[1], bucket.sites.shape[1])):
             cost[k] += len(bucket.numbers) * size**2 * (size + width)
     return cost[0] < cost[1] or max(bucket.sites.shape[1] for bucket in buckets) > MAX_BLOCK
-
-
-def _told_of_rows(counted: tf.Tensor, bucket: Bucket) -> tf.Tensor:
-    """W = A'(c / D) A, (g, p, p), of c / D (g, b, 1)."""
-    apart = ends_of_rows(bucket)
-    return tf.matmul(apart, counted * apart, transpose_a=True)
 
 
 def _told_of_looks(problem: DuelProblem, buckets: Sequence[Bucket]) -> Iterator[tf.Tensor]:

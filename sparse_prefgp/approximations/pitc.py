@@ -136,7 +136,7 @@ class PITC(SummedApproximation):
             blocks=covariance,
             labels=self.labels or range(int(graph.blocks.max()) + 1),
             people=None if problem.taste is None else covariance,
-            shared=basis.of_items,
+            shared=basis,
         )
 
     def residual_terms(self, problem: DuelProblem, columns: int) -> tuple[Term, ...]:

@@ -22,10 +22,7 @@ class VFE(InducingApproximation):
 
     is_bound: ClassVar[bool] = True
     grows_with_z: ClassVar[bool] = True
-
-    @property
-    def bounds_by_expectation(self) -> bool:
-        return True
+    bounds_by_expectation: ClassVar[bool] = True
 
     def correction(self, left: Residual) -> tf.Tensor:
         """Of people with tastes `-½ Σ_u tr[(R_u + 2s²I)⁻¹ A_u (K_0 - Q_0) A_u']`: own tastes are

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -17,31 +17,17 @@ from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, so
 Pairs = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-class Whitened(NamedTuple):
-    """What all duels of a problem share: L with K_uu = L L', and the jitter that took."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Whitened(FeaturesOfItems):
+    """What all duels of a problem share: B = K_xu L⁻ᵀ of inputs, and L with K_uu = L L'."""
 
     factor: tf.Tensor
-    jitter: tf.Tensor
     size: int
     """p, how many inducing values there are, item effects among them."""
-    features: Callable[[tf.Tensor], tf.Tensor]
-    """Maps inputs (N, D) to B = K_xu L⁻ᵀ, (N, p), of which differences alone count."""
     pairs: Pairs
     """Maps rows of losers and of winners, (t, D) each, to Phi, (t, p), the difference of their
     features.
     """
-    shift: tf.Tensor | None
-    """(p,) what features of single utilities have besides (`shift_of`); None for nothing."""
-
-    @property
-    def of_items(self) -> FeaturesOfItems:
-        """The features apart from all else."""
-        return FeaturesOfItems(self.features, self.jitter, self.shift)
-
-    @property
-    def of_inputs(self) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Those of single utilities."""
-        return self.of_items.of_inputs
 
 
 def factorise(problem: DuelProblem) -> tuple[tf.Tensor, tf.Tensor]:
@@ -85,7 +71,7 @@ def whitened(
         shift = shift_of(part, factor, inducing.Z)
     if shift is not None and own:
         shift = tf.pad(shift, [[0, size - shift.shape[0]]])
-    return Whitened(factor, jitter, size, features, pairs, shift)
+    return Whitened(features, jitter, shift, factor=factor, size=size, pairs=pairs)
 
 
 def _seen(problem: DuelProblem, rows: tf.Tensor) -> tf.Tensor:

@@ -37,12 +37,12 @@ def scaled_squared_distances(x: tf.Tensor, z: tf.Tensor | None, inverse: tf.Tens
     if columns is None or columns > EXACT_COLUMNS:
         found = _by_products(x, x if z is None else z, inverse)
         return found if z is not None else tf.linalg.set_diag(found, tf.zeros_like(found[..., 0]))
-    compute = custom_gradient(_with_gradient)
-    result: tf.Tensor = compute(x, x if z is None else z, inverse)
+    result: tf.Tensor = _of_differences(x, x if z is None else z, inverse)
     return result
 
 
-def _with_gradient(x: tf.Tensor, z: tf.Tensor, inverse: tf.Tensor) -> tuple[tf.Tensor, Any]:
+@custom_gradient
+def _of_differences(x: tf.Tensor, z: tf.Tensor, inverse: tf.Tensor) -> tuple[tf.Tensor, Any]:
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         centre = tf.reduce_mean(z, -2, keepdims=True)
         a, b = x - centre, z - centre
@@ -67,7 +67,8 @@ def _moments(
     by_x = rows * x - with_z
     by_z = tf.matmul(weights, x, transpose_a=True) - columns * z
     squares = tf.reduce_sum((rows * x - 2.0 * with_z) * x, -2)
-    return by_x, by_z, _over_batch(squares + tf.reduce_sum(columns * z * z, -2))
+    squares += tf.reduce_sum(columns * z * z, -2)
+    return by_x, by_z, tf.reduce_sum(tf.reshape(squares, [-1, squares.shape[-1]]), 0)
 
 
 def _exact_moments(
@@ -82,10 +83,6 @@ def _exact_moments(
         by_z.append(tf.reduce_sum(weighted, -2))
         squares.append(tf.reduce_sum(weighted * step))
     return tf.stack(by_x, -1), tf.stack(by_z, -1), tf.stack(squares)
-
-
-def _over_batch(values: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum(tf.reshape(values, [-1, values.shape[-1]]), 0)
 
 
 def _distances(x: tf.Tensor, z: tf.Tensor, inverse: tf.Tensor) -> tf.Tensor:

@@ -9,21 +9,29 @@ block,
 the posterior of u is `N(P⁻¹h, P⁻¹)`, `P = I + Σ Phi'G Phi`, `h = Σ Phi'n`, and z has mean
 `F P⁻¹h + S s` and covariance `F P⁻¹F' + S`. Quiñonero-Candela & Rasmussen (2005) call the prior the
 partially independent training conditional, PITC.
+
+New inputs may join a block: with a their features and r their residual covariance with its sites,
+`k(x, z) - a Phi'`,
+
+    E f = a E u + r (n - H E u)              H = G Phi of the block
+    Cov f = k - a a' - r G r' + (a - r H) P⁻¹ (a - r H)'
+
+the partially independent conditional, PIC (Snelson & Ghahramani 2007).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIntermediates
 from sparse_prefgp.covariances.low_rank_buckets import LowRankInBuckets, Told, times
 from sparse_prefgp.covariances.residual import Term, summed
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.linalg import constant_matmul
 from sparse_prefgp.support.machine import ask
 
@@ -44,21 +52,13 @@ class _Part(NamedTuple):
     """½ log|I + T^½ R~ T^½|, summed."""
 
 
-class BlockUnderSites(NamedTuple):
-    """One block of b sites under the sites, at the posterior of u."""
+class PICTerms(NamedTuple):
+    """The posterior with blocks joined to the inducing values, and the features it needs."""
 
-    terms: tuple[Term, ...]
-    """Those of R~ that the block was asked for by."""
-    sites: IntArray
-    """(b,) their numbers."""
-    features: tf.Tensor
-    """(b, m) Phi of the block."""
-    weights: tf.Tensor
-    """(b, 1) n - H E u, with H = G Phi."""
-    explained: tf.Tensor
-    """(b, b) G - H P⁻¹ H'."""
-    crossed: tf.Tensor
-    """(b, m) H P⁻¹."""
+    posterior: PosteriorTerms
+    """For the features [a, r] that `features` makes, (N, m + b)."""
+    features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    """Of inputs (N, D) and their features a (N, m)."""
 
 
 class LowRankPlusBlocks(LowRankInBuckets):
@@ -134,37 +134,47 @@ class LowRankPlusBlocks(LowRankInBuckets):
         explained = tf.matmul(half, half, transpose_a=True)
         return Told(weights, explained - tf.matmul(scaled, scaled, transpose_b=True), scaled)
 
-    def block(self, groups: Mapping[str, int], kept: LowRankIntermediates) -> BlockUnderSites:
-        """The block that has this group of each of these terms, by its name.
+    def joining(self, groups: Mapping[str, int], kept: LowRankIntermediates) -> PICTerms:
+        """Of new inputs that join the group of each of these terms, by its name.
 
         `kept` is what `conditioned` gave under the sites.
         """
         u, own = kept
-        terms = tuple(term for term in self._terms if term.name in groups)
-        bucket, slot, size = self._find(terms, groups)
-        half, white, natural = (x[slot : slot + 1] for x in own[bucket][:3])
-        alone = own[bucket]._replace(half=half, white=white, natural=natural)
-        weights, explained, scaled = self.told(bucket, alone, u)
-        return BlockUnderSites(
-            terms,
-            self.buckets[bucket].sites[slot, :size],
-            self._phi[bucket][slot, :size],
-            weights[0, :size],
-            explained[0, :size, :size],
-            tf.matmul(scaled[0, :size], u.inverse),
-        )
-
-    def _find(self, terms: Sequence[Term], groups: Mapping[str, int]) -> tuple[int, int, int]:
-        """Bucket, place in it, and number of sites of the one block that has these groups."""
-        wanted = [np.flatnonzero(term.groups == groups[term.name]) for term in terms]
-        found = {
+        terms = [term for term in self._terms if term.name in groups]
+        # Bucket and place in it of the one block that has these groups.
+        ((bucket, slot),) = {
             (i, int(slot))
             for i, bucket in enumerate(self.buckets)
-            for sites in wanted
-            for slot in np.flatnonzero(np.isin(bucket.sites, sites).any(1))
+            for term in terms
+            for slot in np.flatnonzero(
+                np.isin(bucket.sites, np.flatnonzero(term.groups == groups[term.name])).any(1)
+            )
         }
-        ((i, slot),) = found
-        return i, slot, int(np.sum(self.buckets[i].sites[slot] < self._num_sites))
+        sites = self.buckets[bucket].sites[slot]
+        size = int(np.sum(sites < self._num_sites))
+        sites, theirs = sites[:size], self._phi[bucket][slot, :size]
+        half, white, natural = (x[slot : slot + 1] for x in own[bucket][:3])
+        alone = own[bucket]._replace(half=half, white=white, natural=natural)
+        told = self.told(bucket, alone, u)
+        weights = tf.concat([u.mean, told.weights[0, :size]], 0)[:, 0]
+        crossed = tf.matmul(told.scaled[0, :size], u.inverse)
+        reduction = tf.concat(
+            [
+                tf.concat([u.terms.reduction, tf.transpose(crossed)], 1),
+                tf.concat([crossed, told.explained[0, :size, :size]], 1),
+            ],
+            0,
+        )
+
+        def joined(inputs: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
+            each = [
+                term.with_inputs(inputs, features, sites, theirs)
+                * tf.cast(term.groups[sites] == groups[term.name], features.dtype)
+                for term in terms
+            ]
+            return tf.concat([features, tf.add_n(each)], 1)
+
+        return PICTerms(WholeTerms(weights, reduction), joined)
 
     def inducing_values(
         self, precision: tf.Tensor, shift: tf.Tensor

@@ -211,7 +211,8 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
 
         :param variance: of each before, a scalar.
         """
-        # As in `pic.py`: with c these covariances, E = c (n - H E u) and c G c' - c H P⁻¹ H'c'.
+        # As of inputs that join a block (`low_rank_blocks.py`): with c these covariances,
+        # E = c (n - H E u) and c G c' - c H P⁻¹ H'c'.
         u, own = self.conditioned(precision, shift)
         means, explained, crossed = [], [], []
         pieces = zip(self._looks.forms, self._parts, self._gains(own), strict=True)

@@ -25,6 +25,7 @@ from sparse_prefgp.factors.truncated_normal import (
     far_out,
 )
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.linalg import each_by_numpy
 
 # Sites at a time: fifty arrays of so many numbers stay in the processor's cache.
 LENGTH = 1 << 13
@@ -49,11 +50,7 @@ def by_stretches(
         return found
 
     known = [x for x in tensors if x is not None]
-    if tf.executing_eagerly():
-        rest = whole(*(np.asarray(memoryview(x)) for x in known))[::-1]
-        return [tf.convert_to_tensor(rest.pop()) for _ in range(rows)]  # none is there twice
-    found = tf.numpy_function(whole, known, [known[0].dtype] * rows)
-    return [tf.ensure_shape(x, known[0].shape) for x in found]
+    return each_by_numpy(whole, *known, shapes=[known[0].shape] * rows)
 
 
 def matched(

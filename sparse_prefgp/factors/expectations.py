@@ -142,16 +142,6 @@ class NormalSites(NamedTuple):
     lower: tf.Tensor | None
 
 
-class FactorValues(NamedTuple):
-    """A factor at nodes z: log p, d/dz, d²/dz², and d/d(upper), d/d(lower)."""
-
-    log: tf.Tensor
-    slope: tf.Tensor
-    curvature: tf.Tensor
-    upper: tf.Tensor
-    lower: tf.Tensor
-
-
 def average_log_factor(table: tf.Tensor) -> Averages:
     """E log P(lower < z + N(0, noise) < upper) for z ~ N(mean, variance), with all derivatives.
 
@@ -300,9 +290,7 @@ def _by_rule(
 def _average(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = _normal_nodes(sites, rule)
     at = factor_at(sites, sites.mean + sites.sd * y)
-    in_noise = 0.5 * (at.slope**2 + at.curvature)  # the heat equation
-    values = (at.log, at.slope, at.curvature, in_noise, at.upper, at.lower)
-    return tuple(tf.reduce_sum(weight * x, 1) for x in values)
+    return tuple(tf.reduce_sum(weight * x, 1) for x in at)
 
 
 def _average_slopes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
@@ -368,21 +356,17 @@ def _traced_moments(one_sided: bool, dtype: tf.DType) -> Callable[..., Moments]:
     return tf.function(truncated_moments, [limits, limits], autograph=False)
 
 
-def factor_at(sites: NormalSites, z: tf.Tensor) -> FactorValues:
-    """The factors at z (k, p)."""
+def factor_at(sites: NormalSites, z: tf.Tensor) -> Averages:
+    """The log of the factors at z (k, p) itself, with its derivatives."""
     below, above, scale = standardised(sites, z)
     moments = moments_in_graph(below, above)
     if below is None:
         upper, lower = -moments.mean, tf.zeros_like(above)
     else:
         upper, lower = limit_densities(below, above, moments.log_mass)
-    return FactorValues(
-        moments.log_mass,
-        moments.mean / scale,
-        -moments.reduction / sites.noise,
-        upper / scale,
-        -lower / scale,
-    )
+    slope, curvature = moments.mean / scale, -moments.reduction / sites.noise
+    noise = 0.5 * (slope**2 + curvature)  # the heat equation
+    return Averages(moments.log_mass, slope, curvature, noise, upper / scale, -lower / scale)
 
 
 def limit_densities(

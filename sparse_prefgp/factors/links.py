@@ -71,7 +71,7 @@ class Probit:
 
     def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
         """The next derivatives, for the gradient of a mode that moves."""
-        return _mixed_in_graph(z, factors.noise, factors.lower, factors.upper)
+        return _mixed(z, factors.noise, factors.lower, factors.upper)
 
     def log_probability(
         self,
@@ -91,6 +91,8 @@ class Probit:
         return truncated_moments((lower - mean) / scale, (upper - mean) / scale).log_mass
 
 
+# A graph with free shapes is traced once and spares eager calls op by op.
+@tf.function(autograph=False, reduce_retracing=True)
 def _mixed(
     z: tf.Tensor, noise: tf.Tensor, lower: tf.Tensor | None, upper: tf.Tensor
 ) -> ThirdDerivatives:
@@ -111,10 +113,6 @@ def _mixed(
     )
 
 
-# A graph with free shapes is traced once and spares eager calls op by op.
-_mixed_in_graph = tf.function(_mixed, autograph=False, reduce_retracing=True)
-
-
 def _log_probit(
     z: tf.Tensor, noise: tf.Tensor, lower: tf.Tensor | None, upper: tf.Tensor
 ) -> tf.Tensor:
@@ -123,30 +121,26 @@ def _log_probit(
     if lower is None:
         return log_normal_cdf((upper - z) / scale)
     far_a, far_b = tf.math.is_inf(lower), tf.math.is_inf(upper)
-    # A limit at infinity has no derivative that would not be 0.
-    a = (tf.where(far_a, tf.zeros_like(lower), lower) - z) / scale
-    b = (tf.where(far_b, tf.zeros_like(upper), upper) - z) / scale
-    return _log_interval(a, b, far_a, far_b)
-
-
-def _log_interval(a: tf.Tensor, b: tf.Tensor, far_a: tf.Tensor, far_b: tf.Tensor) -> tf.Tensor:
-    """log(Phi(b) - Phi(a)), differentiable as often as one likes; far limits are infinite."""
 
     def where_infinite(a: tf.Tensor, b: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         infinity = tf.fill(tf.shape(a), tf.cast(np.inf, a.dtype))
         return tf.where(far_a, -infinity, a), tf.where(far_b, infinity, b)
 
     @custom_gradient
-    def compute(
+    def log_interval(
         a: tf.Tensor, b: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            at_b, at_a = limit_densities(*where_infinite(a, b), compute(a, b))
+            at_b, at_a = limit_densities(*where_infinite(a, b), log_interval(a, b))
             return -upstream * at_a, upstream * at_b
 
         return truncated_moments(*where_infinite(a, b)).log_mass, gradient
 
-    return compute(a, b)
+    # A limit at infinity has no derivative that would not be 0.
+    return log_interval(
+        (tf.where(far_a, tf.zeros_like(lower), lower) - z) / scale,
+        (tf.where(far_b, tf.zeros_like(upper), upper) - z) / scale,
+    )
 
 
 @dataclass(frozen=True)
@@ -163,12 +157,12 @@ class Logit:
     name: str = "logit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
-        found = _averaged(z, _normal_noise(factors), factors.lower, factors.upper)
+        found = self._at(z, factors)
         # A factor is log-concave; rounding may say otherwise where it is flat.
         return Tilted(found.log, found.slope, tf.minimum(found.curvature, 0.0))
 
     def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
-        found = _averaged(z, _normal_noise(factors), factors.lower, factors.upper)
+        found = self._at(z, factors)
         in_z = tf.stack([found.slope, found.curvature, found.third], 1)
         upper = tf.stack([found.upper, found.upper_slope, found.upper_curvature], 1)
         # What moves z and both limits alike moves nothing.
@@ -184,12 +178,25 @@ class Logit:
         upper: tf.Tensor,
     ) -> tf.Tensor:
         del noise
-        return _log_average_logistic(mean, variance, lower, upper)
 
+        @custom_gradient
+        def averaged(mean: tf.Tensor, variance: tf.Tensor, *limits: tf.Tensor) -> tuple[Any, Any]:
+            # Rounding can leave a variance just below 0.
+            found = _averaged(mean, tf.maximum(variance, 0.0), lower, upper)
 
-def _normal_noise(factors: Factors) -> tf.Tensor:
-    """What an approximation has added to the noise, (t,)."""
-    return factors.noise - logistic_noise(factors.lower, factors.upper)
+            def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+                # What moves z and both limits alike moves nothing.
+                slopes = [found.slope, _heat(found)[0], found.upper, -found.slope - found.upper]
+                return [upstream * slope for slope in slopes[: 2 + len(limits)]]
+
+            return found.log, gradient
+
+        return averaged(mean, variance, upper, *([] if lower is None else [lower]))
+
+    def _at(self, z: tf.Tensor, factors: Factors) -> _Averaged:
+        """Over what an approximation has added to the noise."""
+        added = factors.noise - logistic_noise(factors.lower, factors.upper)
+        return _averaged(z, added, factors.lower, factors.upper)
 
 
 class _Averaged(NamedTuple):
@@ -215,26 +222,6 @@ def _heat(at: _Averaged) -> list[tf.Tensor]:
         0.5 * (at.third + 2.0 * at.slope * at.curvature),
         0.5 * (at.fourth + 2.0 * at.curvature**2 + 2.0 * at.slope * at.third),
     ]
-
-
-def _log_average_logistic(
-    mean: tf.Tensor, variance: tf.Tensor, lower: tf.Tensor | None, upper: tf.Tensor
-) -> tf.Tensor:
-    """log E of a logistic factor for z ~ N(mean, variance), (k,), to be differentiated once."""
-
-    @custom_gradient
-    def averaged(mean: tf.Tensor, variance: tf.Tensor, *limits: tf.Tensor) -> tuple[Any, Any]:
-        # Rounding can leave a variance just below 0.
-        found = _averaged(mean, tf.maximum(variance, 0.0), lower, upper)
-
-        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            # What moves z and both limits alike moves nothing.
-            slopes = [found.slope, _heat(found)[0], found.upper, -found.slope - found.upper]
-            return [upstream * slope for slope in slopes[: 2 + len(limits)]]
-
-        return found.log, gradient
-
-    return averaged(mean, variance, upper, *([] if lower is None else [lower]))
 
 
 def _averaged(

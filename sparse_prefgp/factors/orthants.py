@@ -68,18 +68,14 @@ def log_orthants(
     :raises numpy.linalg.LinAlgError: a covariance that is not positive definite.
     """
     n, size = mean.shape
-    upper, s = np.where(mask, -mean, np.inf), _without_masked(covariance, mask)
+    upper = np.where(mask, -mean, np.inf)
+    s = np.where(mask[:, :, None] & mask[:, None, :], covariance, np.eye(size))
     step = max(1, _AT_ONCE // max(1, size * (len(points) + size)))
     parts = [
         _separated(*_most_constrained_first(upper[i : i + step], s[i : i + step]), points)
         for i in range(0, n, step)
     ]
     return np.concatenate([np.zeros(0), *parts])
-
-
-def _without_masked(covariance: FloatArray, mask: BoolArray) -> FloatArray:
-    both = mask[:, :, None] & mask[:, None, :]
-    return np.where(both, covariance, np.eye(mask.shape[1]))
 
 
 def _most_constrained_first(

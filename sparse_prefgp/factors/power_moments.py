@@ -98,7 +98,7 @@ def _centred(columns: int, dtype: tf.DType, single: bool) -> Callable[[tf.Tensor
 def _power(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = nodes(sites, rule)
     at = factor_at(sites, sites.mean + sites.sd * y)
-    log_density = sites.power * at.log - 0.5 * y * y - LOG_SQRT_2PI + tf.math.log(weight)
+    log_density = sites.power * at.value - 0.5 * y * y - LOG_SQRT_2PI + tf.math.log(weight)
     share = tf.nn.softmax(log_density, 1)
     power = sites.power[:, 0]
 
@@ -106,7 +106,6 @@ def _power(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
         return tf.reduce_sum(share * values, 1)
 
     slope = mean(at.slope)
-    in_noise = mean(0.5 * (at.slope**2 + at.curvature))  # the heat equation
     apart = mean((at.slope - slope[:, None]) ** 2)
     curvature = power * mean(at.curvature) + power**2 * apart
     # One node, of normals without variance, has no spread to see.
@@ -122,7 +121,7 @@ def _power(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
         tf.reduce_logsumexp(log_density, 1),
         power * slope,
         curvature,
-        power * in_noise,
+        power * mean(at.noise),
         power * mean(at.upper),
         power * mean(at.lower),
         spread,

@@ -80,7 +80,7 @@ class Strangers:
         for start in range(0, len(numbers), CHUNK):
             here = slice(start, start + CHUNK)
             first, second = pairs[here, 0], pairs[here, 1]
-            shared = self.basis.of(first) - self.basis.of(second)
+            shared = self.basis.features(first) - self.basis.features(second)
             a = tf.concat([shared, by_features.of(numbers[here], first - second)], -1)
             mean = tf.linalg.matvec(a, self._u.mean[:, 0])
             if problem.mean_function is not None:

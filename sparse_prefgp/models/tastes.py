@@ -240,7 +240,7 @@ class KnownPeople:
         for start in range(0, len(numbers), CHUNK):
             some = slice(start, start + CHUNK)
             first, second = ends[some, 0], ends[some, 1]
-            a = shared = self.shared.of(first) - self.shared.of(second)
+            a = shared = self.shared.features(first) - self.shared.features(second)
             if problem.by_features is not None:  # of which the features leave nothing
                 a = tf.concat([a, problem.by_features.of(numbers[some], first - second)], -1)
             mean = tf.linalg.matvec(a, self.kept.u.mean[:, 0])

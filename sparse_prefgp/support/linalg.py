@@ -120,8 +120,8 @@ def each_by_numpy(
     """The same of a function that gives several arrays."""
     dtype = tensors[0].dtype
     if tf.executing_eagerly():
-        found = function(*(np.asarray(memoryview(x)) for x in tensors))
-        return [tf.convert_to_tensor(values, dtype) for values in found]
+        rest = [*function(*(np.asarray(memoryview(x)) for x in tensors))][::-1]
+        return [tf.convert_to_tensor(rest.pop(), dtype) for _ in shapes]  # none is there twice
     found = tf.numpy_function(function, tensors, [dtype] * len(shapes))
     return [tf.ensure_shape(*each) for each in zip(found, shapes, strict=True)]
 

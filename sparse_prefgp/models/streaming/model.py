@@ -153,7 +153,7 @@ class SolvedParts:
         # Of the sites alone, without the prior of u.
         told = self.total.minus(Natural.prior(self.total.size))
         known = Sums(as_float(told.precision), as_float(told.shift[:, None]))
-        return Strangers(problem, basis.of_items, known)
+        return Strangers(problem, basis, known)
 
 
 @dataclass(frozen=True)
