@@ -120,7 +120,7 @@ class Exact(Approximation):
         covariance = LowRankOverSets(
             items,
             looks,
-            shared_effects(graph, effects),
+            [shared_effects(form, graph, effects) for form in looks.forms],
             np.ones(graph.num_sites),
             diagonal=apart and of_one and items.shape[0] == items.shape[1],
         )

@@ -258,10 +258,10 @@ def _over_looks(
 ) -> DuelPrior:
     kind = ResidualOfPairs if problem.graph.noises is None else ResidualOfSets
     left = kind.of(problem, features)
-    residuals = left.shared()
+    residuals = [left.shared(form) for form in left.looks.forms]
     if row.residual_share > 0.0:
-        each = zip(residuals, left.within(), strict=True)
-        residuals = [shared + row.residual_share * within for shared, within in each]
+        each = zip(residuals, left.looks.forms, strict=True)
+        residuals = [shared + row.residual_share * left.within(form) for shared, form in each]
     covariance = LowRankOverSets(features, left.looks, residuals, left.copies, row.single_precision)
     return _completed(row, problem, basis, covariance, left, look)
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from sparse_prefgp.approximations.set_residual import ResidualOfSets
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
+from sparse_prefgp.covariances.sets_under_sites import Form
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -21,42 +22,33 @@ class ResidualOfPairs(ResidualOfSets):
 
     looks_of = staticmethod(looks_of_pairs)
 
-    def shared(self) -> list[tf.Tensor]:
+    def shared(self, form: Form) -> tf.Tensor:
         effect = pair_effect(self.problem.kernel)
         assert effect is not None
-        return shared_effects(self.problem.graph, tf.convert_to_tensor(effect.variance))
+        return shared_effects(form, self.problem.graph, tf.convert_to_tensor(effect.variance))
 
     @property
     def copies(self) -> FloatArray:
         # Counts are in N.
         return np.ones(self.problem.graph.num_sites)
 
-    def _noises(self) -> list[tf.Tensor]:
-        """N of the looks of each form, (g, r, r)."""
+    def _whole_noise(self, form: Form) -> tf.Tensor:
+        """N of the looks of a form, (g, r, r)."""
         own = self.problem.noise / as_float(self.problem.graph.counts)
-        found = []
-        for form, each in zip(self.looks.forms, self.shared(), strict=True):
-            diagonal = tf.linalg.diag(tf.gather(own, form.bucket.sites))
-            found.append(diagonal + tf.transpose(each, [2, 0, 1]))
-        return found
+        diagonal = tf.linalg.diag(tf.gather(own, form.bucket.sites))
+        return diagonal + tf.transpose(self.shared(form), [2, 0, 1])
 
-    def contrasts(self) -> list[tf.Tensor]:
-        found = []
-        for form, noise in zip(self.looks.forms, self._noises(), strict=True):
-            root = tf.linalg.cholesky(noise)
-            residual = tf.transpose(self._within(form), [2, 0, 1])
-            half = tf.linalg.triangular_solve(root, residual)
-            found.append(tf.linalg.triangular_solve(root, tf.linalg.matrix_transpose(half)))
-        return found
+    def contrasts(self, form: Form) -> tf.Tensor:
+        root = tf.linalg.cholesky(self._whole_noise(form))
+        half = tf.linalg.triangular_solve(root, tf.transpose(self.within(form), [2, 0, 1]))
+        return tf.linalg.triangular_solve(root, tf.linalg.matrix_transpose(half))
 
-    def traces(self) -> list[tf.Tensor]:
-        return [tf.linalg.trace(contrasts) for contrasts in self.contrasts()]
+    def traces(self, form: Form) -> tf.Tensor:
+        return tf.linalg.trace(self.contrasts(form))
 
-    def precisions(self) -> list[tf.Tensor]:
+    def precisions(self, form: Form) -> tf.Tensor:
         # `A'N⁻¹A`, A the differences of the sites of a pair.
-        found = []
-        for form, noise in zip(self.looks.forms, self._noises(), strict=True):
-            each = np.arange(form.num_places)
-            ends = as_float(form.places[:, 1:] == each) - as_float(form.places[:, :1] == each)
-            found.append(tf.matmul(tf.matmul(ends, tf.linalg.inv(noise), transpose_a=True), ends))
-        return found
+        each = np.arange(form.num_places)
+        ends = as_float(form.places[:, 1:] == each) - as_float(form.places[:, :1] == each)
+        inverse = tf.linalg.inv(self._whole_noise(form))
+        return tf.matmul(tf.matmul(ends, inverse, transpose_a=True), ends)

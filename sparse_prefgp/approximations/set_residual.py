@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import tensorflow as tf
 from sparse_prefgp.approximations.base import DuelProblem, prior_variance
 from sparse_prefgp.approximations.residual import ResidualOfSites, shared_out
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.sets_under_sites import Form, Looks, shared_noises
+from sparse_prefgp.covariances.sets_under_sites import Form, Looks, shared_noise_of
 from sparse_prefgp.data.graph import DuelGraph, squared_distances
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -45,90 +46,85 @@ class ResidualOfSets(ResidualOfSites):
             looks,
         )
 
-    def variances(self) -> list[tf.Tensor]:
-        """sigma² of the looks of each form, (g,)."""
-        of_site = 0.5 * self.problem.noise
-        return [tf.gather(of_site, form.bucket.sites[:, 0]) for form in self.looks.forms]
+    @cached_property
+    def _noise(self) -> tf.Tensor:
+        """sigma² of each site, (t,)."""
+        return 0.5 * self.problem.noise
 
-    def shared(self) -> list[tf.Tensor]:
-        """What the rows of the looks of each form share otherwise: (r, r, g), or (g,) of all."""
+    def _noise_of(self, form: Form) -> tf.Tensor:
+        """sigma² of the looks of a form, (g,)."""
+        return tf.gather(self._noise, form.bucket.sites[:, 0])
+
+    def shared(self, form: Form) -> tf.Tensor:
+        """What the rows of the looks of a form share otherwise: (r, r, g), or (g,) of all."""
         noises = self.problem.graph.noises
         assert noises is not None
-        return shared_noises(self.looks, noises.own, 0.5 * self.problem.noise)
+        return shared_noise_of(form, noises.own, self._noise)
 
     @property
     def copies(self) -> FloatArray:
         """(t,) how many equal sites each stands for, whose residuals are apart."""
         return self.problem.graph.counts
 
-    def counts(self) -> list[FloatArray]:
-        """How often each look counts, (g,) of each form."""
-        return [self.copies[form.bucket.sites[:, 0]] for form in self.looks.forms]
+    def counts(self, form: Form) -> FloatArray:
+        """How often each look of a form counts, (g,)."""
+        return self.copies[form.bucket.sites[:, 0]]
 
-    def within(self) -> list[tf.Tensor]:
-        """The residual covariance of the rows of the looks of each form, (r, r, g)."""
-        return [self._within(form) for form in self.looks.forms]
-
-    def _within(self, form: Form) -> tf.Tensor:
+    def within(self, form: Form) -> tf.Tensor:
+        """The residual covariance of the rows of the looks of a form, (r, r, g)."""
         each = tf.gather(self.variance, form.pairs)
         crossed = tf.gather(tf.concat([each, tf.zeros_like(each[:1])], 0), form.ends_in_pairs)
         return 0.5 * (crossed[0] + crossed[1] - crossed[2] - crossed[3])
 
-    def traces(self) -> list[tf.Tensor]:
-        """tr C of the looks of each form, (g,): sum of k~ / (k sigma²) over pairs."""
-        return [
-            tf.reduce_sum(tf.gather(self.variance, form.pairs), 0) / (form.num_places * variance)
-            for form, variance in zip(self.looks.forms, self.variances(), strict=True)
-        ]
+    def traces(self, form: Form) -> tf.Tensor:
+        """tr C of the looks of a form, (g,): sum of k~ / (k sigma²) over pairs."""
+        total = tf.reduce_sum(tf.gather(self.variance, form.pairs), 0)
+        return total / (form.num_places * self._noise_of(form))
 
     def trace(self) -> tf.Tensor:
-        each = zip(self.traces(), self.counts(), strict=True)
-        return tf.add_n([tf.reduce_sum(traces * counts) for traces, counts in each])
+        forms = self.looks.forms
+        return tf.add_n([tf.reduce_sum(self.traces(form) * self.counts(form)) for form in forms])
 
     def log_det_of_means(self) -> tf.Tensor:
         found = []
-        for form, traces, counts in zip(
-            self.looks.forms, self.traces(), self.counts(), strict=True
-        ):
-            (copies, share), rank = shared_out(counts), form.num_places - 1.0
-            found.append(tf.reduce_sum(copies * rank * tf.math.log1p(share * traces / rank)))
+        for form in self.looks.forms:
+            (copies, share), rank = shared_out(self.counts(form)), form.num_places - 1.0
+            each = tf.math.log1p(share * self.traces(form) / rank)
+            found.append(tf.reduce_sum(copies * rank * each))
         return tf.add_n(found)
 
-    def contrasts(self) -> list[tf.Tensor]:
-        """For each form C, (g, r, r) with zeros about it."""
-        found = []
-        for form, variance in zip(self.looks.forms, self.variances(), strict=True):
-            root = as_float(pseudo_root(form.noise))
-            half = tf.tensordot(root, self._within(form) / variance, 1)
-            found.append(tf.einsum("ijg,jk->gik", half, root))
-        return found
+    def contrasts(self, form: Form) -> tf.Tensor:
+        """C of the looks of a form, (g, r, r) with zeros about it."""
+        root = as_float(pseudo_root(form.noise))
+        half = tf.tensordot(root, self.within(form) / self._noise_of(form), 1)
+        return tf.einsum("ijg,jk->gik", half, root)
 
     def summed(
         self, each: Callable[[tf.Tensor], tf.Tensor], *, by_share: bool = False
     ) -> tf.Tensor:
         found = []
-        for contrasts, counts in zip(self.contrasts(), self.counts(), strict=True):
-            copies, share = shared_out(counts, by_share)
+        for form in self.looks.forms:
+            contrasts, (copies, share) = (
+                self.contrasts(form),
+                shared_out(self.counts(form), by_share),
+            )
             # What is not finite is NaN in the end; of it no eigenvalues can be asked.
             finite = tf.where(tf.math.is_finite(contrasts), contrasts, tf.zeros_like(contrasts))
             values = tf.linalg.eigvalsh(finite) + 0.0 * tf.reduce_sum(contrasts)
             found.append(tf.reduce_sum(copies[:, None] * each(share[:, None] * values)))
         return tf.add_n(found)
 
-    def precisions(self) -> list[tf.Tensor]:
-        """W of the looks of each form, (g, k, k), x'Wx what each tells of utilities x."""
-        found = []
-        pieces = zip(self.looks.forms, self.variances(), self.counts(), strict=True)
-        for form, variance, counts in pieces:
-            k = form.num_places
-            weight = counts / (k * variance)
-            found.append(weight[:, None, None] * (k * np.eye(k) - 1.0))
-        return found
+    def precisions(self, form: Form) -> tf.Tensor:
+        """W of the looks of a form, (g, k, k), x'Wx what each tells of utilities x."""
+        k = form.num_places
+        weight = self.counts(form) / (k * self._noise_of(form))
+        return weight[:, None, None] * (k * np.eye(k) - 1.0)
 
     def over_items(self) -> tf.Tensor:
         n = self.problem.graph.num_rows
         total = tf.zeros([n, n], self.variance.dtype)
-        for form, precision in zip(self.looks.forms, self.precisions(), strict=True):
+        for form in self.looks.forms:
+            precision = self.precisions(form)
             first = np.broadcast_to(form.bucket.rows[:, :, None], precision.shape)
             index = np.stack([first, np.swapaxes(first, 1, 2)], -1)
             total = tf.tensor_scatter_nd_add(total, index, precision)

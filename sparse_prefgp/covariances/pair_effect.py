@@ -108,8 +108,7 @@ def signs_of(form: Form, pairs: Pairs) -> tf.Tensor:
     return as_float(pairs.sign[form.bucket.sites.T])
 
 
-def shared_effects(graph: DuelGraph, variance: tf.Tensor) -> list[tf.Tensor]:
-    """Covariance of the effects in the rows of the looks of each form, (r, r, g)."""
-    pairs = Pairs.of_graph(graph)
-    signs = [signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
-    return [variance * sign[:, None] * sign for sign in signs]
+def shared_effects(form: Form, graph: DuelGraph, variance: tf.Tensor) -> tf.Tensor:
+    """Covariance of the effects in the rows of the looks of a form, (r, r, g)."""
+    sign = signs_of(form, Pairs.of_graph(graph))
+    return variance * sign[:, None] * sign

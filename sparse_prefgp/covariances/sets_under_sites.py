@@ -206,20 +206,17 @@ class SharedNoise(NamedTuple):
         return tf.zeros([tf.shape(features)[0], len(sites)], features.dtype)
 
 
-def shared_noises(looks: Looks, own: FloatArray, variance: tf.Tensor) -> list[tf.Tensor]:
-    """`SharedNoise` of the looks of each form, (r, r, g), or (g,) where rows share all of it.
+def shared_noise_of(form: Form, own: FloatArray, variance: tf.Tensor) -> tf.Tensor:
+    """`SharedNoise` of the looks of a form, (r, r, g), or (g,) where rows share all of it.
 
     :param own: (t,) as of `Noises`.
     :param variance: (t,) as of `SharedNoise`.
     """
-    found = []
-    for form in looks.forms:
-        sites = form.bucket.sites
-        shared = form.noise - np.diag(own[sites[0]])
-        each = tf.gather(variance, sites[:, 0])
-        one = np.all(shared == shared[0, 0])
-        found.append(shared[0, 0] * each if one else as_float(shared)[..., None] * each)
-    return found
+    sites = form.bucket.sites
+    shared, each = form.noise - np.diag(own[sites[0]]), tf.gather(variance, sites[:, 0])
+    if np.all(shared == shared[0, 0]):
+        return shared[0, 0] * each
+    return as_float(shared)[..., None] * each
 
 
 def slices(rows: int, g: int) -> Iterator[slice]:

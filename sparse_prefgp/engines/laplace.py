@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.engines.base import FixedPoint, Iteration, SweepState, constant_factors
 from sparse_prefgp.evidence import Slopes, laplace_log_evidence
 from sparse_prefgp.factors.links import LINKS, Link
@@ -34,12 +33,7 @@ class _State(NamedTuple):
     """A Newton iterate, its sites and what these give: the place a whole step leads to."""
 
     place: _NewtonPoint
-    sites: Sites
-    mean: tf.Tensor
-    variance: tf.Tensor
-    half_log_det: tf.Tensor
-    kept: Intermediates
-    change: tf.Tensor
+    found: SweepState
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class Laplace(Iteration):
 
         def unsettled(state: _State, sweeps: tf.Tensor) -> tf.Tensor:
             # A NaN compares false: the loop stops and the result says so.
-            return (state.change > self.tolerance) & (sweeps < self.max_sweeps)
+            return (state.found.change > self.tolerance) & (sweeps < self.max_sweeps)
 
         def newton(state: _State, sweeps: tf.Tensor) -> tuple[_State, tf.Tensor]:
             place = self._line_search(factors, state)
@@ -113,13 +107,15 @@ class Laplace(Iteration):
     def _state(self, covariance: Covariance, factors: Factors, place: _NewtonPoint) -> _State:
         z, tilted = place.z, place.tilted
         sites = Sites(nu=tilted.slope - tilted.curvature * z, tau=-tilted.curvature)
-        mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
+        marginals = covariance.marginals(*totals(sites, factors.counts))
+        mean = marginals.mean
         moved = tf.abs(mean - z)
         moved = tf.maximum(moved - 64.0 * _ROUNDING * tf.abs(z), tf.zeros_like(z))
-        change = tf.math.divide_no_nan(moved, tf.sqrt(tf.abs(variance)))
+        change = tf.math.divide_no_nan(moved, tf.sqrt(tf.abs(marginals.variance)))
         # reduce_max may drop a NaN; a sum keeps it.
         largest = tf.reduce_max(change) + 0.0 * tf.reduce_sum(mean)
-        return _State(place, sites, mean, variance, half_log_det, kept, largest)
+        around = Cavity(z, tf.zeros_like(z))
+        return _State(place, SweepState(sites, sites, *marginals[:4], around, tilted, largest))
 
     def _line_search(self, factors: Factors, state: _State) -> _NewtonPoint:
         """The longest of damping / 2^k of Newton's step that does not lower the objective.
@@ -127,8 +123,8 @@ class Laplace(Iteration):
         Everything is linear along the step, so that a trial costs no pass over the covariance.
         """
         here = state.place
-        precision, shift = totals(state.sites, factors.counts)
-        there = state.mean
+        precision, shift = totals(state.found.sites, factors.counts)
+        there = state.found.mean
         step, turn = there - here.z, shift - precision * there - here.dual
         # What rounding may take from a sum of so many terms is not descent.
         least = here.objective - 1e-12 * tf.abs(here.objective)
@@ -156,24 +152,13 @@ class Laplace(Iteration):
     def _point(
         self, covariance: Covariance, factors: Factors, state: _State, sweeps: tf.Tensor
     ) -> FixedPoint:
-        place = state.place
-        found = SweepState(
-            state.sites,
-            state.sites,
-            state.mean,
-            state.variance,
-            state.half_log_det,
-            state.kept,
-            Cavity(place.z, tf.zeros_like(place.z)),
-            place.tilted,
-            state.change,
-        )
+        found = state.found
         return FixedPoint(
             found,
-            laplace_log_evidence(place.objective, state.half_log_det),
+            laplace_log_evidence(state.place.objective, found.half_log_det),
             self._slopes(covariance, factors, state),
             sweeps,
-            tf.constant(self.damping, state.mean.dtype),
+            tf.constant(self.damping, found.mean.dtype),
         )
 
     def _slopes(self, covariance: Covariance, factors: Factors, state: _State) -> Slopes:
@@ -182,10 +167,10 @@ class Laplace(Iteration):
         With s = ½ c v (log p)''' its slope in z, a parameter moves z by Sigma c d(log p)', and K
         by (I + K T)⁻¹ dK dual. GPML eqs. 5.23 and 5.24
         """
-        c, v = factors.counts, state.variance
+        c, v = factors.counts, state.found.variance
         mixed = self.link_function.mixed(state.place.z, factors)
         s = 0.5 * c * v * mixed.third
-        precision, _ = totals(state.sites, c)
+        precision, _ = totals(state.found.sites, c)
         moved = covariance.marginals(precision, s).mean  # Sigma s
         # Of log p itself, of the mode by the slope, and of -½ log|P| by the curvature.
         weights = c[:, None] * tf.stack([tf.ones_like(v), moved, 0.5 * v], 1)
