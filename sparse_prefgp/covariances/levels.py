@@ -172,12 +172,6 @@ class LowRankWithLevels(WithoutBlocks):
 
     # Conditioning.
 
-    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
-        return self._base.own(precision, shift)
-
-    def own_half_log_det(self, own: Intermediates) -> tf.Tensor:
-        return self._base.own_half_log_det(own)
-
     def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Any:
         """`LevelSums`."""
         weighted = [precision * x for x in self._x]

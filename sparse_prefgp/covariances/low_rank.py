@@ -44,6 +44,12 @@ class WithoutBlocks(LowRank):
     def site_features(self, site: tf.Tensor) -> tf.Tensor:
         """Of one site, (m,)."""
 
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
+        return ()
+
+    def own_half_log_det(self, own: Intermediates) -> tf.Tensor:
+        return tf.zeros([], gpflow.default_float())
+
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
         u = self.conditioned(precision, shift).u
         return SequentialState(u.covariance, u.mean[:, 0])
@@ -94,12 +100,6 @@ class NoResidual(WithoutBlocks):
     @abstractmethod
     def pulled(self, weights: tf.Tensor, table: tf.Tensor, number: IntArray) -> tf.Tensor:
         """A scalar whose derivative in each row of Phi is its weight times the row of its level."""
-
-    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
-        return ()
-
-    def own_half_log_det(self, own: Intermediates) -> tf.Tensor:
-        return tf.zeros([], gpflow.default_float())
 
     def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Sums:
         return Sums(self._product(precision), tf.stop_gradient(self._back(shift)))
