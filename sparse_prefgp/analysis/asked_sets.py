@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import entr, ndtri
 
 from sparse_prefgp.analysis.acquisition import information_rule
-from sparse_prefgp.factors.choices import choices_of_known, slopes_of_known
+from sparse_prefgp.factors.choice_probabilities import choices_of_known, slopes_of_known
 from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.factors.orthants import sobol_points
 from sparse_prefgp.support.arrays import FloatArray, IntArray

@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.answers import ReadAnswers, load_sets, shown_sets
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.factors.choices import (
+from sparse_prefgp.factors.choice_probabilities import (
     choice_log_probabilities,
     independent_choice_log_probabilities,
 )

@@ -37,6 +37,7 @@ from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.item_in_time import Apart, beside_time
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, with_rows
+from sparse_prefgp.covariances.multinomial_probit import SharedNoise
 from sparse_prefgp.covariances.pair_effect import (
     PairEffect,
     looks_of_pairs,
@@ -44,7 +45,6 @@ from sparse_prefgp.covariances.pair_effect import (
     shared_effects,
 )
 from sparse_prefgp.covariances.residual import summed
-from sparse_prefgp.covariances.sets_under_sites import SharedNoise
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.support.checks import check_choice, check_number, plain_scalars
 from sparse_prefgp.support.machine import ask

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from sparse_prefgp.approximations.base import DuelProblem
 from sparse_prefgp.covariances import ItemsInTime
-from sparse_prefgp.covariances.filter_in_time import Moves, Plan, States
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
 from sparse_prefgp.covariances.item_in_time import Apart
+from sparse_prefgp.covariances.kalman_filter import Moves, Plan, States
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray

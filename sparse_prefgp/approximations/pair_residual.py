@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.set_residual import ResidualOfSets
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.multinomial_probit import Form
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
-from sparse_prefgp.covariances.sets_under_sites import Form
 from sparse_prefgp.support.arrays import FloatArray
 
 

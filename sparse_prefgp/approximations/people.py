@@ -25,6 +25,7 @@ from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
 from sparse_prefgp.covariances.low_rank_buckets import spread
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
+from sparse_prefgp.covariances.multinomial_probit import SETS, Looks, SharedNoise
 from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.covariances.residual import (
     MAX_BLOCK,
@@ -34,7 +35,6 @@ from sparse_prefgp.covariances.residual import (
     ends_apart,
     joined,
 )
-from sparse_prefgp.covariances.sets_under_sites import SETS, Looks, SharedNoise
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
 from sparse_prefgp.support.arrays import IntArray

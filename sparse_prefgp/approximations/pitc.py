@@ -16,6 +16,7 @@ from sparse_prefgp.approximations.people import features_of_sites, padded_for
 from sparse_prefgp.approximations.whitened import Whitened, whitened
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.multinomial_probit import SharedNoise
 from sparse_prefgp.covariances.residual import (
     BLOCKS,
     PEOPLE,
@@ -23,7 +24,6 @@ from sparse_prefgp.covariances.residual import (
     Unexplained,
     joined,
 )
-from sparse_prefgp.covariances.sets_under_sites import SharedNoise
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number, plain_scalars, whole_number

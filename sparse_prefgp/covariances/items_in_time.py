@@ -10,7 +10,7 @@ import tensorflow as tf
 from check_shapes import inherit_check_shapes
 
 from sparse_prefgp.covariances.base import Covariance, Marginals, PosteriorTerms, WholeTerms
-from sparse_prefgp.covariances.filter_in_time import (
+from sparse_prefgp.covariances.kalman_filter import (
     Filtered,
     Moves,
     Plan,
@@ -28,7 +28,7 @@ class ItemsInTime(Covariance):
     """z = u_loser - u_winner + X w: utilities in time, next to effects that stay, and k whitened
     columns, w ~ N(0, I).
 
-    O(p N²) a slice for p of N active numbers (`filter_in_time.py`), twice a sweep, in NumPy;
+    O(p N²) a slice for p of N active numbers (`kalman_filter.py`), twice a sweep, in NumPy;
     TensorFlow differentiates only what the steps of a Markov kernel are as functions of its
     parameters.
 

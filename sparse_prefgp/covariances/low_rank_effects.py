@@ -28,7 +28,7 @@ from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialSta
 from sparse_prefgp.covariances.graph_inverse import GraphInverse
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
-from sparse_prefgp.covariances.sets_under_sites import PairLinks
+from sparse_prefgp.covariances.multinomial_probit import PairLinks
 from sparse_prefgp.data.graph import DuelGraph, Laplacian, Links, differences
 from sparse_prefgp.data.graph import incidence_transpose as back
 from sparse_prefgp.support.arrays import FloatArray

@@ -25,8 +25,13 @@ from sparse_prefgp.covariances.low_rank_base import (
     Sums,
 )
 from sparse_prefgp.covariances.low_rank_buckets import check_sequential
+from sparse_prefgp.covariances.multinomial_probit import (
+    Form,
+    Looks,
+    LooksUnderSites,
+    StarsUnderSites,
+)
 from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
-from sparse_prefgp.covariances.sets_under_sites import Form, Looks, LooksUnderSites, StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.linalg import chunks, each_by_numpy

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.finite import FiniteKernel, terms_of
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.sets_under_sites import Form, Looks
+from sparse_prefgp.covariances.multinomial_probit import Form, Looks
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 

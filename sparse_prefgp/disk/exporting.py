@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from sparse_prefgp.disk.folders import check_replaceable, contents, replaced_folder
 from sparse_prefgp.engines import Status
-from sparse_prefgp.factors.choices import propagated_choices
+from sparse_prefgp.factors.choice_probabilities import propagated_choices
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.checks import check_kind

@@ -12,7 +12,10 @@ from scipy.special import logsumexp
 from sparse_prefgp.data.answers import CHOICE, WIN, Answers, Covariates
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.sets import SetForm
-from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
+from sparse_prefgp.factors.choice_probabilities import (
+    answer_log_probability,
+    choice_log_probabilities,
+)
 from sparse_prefgp.models.posterior import CHUNK, SetPosterior
 from sparse_prefgp.models.questions import as_known
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray

@@ -13,7 +13,7 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.in_time import DatedSites, moves_of
 from sparse_prefgp.covariances import LowRankOverDuels
-from sparse_prefgp.covariances.filter_in_time import Seen, Step, filtered
+from sparse_prefgp.covariances.kalman_filter import Seen, Step, filtered
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.joining import joined_duels

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.dated import Dated
-from sparse_prefgp.factors.choices import choice_log_probabilities
+from sparse_prefgp.factors.choice_probabilities import choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.choosing import (
     BY_POINTS,

@@ -20,7 +20,7 @@ from sparse_prefgp.approximations.in_time import (
     variances_of,
 )
 from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
-from sparse_prefgp.covariances.filter_in_time import (
+from sparse_prefgp.covariances.kalman_filter import (
     Frontier,
     Plan,
     Seen,

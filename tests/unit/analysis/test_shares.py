@@ -11,8 +11,8 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis import shares
 from sparse_prefgp.analysis.shares import OVER_PEOPLE as PEOPLE
 from sparse_prefgp.data.answers import CHOICE, Answers, Codes
-from sparse_prefgp.factors import choices
-from sparse_prefgp.factors.choices import independent_choice_log_probabilities
+from sparse_prefgp.factors import choice_probabilities
+from sparse_prefgp.factors.choice_probabilities import independent_choice_log_probabilities
 from tests.tolerances import IDENTITY, ROUNDING
 
 DRAWS = 4000
@@ -155,7 +155,7 @@ def test_sets_at_a_time_do_not_matter(
     some = (tastes, table), (tastes, items.reshape(4, 2, 2)), (model_of(items), table[:3])
     whole = [spg.shares(*one, draws=20).frame for one in some]
     monkeypatch.setattr(shares, "_NUMBERS_AT_ONCE", 1)
-    monkeypatch.setattr(choices, "_AT_ONCE", 1)
+    monkeypatch.setattr(choice_probabilities, "_AT_ONCE", 1)
     for one, expected in zip(some, whole, strict=True):
         found = spg.shares(*one, draws=20).frame
         pd.testing.assert_frame_equal(found, expected, rtol=ROUNDING, atol=ROUNDING)

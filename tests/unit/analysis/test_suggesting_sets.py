@@ -18,7 +18,7 @@ from sparse_prefgp.analysis import suggestion as module
 from sparse_prefgp.analysis.acquisition import expected_reduction
 from sparse_prefgp.analysis.asked_sets import AskedSets
 from sparse_prefgp.data.answers import CHOICE, Answers, Codes
-from sparse_prefgp.factors.choices import (
+from sparse_prefgp.factors.choice_probabilities import (
     choices_of_known,
     independent_choice_log_probabilities,
     slopes_of_known,

@@ -14,7 +14,7 @@ from scipy import sparse
 from sparse_prefgp import markov
 from sparse_prefgp.approximations import DuelPrior
 from sparse_prefgp.covariances import DenseOverDuels, ItemsInTime
-from sparse_prefgp.covariances.filter_in_time import (
+from sparse_prefgp.covariances.kalman_filter import (
     Frontier,
     Moves,
     Plan,

@@ -10,8 +10,8 @@ import pytest
 from scipy.special import gammaln
 
 from sparse_prefgp.data.sets import best_worst, ranking, set_form
-from sparse_prefgp.factors import choices
-from sparse_prefgp.factors.choices import (
+from sparse_prefgp.factors import choice_probabilities
+from sparse_prefgp.factors.choice_probabilities import (
     answer_log_probability,
     choice_log_probabilities,
     independent_choice_log_probabilities,
@@ -232,6 +232,6 @@ def test_sets_in_parts_are_those_of_the_whole(
         ]
 
     whole = every()
-    monkeypatch.setattr(choices, "_AT_ONCE", 2 * 4**3)
+    monkeypatch.setattr(choice_probabilities, "_AT_ONCE", 2 * 4**3)
     for found, expected in zip(every(), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=IDENTITY, atol=IDENTITY)

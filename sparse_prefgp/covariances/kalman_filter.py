@@ -1,4 +1,4 @@
-"""The frontier filter with its adjoint smoother: Gaussian utilities in time, exact across items.
+"""A Kalman filter with an adjoint smoother: Gaussian utilities in time, exact across items.
 
 Items move independently, by `s' = A s + N(0, Q)` between the slices in which they duel; effects,
 such as those of an item in a context, are numbers that stay. The utility of a side is h's of its
@@ -407,7 +407,7 @@ def filtered(
             m = np.concatenate([m, np.zeros((n - before, r + k))])
         own = np.ascontiguousarray(c[:, at])
         if len(step.moved):
-            _move(own, m, step, moves.transitions[step.gaps], moves.added[step.gaps])
+            _kalman_predict(own, m, step, moves.transitions[step.gaps], moves.added[step.gaps])
             c[:, at], c[at] = own, own.T
         here, of_sides = m[at], _observed(step, own)
         found = _Kept(own, here, _observed(step, of_sides[at].T), None, None)
@@ -423,7 +423,7 @@ def filtered(
             left = -t[:, None] * y
             left[:, :r] += s
             left[:, r:] -= t[:, None] * x  # b - T y
-            found, pull, about = _conditioned(step, found, t, left)
+            found, pull, about = _kalman_update(step, found, t, left)
             states = of_sides if _by_sides(step) else of_sides @ across.T
             m += states @ pull
             if found.root is not None:
@@ -482,10 +482,10 @@ def _half(square: FloatArray) -> FloatArray:
     return found
 
 
-def _conditioned(
+def _kalman_update(
     step: Step, kept: _Kept, t: FloatArray, left: FloatArray
 ) -> tuple[_Kept, FloatArray, float]:
-    """The same with F, K and g, g once more, and ½ log|I + T^½ F T^½|.
+    """The same with F, K and g, g once more, and ½ log|I + T^½ F T^½|: what m and C change by.
 
     Of sides T is V'TV = R'R, by a pivoted Cholesky factorisation, as it has no full rank, and b is
     V'b.
@@ -606,7 +606,7 @@ def smoothed(
             of_gaps[0, step.gaps], of_gaps[1, step.gaps] = g[step.moved], b[step.moved]
             if len(step.effects):
                 of_effects[step.effects] = _slopes(*given, step.entering[:, None])[0][:, 0, 0]
-        _move(own, lam, step, np.swapaxes(moves.transitions[step.gaps], 1, 2))
+        _kalman_predict(own, lam, step, np.swapaxes(moves.transitions[step.gaps], 1, 2))
         big[:, at], big[at] = own, own.T
         lam, big = lam[: step.before], big[: step.before, : step.before]
     rows = seen.columns + z[:, r:]
@@ -673,14 +673,14 @@ def _spread(step: Step, columns: FloatArray) -> FloatArray:
     return columns if step.sides is None else columns @ step.sides
 
 
-def _move(
+def _kalman_predict(
     own: FloatArray,
     other: FloatArray,
     step: Step,
     transitions: FloatArray,
     added: FloatArray | None = None,
 ) -> None:
-    """Move the items of a slice.
+    """Move the items of a slice to its date, before it is seen.
 
     :param own: C, or its adjoint, of the numbers of the slice, (N, p).
     :param other: m, or its adjoint.

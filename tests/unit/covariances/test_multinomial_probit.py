@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from sparse_prefgp.covariances.sets_under_sites import Form, Looks, LooksUnderSites, StarsUnderSites
+from sparse_prefgp.covariances.multinomial_probit import (
+    Form,
+    Looks,
+    LooksUnderSites,
+    StarsUnderSites,
+)
 from sparse_prefgp.data.graph import ChunkLinks, Noises, PassingLaplacian
 from sparse_prefgp.data.sets import (
     best_worst,
